@@ -1,0 +1,30 @@
+"""Reads back what the compiler did, from `--iree-hal-dump-executable-configurations-to`."""
+
+from __future__ import annotations
+
+import re
+
+from dispatchflow.tunings import Applied, AppliedExecutable
+
+_EXECUTABLE = re.compile(r"hal\.executable\.export public @(\S+)")
+_PIPELINE = re.compile(r"translation_info<pipeline = #(?:[\w.]*pipeline<(\w+)>|[\w.]*\.(\w+))")
+_CONFIGURED = re.compile(r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? [^\n]*?lowering_config = #[\w.]+lowering_config<([^>]*)>")
+
+
+def parse(dump: str) -> Applied:
+    """One executable for each `hal.executable.export`, in the dump's order, each with what it configured."""
+    starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
+    executables = []
+    for begin, end in zip(starts, [*starts[1:], len(dump)], strict=True):
+        text = dump[begin:end]
+        name, pipeline = _EXECUTABLE.match(text), _PIPELINE.search(text)
+        assert name is not None
+        executables.append(
+            AppliedExecutable(
+                name=name[1],
+                pipeline=(pipeline[1] or pipeline[2]) if pipeline else "none",
+                # `linalg.generic` says its attributes after its region's opening line: one line, one op.
+                configurations=tuple((m[1].rsplit(".", 1)[-1], m[2]) for m in _CONFIGURED.finditer(text)),
+            )
+        )
+    return Applied(tuple(executables))

@@ -1,0 +1,90 @@
+"""One swept list of a spec: `64`, `[64, 128]`, `"64:1024:128"`, `"2^4..2^10"`, `"64,128"`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_RANGE = re.compile(r"(-?\d+):(-?\d+)(?::(-?\d+))?")
+_POWERS = re.compile(r"2\^(\d+)\.\.2\^(\d+)")
+_POWER = re.compile(r"2\^(\d+)")
+
+MAX_SIZE = 2**31 - 1
+FORMS = '64, [64, 128], "64:1024:128" (ends included), "2^4..2^10"'
+
+
+class AxisError(ValueError):
+    """What is wrong with the written values; the caller knows the file and the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The sizes of one dimension, as ranges: counted without being spelled out."""
+
+    parts: tuple[Sequence[int], ...]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def values(self) -> tuple[int, ...]:
+        """In the order written, each once."""
+        return tuple(dict.fromkeys(value for part in self.parts for value in part))
+
+
+def axis(written: object) -> Axis:
+    """The axis that a spec or a variable says.
+
+    Raises:
+        AxisError: not one of `FORMS`, or a size that is not in 1 … 2**31 - 1.
+    """
+    items = written if isinstance(written, list | tuple) else [written]
+    if not items:
+        raise AxisError(f"an empty list; write {FORMS}")
+    parts: list[Sequence[int]] = []
+    notes: list[str] = []
+    for item in items:
+        for word in item.split(",") if isinstance(item, str) else (item,):
+            part, note = _part(word.strip() if isinstance(word, str) else word)
+            for size in {part[0], part[-1]}:
+                if not 0 < size <= MAX_SIZE:
+                    raise AxisError(f"size {size}; sizes are 1 … {MAX_SIZE}")
+            parts.append(part)
+            notes += [note] if note else []
+    return Axis(tuple(parts), tuple(notes))
+
+
+def _part(word: object) -> tuple[Sequence[int], str | None]:
+    if isinstance(word, bool) or not isinstance(word, int | str):
+        raise AxisError(f"{word!r}; write {FORMS}")
+    if isinstance(word, int):
+        return (word,), None
+    if word.isdecimal() or (word[:1] == "-" and word[1:].isdecimal()):
+        return (int(word),), None
+    if match := _POWER.fullmatch(word):
+        return (_power(match[1]),), None
+    if match := _POWERS.fullmatch(word):
+        low, high = _power(match[1]), _power(match[2])
+        if low > high:
+            raise AxisError(f"'{word}' goes down")
+        return tuple(2**e for e in range(low.bit_length() - 1, high.bit_length())), None
+    if match := _RANGE.fullmatch(word):
+        return _range(word, int(match[1]), int(match[2]), int(match[3] or 1))
+    raise AxisError(f"'{word}'; write {FORMS}")
+
+
+def _power(exponent: str) -> int:
+    if len(exponent) > 2 or int(exponent) > 30:
+        raise AxisError(f"2^{exponent}; sizes are 1 … {MAX_SIZE}")
+    return 2 ** int(exponent)
+
+
+def _range(word: str, start: int, stop: int, step: int) -> tuple[Sequence[int], str | None]:
+    if step == 0:
+        raise AxisError(f"'{word}' has step 0")
+    if (stop - start) * step < 0:
+        raise AxisError(f"'{word}' never reaches {stop}: the step goes the other way")
+    sizes = range(start, stop + (1 if step > 0 else -1), step)
+    note = None if sizes[-1] == stop else f"'{word}' ends at {sizes[-1]}; no step reaches {stop}"
+    return sizes, note

@@ -1,0 +1,195 @@
+"""Where a case stands: for each stage its key, as far as it can be known, what the store has for it, and why.
+
+The same resolution serves planning (what is missing), doit's up-to-date question (asked again after the upstream
+stages ran: only then is the code digest known, which is what early cutoff needs), explaining, and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dispatchflow import actions
+from dispatchflow.actions import Action
+from dispatchflow.dispatch import Case
+from dispatchflow.keys import Digest, Key
+from dispatchflow.machine import Device
+from dispatchflow.operations import Operation
+from dispatchflow.protocols import Protocol
+from dispatchflow.records import Measurement, Record, Records
+from dispatchflow.targets import HostCpu
+from dispatchflow.toolchain import Toolchain
+
+VERIFY_MODES = ("on", "off", "warn")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How this invocation runs its cases. `remeasure`: `yes`, `noisy`, or older than so many days."""
+
+    protocol: Protocol
+    verify: str = "on"
+    remeasure: str | int | None = None
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One stage of one case.
+
+    state: `made`, `missing`, `later` (its key needs an upstream output), `failed` (recorded), `blocked` (an upstream
+    stage failed), `off`. Pending are `missing` and `later`.
+    """
+
+    stage: str
+    state: str
+    why: str
+    action: Action | None = None
+    record: Record | None = None
+    measurement: Measurement | None = None
+
+    @property
+    def pending(self) -> bool:
+        return self.state in ("missing", "later")
+
+    @property
+    def key(self) -> Key | None:
+        return self.action.key if self.action else None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    case: Case
+    device: Device
+    steps: Mapping[str, Step]
+
+    def __getitem__(self, stage: str) -> Step:
+        return self.steps[stage]
+
+    def pending(self, stage: str) -> list[str]:
+        """The stages up to this one that are to be executed."""
+        upto = actions.STAGES[: actions.STAGES.index(stage) + 1]
+        return [name for name in upto if self.steps[name].pending]
+
+    @property
+    def code(self) -> Digest | None:
+        record = self.steps["compile"].record
+        return record.facts.get("code_digest") if record and record.ok else None
+
+    @property
+    def failure(self) -> Step | None:
+        """The first stage that failed; None when none did."""
+        failed = (self.steps[stage] for stage in actions.STAGES if self.steps[stage].state == "failed")
+        return next(failed, None)
+
+
+class Resolver:
+    """Resolves cases against the records. One an invocation; cheap things about operations are kept."""
+
+    def __init__(
+        self,
+        records: Records,
+        toolchain: Toolchain,
+        host: HostCpu,
+        environment: Mapping[str, str],
+        settings: Settings,
+        device_of: Callable[[Case], Device],
+        now: float,
+    ) -> None:
+        self._records, self.toolchain, self.host = records, toolchain, host
+        self.environment, self.settings, self._device_of, self._now = environment, settings, device_of, now
+        self._data: dict[Operation, tuple[Action, Action]] = {}
+
+    def flags(self, case: Case) -> tuple[str, ...]:
+        return (*case.target.resolved_flags(self.host), *case.tuning.flags)
+
+    def data_actions(self, operation: Operation) -> tuple[Action, Action]:
+        """(inputs, expected)"""
+        if operation not in self._data:
+            self._data[operation] = (actions.inputs(operation), actions.expectation(operation))
+        return self._data[operation]
+
+    def data(self, operation: Operation) -> dict[str, tuple[Digest, ...]] | None:
+        """name → digests of the bytes of inputs and expected results; None while they are not made."""
+        made = [self._records.get(action.key) for action in self.data_actions(operation)]
+        if any(record is None for record in made):
+            return None
+        outputs = {name: digest for record in made if record for name, digest in record.outputs.items()}
+        count = len(operation.operands())
+        recipes = {recipe: tuple(outputs[f"{recipe}_{i}"] for i in range(count)) for recipe in ("exact", "random")}
+        return recipes | {f"expected_{name}": (d,) for name, d in outputs.items() if not name[-1].isdigit()}
+
+    def chain(self, case: Case) -> Chain:
+        device = self._device_of(case)
+        emit_action = actions.emit(case)
+        module = emit_action.ingredients["module"]
+        steps = {"emit": self._step(emit_action, "the module is not in the store")}
+        compile_action = actions.compilation(module, self.flags(case), self.toolchain.digest, self.environment)
+        compiled = steps["compile"] = self._step(compile_action, "never compiled with these ingredients")
+        data = self.data(case.operation) if compiled.state == "made" else None
+        steps["verify"] = verified = self._verify(compiled, data, device)
+        steps["profile"] = self._profile(compiled, verified, data, device)
+        return Chain(case, device, steps)
+
+    def _step(self, action: Action, missing: str) -> Step:
+        record = self._records.get(action.key)
+        if record is None:
+            return Step(action.stage, "missing", missing, action)
+        if record.ok:
+            return Step(action.stage, "made", "the store has it", action, record)
+        if self.settings.retry:
+            return Step(action.stage, "missing", f"retry=yes; failed before: {record.reason}", action, record)
+        if not record.facts.get("repeatable", True):
+            return Step(action.stage, "missing", f"may go better now: {record.reason}", action, record)
+        return Step(action.stage, "failed", record.reason or "failed", action, record)
+
+    def _verify(self, compiled: Step, data: Mapping[str, tuple[Digest, ...]] | None, device: Device) -> Step:
+        if self.settings.verify == "off":
+            return Step("verify", "off", "verify=off")
+        if early := _waiting("verify", compiled, data):
+            return early
+        assert compiled.record is not None and data is not None
+        action = actions.verification(compiled.record.facts["code_digest"], data, device.identity, device.threads)
+        return self._step(action, "this code was never verified on this device")
+
+    def _profile(
+        self, compiled: Step, verified: Step, data: Mapping[str, tuple[Digest, ...]] | None, device: Device
+    ) -> Step:
+        if early := _waiting("profile", compiled, data):
+            return early
+        if verified.state == "failed" and self.settings.verify == "on":
+            return Step("profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it all the same")
+        assert compiled.record is not None and data is not None
+        code = compiled.record.facts["code_digest"]
+        action = actions.measurement(code, data["random"], self.settings.protocol, device.identity, device.threads)
+        found = self._records.measurement(action.key)
+        if found is None:
+            return Step("profile", "missing", f"this code was never measured on this device under {self.settings.protocol.id}", action)
+        if (again := self._measure_again(found)) is not None:
+            return Step("profile", "missing", again, action, measurement=found)
+        if found.status == "failed":
+            return Step("profile", "failed", found.reason or "failed", action, measurement=found)
+        return Step("profile", "made", "the store has it", action, measurement=found)
+
+    def _measure_again(self, found: Measurement) -> str | None:
+        wish = self.settings.remeasure
+        if wish == "yes":
+            return "remeasure=yes"
+        if wish == "noisy" and found.status == "noisy":
+            return "remeasure=noisy, and it was"
+        if isinstance(wish, int) and self._now - found.at > wish * 86400:
+            return f"measured more than {wish} days ago"
+        if found.status == "failed" and self.settings.retry:
+            return f"retry=yes; failed before: {found.reason}"
+        return None
+
+
+def _waiting(stage: str, compiled: Step, data: Mapping[str, Any] | None) -> Step | None:
+    if compiled.state in ("failed", "blocked"):
+        return Step(stage, "blocked", f"compile failed: {compiled.why}")
+    if compiled.pending:
+        return Step(stage, "later", "depends on the code that compile makes")
+    if data is None:
+        return Step(stage, "later", "inputs and expected results are not made yet")
+    return None

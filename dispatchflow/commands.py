@@ -1,0 +1,66 @@
+"""The tools' command lines. The same words are executed, explained, and written to repro.sh."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from dispatchflow.dispatch import FUNCTION
+from dispatchflow.operations import Operation
+from dispatchflow.protocols import Protocol
+
+ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
+"""All that reaches a tool of the user's environment: the compiler reads more than a dozen variables, each of which
+could change its output behind the key."""
+
+CONFIGURATIONS = "cfg"
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """What a tool sees; enters the compile key."""
+    return {"LC_ALL": "C", **{name: variables[name] for name in ALLOWED_ENVIRONMENT if name in variables}}
+
+
+def compile_argv(compiler: str, flags: Sequence[str], output: str = "module.vmfb", dump: str = CONFIGURATIONS) -> tuple[str, ...]:
+    """Reads the module on stdin. Configurations are always dumped: on some backends the dump changes the bytes."""
+    return (compiler, "-", *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", output)
+
+
+def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
+    """The device, with one worker pinned to each of these CPUs where it has workers."""
+    pinned = (f"--task_topology_cpu_ids={','.join(map(str, cpus))}",) if device == "local-task" else ()
+    return (f"--device={device}", *pinned)
+
+
+def input_flags(operation: Operation, paths: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    return tuple(
+        f"--input={operand.type.spelling}=@{os.fspath(path)}"
+        for operand, path in zip(operation.operands(), paths, strict=True)
+    )
+
+
+def run_argv(
+    tool: str, module: str, device: Sequence[str], inputs: Sequence[str], output: str = "output.bin"
+) -> tuple[str, ...]:
+    """One call, result written raw. The debug allocator poisons what the program does not write."""
+    return (tool, f"--module={module}", *device, "--device_allocator=debug", f"--function={FUNCTION}", *inputs, f"--output=@{output}")
+
+
+def block_argv(
+    tool: str, module: str, device: Sequence[str], inputs: Sequence[str], protocol: Protocol, iterations: int | None
+) -> tuple[str, ...]:
+    """One block: warm-up, then calls for `block_s`, or exactly `iterations` once that many are known to take so long
+    (finding the number costs google-benchmark as much again)."""
+    length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
+    return (
+        tool,
+        f"--module={module}",
+        *device,
+        "--device_allocator=caching",
+        f"--function={FUNCTION}",
+        *inputs,
+        f"--benchmark_min_warmup_time={protocol.warmup_s}",
+        f"--benchmark_min_time={length}",
+        "--benchmark_format=json",
+        "--dispatch_statistics=true",
+    )

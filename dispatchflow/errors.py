@@ -1,0 +1,66 @@
+"""Every error that a user sees: problem, facts, hint.
+
+    DispatchflowError           exit 2
+    ├── SpecError               a spec file or a variable says something that is not allowed
+    ├── NothingMatched          exit 3, a pattern matches no case or task
+    ├── StoreError              the store cannot be used
+    ├── ToolchainError          no usable compiler or runtime
+    └── ToolError               exit 1, one tool of one case failed; never stops the other cases
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+
+class DispatchflowError(Exception):
+    """A problem in one line, facts that locate it, and the way out.
+
+    Args:
+        problem: lower case, the thing quoted.
+        facts: label → value, printed aligned below the problem.
+        hint: one sentence that says what to do.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, problem: str, facts: Mapping[str, object] | None = None, hint: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.facts = dict(facts or {})
+        self.hint = hint
+
+    def __str__(self) -> str:
+        width = max(map(len, self.facts), default=0)
+        lines = [self.problem + (":" if self.facts else "")]
+        lines += [f"  {label:<{width}}  {value}" for label, value in self.facts.items()]
+        return "\n".join([*lines, self.hint] if self.hint else lines)
+
+
+class SpecError(DispatchflowError):
+    pass
+
+
+class NothingMatched(DispatchflowError):
+    exit_code = 3
+
+
+class StoreError(DispatchflowError):
+    pass
+
+
+class ToolchainError(DispatchflowError):
+    pass
+
+
+class ToolError(DispatchflowError):
+    exit_code = 1
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """`did you mean 'x'?`, or an empty string when nothing is near."""
+    import difflib  # only on the way to an error message
+
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"Did you mean '{near[0]}'?" if near else ""

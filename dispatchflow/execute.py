@@ -1,0 +1,256 @@
+"""Executes actions: look, lock, look again, run, publish objects, record. Failures are records too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dispatchflow import actions, applied, commands, processes, vmfb
+from dispatchflow.actions import Action
+from dispatchflow.chain import Resolver
+from dispatchflow.dispatch import Case
+from dispatchflow.keys import Digest
+from dispatchflow.locks import Machine
+from dispatchflow.machine import Device
+from dispatchflow.operations import Operation
+from dispatchflow.records import Record
+from dispatchflow.store import DamagedObject, Store
+from dispatchflow.tunings import Tuning
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+    from dispatchflow.verdict import Verdict
+
+COMPILE_LIMIT_S = 300.0
+VERIFY_LIMIT_S = 120.0
+MEMORY_LIMIT_BYTES = None
+
+_Result = tuple[bool, str | None, dict[str, Digest], dict[str, Any]]
+"""(ok, reason, outputs, facts)"""
+
+
+class Executor:
+    """Makes what is asked for and everything that it needs. Any thread; any number of invocations at once."""
+
+    def __init__(self, store: Store, resolver: Resolver, machine: Machine, run: str) -> None:
+        self.store, self.resolver, self.machine, self.run = store, resolver, machine, run
+
+    def emit(self, case: Case) -> Record:
+        text = case.dispatch.module().encode()
+
+        def make(scratch: Path) -> _Result:
+            return True, None, {"module": self.store.put_bytes(text)}, {}
+
+        return self._make(actions.emit(case), make)
+
+    def compile(self, case: Case) -> Record:
+        return self.compile_module(
+            case.dispatch.module(), self.resolver.flags(case), lambda dump: _ignored(case.tuning, case.operation, dump)
+        )
+
+    def compile_module(
+        self, module: str, flags: Sequence[str], ignored: Callable[[str], str | None] = lambda dump: None
+    ) -> Record:
+        """A module's vmfb and what the compiler chose for it. `ignored` tells, from the compiler's dump, why the
+        configuration that was asked for is not the one applied: then the action failed."""
+        resolver, text = self.resolver, module.encode()
+        digest = actions.digest_of(text)
+        action = actions.compilation(digest, flags, resolver.toolchain.digest, resolver.environment)
+
+        def make(scratch: Path) -> _Result:
+            (scratch / "module.mlir").write_bytes(text)
+            argv = commands.compile_argv(resolver.toolchain.compiler, flags)
+            command = processes.Command(
+                argv, scratch, resolver.environment, stdin="module.mlir",
+                time_limit_s=COMPILE_LIMIT_S, memory_limit_bytes=MEMORY_LIMIT_BYTES,
+            )  # fmt: skip
+            outcome = processes.run(command)
+            outputs = self._log(scratch)
+            facts: dict[str, Any] = {"compile_s": outcome.wall_s, "compiler_peak_bytes": outcome.peak_bytes}
+            if outcome.failure:
+                return _failed(outcome, f"compile failed: {_first_error(scratch) or outcome.failure}", outputs, facts)
+            made = scratch / "module.vmfb"
+            if not made.is_file():
+                return False, "the compiler left no module, with exit code 0", outputs, facts
+            inspected = vmfb.inspect(made.read_bytes())
+            dumps = sorted((scratch / commands.CONFIGURATIONS).glob("*"))
+            dump = "".join(path.read_text() for path in dumps)
+            outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
+            facts |= {"code_digest": inspected.code_digest, "code_bytes": inspected.code_bytes, "applied": applied.parse(dump).text}
+            reason = inspected.problem or ignored(dump)
+            return reason is None, reason, outputs, facts
+
+        return self._make(action, make)
+
+    def inputs(self, operation: Operation) -> Record:
+        action, _ = self.resolver.data_actions(operation)
+
+        def make(scratch: Path) -> _Result:
+            from dispatchflow import inputs
+
+            made = {"exact": inputs.exact(operation), "random": inputs.random(operation)}
+            return True, None, {f"{r}_{i}": self._put(a) for r, arrays in made.items() for i, a in enumerate(arrays)}, {}
+
+        return self._make(action, make)
+
+    def expected(self, operation: Operation) -> Record:
+        _, action = self.resolver.data_actions(operation)
+
+        def make(scratch: Path) -> _Result:
+            from dispatchflow import inputs, reference
+
+            outputs = {"exact": self._put(reference.expected(operation, inputs.exact(operation)))}
+            operands = inputs.random(operation)
+            if operation.signature.result.is_float:
+                value, tolerance = reference.bounds(operation, operands)
+                outputs |= {"reference": self._put(value), "tolerance": self._put(tolerance)}
+            else:
+                outputs |= {"random": self._put(reference.expected(operation, operands))}
+            return True, None, outputs, {}
+
+        return self._make(action, make)
+
+    def verify(self, case: Case, device: Device) -> Record | None:
+        """The ladder of docs/verification.md; None when the case did not compile."""
+        for _ in range(3):  # a damaged object is dropped where it is noticed, and made anew here
+            compiled = self.compile(case)
+            if not compiled.ok:
+                return None
+            self.inputs(case.operation)
+            self.expected(case.operation)
+            data = self.resolver.data(case.operation)
+            if data is None:
+                continue
+            action = actions.verification(compiled.facts["code_digest"], data, device.identity, device.threads)
+            module = compiled.outputs["vmfb"]
+            try:
+                return self._make(action, lambda scratch: self._verify(scratch, case.operation, device, module, data))  # noqa: B023
+            except DamagedObject:
+                continue
+        raise DamagedObject("objects are damaged as fast as they are made: is the disk failing?")
+
+    def _verify(
+        self, scratch: Path, operation: Operation, device: Device, module: Digest, data: dict[str, tuple[Digest, ...]]
+    ) -> _Result:
+        from dispatchflow import inputs, verdict
+
+        outputs: dict[str, Digest] = {}
+        verdicts: dict[str, Verdict] = {}
+        for recipe in ("exact", "random"):
+            if recipe == "exact" and (doubt := inputs.mistrust(operation)) is not None:
+                verdicts[recipe] = verdict.Verdict("mistrusted")
+                continue
+            argv = commands.run_argv(
+                self.resolver.toolchain.tool("iree-run-module"),
+                str(self.store.checked(module)),
+                commands.device_flags(device.uri, device.cpus),
+                commands.input_flags(operation, [self.store.checked(digest) for digest in data[recipe]]),
+            )
+            outcome = processes.run(
+                processes.Command(argv, scratch, self.resolver.environment, time_limit_s=VERIFY_LIMIT_S)
+            )
+            if outcome.failure:
+                facts = {"verification": "not compared"}
+                return _failed(outcome, f"run failed: {_first_error(scratch) or outcome.failure}", self._log(scratch), facts)
+            output = scratch / "output.bin"
+            size = output.stat().st_size if output.exists() else 0
+            if size != operation.result().nbytes:
+                reason = f"the module wrote {size} B; its result has {operation.result().nbytes}"
+                return False, reason, self._log(scratch), {"verification": "not compared"}
+            got = _array(output, inputs.dtype_of(operation.result().element), operation)
+            found = self._compare(recipe, got, operation, data)
+            verdicts[recipe] = found
+            if not found.passed:
+                outputs[f"got_{recipe}"] = self.store.put_file(output)
+        return _judged(verdicts, outputs)
+
+    def _compare(self, recipe: str, got: Array, operation: Operation, data: dict[str, tuple[Digest, ...]]) -> Verdict:
+        from dispatchflow import verdict
+
+        def wanted(name: str, dtype: Any) -> Array:
+            return _array(self.store.checked(data[f"expected_{name}"][0]), dtype, operation)
+
+        if recipe == "exact" or not operation.signature.result.is_float:
+            return verdict.compare_bits(got, wanted(recipe, got.dtype))
+        return verdict.compare_bounded(got, wanted("reference", "float64"), wanted("tolerance", "float64"))
+
+    def _make(self, action: Action, make: Callable[[Path], _Result]) -> Record:
+        """The record of this action: found, or made now. A recorded failure is tried again as `Resolver` says."""
+        if (known := self._standing(action)) is not None:
+            return known
+        with self.store.lock(action.key):
+            if (known := self._standing(action)) is not None:
+                return known
+            begin = time.monotonic()
+            with self.machine.busy(), self.store.scratch() as scratch:
+                try:
+                    ok, reason, outputs, facts = make(scratch)
+                except OSError as error:
+                    ok, reason, outputs, facts = False, str(error), {}, {"repeatable": False}
+            record = Record(
+                action.key, action.stage, ok, reason, outputs, facts,
+                ingredients=action.ingredients, cost_s=time.monotonic() - begin, run=self.run, at=time.time(),
+            )  # fmt: skip
+            self.store.records.add(record)
+            return record
+
+    def _standing(self, action: Action) -> Record | None:
+        record = self.store.records.get(action.key)
+        if record is None or record.ok or record.run == self.run:
+            return record
+        again = self.resolver.settings.retry or not record.facts.get("repeatable", True)
+        return None if again else record
+
+    def _put(self, array: Array) -> Digest:
+        return self.store.put_bytes(array.tobytes())
+
+    def _log(self, scratch: Path) -> dict[str, Digest]:
+        log = scratch / "stderr"
+        return {"log": self.store.put_bytes(log.read_bytes())} if log.exists() and log.stat().st_size else {}
+
+
+def _ignored(tuning: Tuning, operation: Operation, dump: str) -> str | None:
+    reason = tuning.ignored(operation, applied.parse(dump))
+    return f"configuration ignored: {reason}" if reason else None
+
+
+def _failed(outcome: processes.Outcome, reason: str, outputs: dict[str, Digest], facts: dict[str, Any]) -> _Result:
+    # SIGKILL comes from outside (out of memory, an impatient person): the next time may go well.
+    return False, reason, outputs, facts | {"repeatable": outcome.code != -9 or outcome.timed_out}
+
+
+def _first_error(scratch: Path) -> str | None:
+    """The first line of a tool's stderr that says `error`, without the place; else its last line."""
+    lines = processes.shortened(scratch / "stderr", 100_000).splitlines()
+    for line in lines:
+        if "error: " in line:
+            return line.split("error: ", 1)[1][:300]
+    return lines[-1][:300] if lines else None
+
+
+def _array(path: Path, dtype: Any, operation: Operation) -> Array:
+    import numpy as np
+
+    array: Array = np.fromfile(path, dtype).reshape(operation.result().shape)
+    return array
+
+
+def _judged(verdicts: dict[str, Verdict], outputs: dict[str, Digest]) -> _Result:
+    from dispatchflow import verdict
+
+    wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
+    worst = next(iter(wrong.values()), verdicts["random"])
+    words = {v.word for v in verdicts.values()}
+    word = next(w for w in ("different", "mistrusted", "within bound", "equal") if w in words)
+    facts: dict[str, Any] = {"verification": word, "score": verdicts["random"].score, "rungs": {r: v.word for r, v in verdicts.items()}}
+    if worst.worst is not None:
+        facts |= {"worst_index": worst.worst.index, "worst_got": worst.worst.got, "worst_expected": worst.worst.expected}
+    if not wrong:
+        return True, None, outputs, facts
+    recipe = next(iter(wrong))
+    assert worst.worst is not None
+    place = ", ".join(map(str, worst.worst.index))
+    reason = f"{worst.wrong} elements of the {recipe} inputs are wrong; worst at [{place}]: got {worst.worst.got}, expected {worst.worst.expected}"
+    return False, reason, outputs, facts

@@ -1,0 +1,101 @@
+"""Inputs by recipe: the same operation, the same bytes, on every machine and numpy.
+
+Numbers come from the raw stream of Philox (fixed by numpy's stream guarantee, NEP 19) by the conversions below, one
+stream an operand, so that operands differ and no tuning sees other data. Two recipes:
+
+- exact: small integers, thinned out over the reduction so that every partial sum is an integer that the accumulator
+  holds; any order of summation gives the same bits, so a difference is a bug and not rounding. The density rule is
+  benchdnn's (oneDNN, tests/benchdnn/matmul), here with exactly `safe` terms a result instead of that many on average.
+- random: uniform in [-1, 1) rounded to the element type; integers over their whole range.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+
+from dispatchflow.operations import Operand, Operation
+from dispatchflow.types import ElementType
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+_SEED = 20240229
+_MIN_TERMS = 32
+
+
+def dtype_of(element: ElementType) -> np.dtype:  # type: ignore[type-arg]
+    return np.dtype(getattr(ml_dtypes, element.numpy_name, element.numpy_name))
+
+
+def exact_range(operation: Operation) -> tuple[int, int]:
+    """(r, safe): values in -r … r, at most `safe` nonzero terms a result, so that |Σ| ≤ safe · r² ≤ 2**digits."""
+    digits = min(operation.signature.accumulator.digits, operation.signature.result.digits)
+    for r in (3, 2, 1):
+        safe = int(2**digits) // (r * r)
+        if safe >= min(operation.terms, 2 * _MIN_TERMS) or r == 1:
+            return r, safe
+    raise AssertionError("unreachable")
+
+
+def mistrust(operation: Operation) -> str | None:
+    """Why the exact recipe tests too little here, None when it does not."""
+    _, safe = exact_range(operation)
+    if operation.terms > safe and safe < _MIN_TERMS:
+        return f"only {safe} of {operation.terms} terms fit exactly into {operation.signature.result.mlir}"
+    return None
+
+
+def exact(operation: Operation) -> list[Array]:
+    """Operands of the exact recipe, as they lie in memory."""
+    r, safe = exact_range(operation)
+    return [_exact_operand(operand, index, r, safe) for index, operand in enumerate(operation.operands())]
+
+
+def random(operation: Operation) -> list[Array]:
+    """Operands of the random recipe, as they lie in memory."""
+    return [_random_operand(operand, index) for index, operand in enumerate(operation.operands())]
+
+
+def _raw(index: int, recipe: int, count: int) -> Array:
+    raw: Array = np.random.Philox(key=np.array([_SEED + recipe, index], dtype=np.uint64)).random_raw(count)
+    return raw
+
+
+def _below(raw: Array, bound: int) -> Array:
+    """Integers in 0 … bound-1 from the upper half of each raw number, by multiplication and shift."""
+    return (((raw >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
+
+
+def _exact_operand(operand: Operand, index: int, r: int, safe: int) -> Array:
+    tensor = operand.type
+    raw = _raw(index, 0, tensor.size)
+    if operand.reduction_axis is None:
+        values = _below(raw, 2 * r + 1) - r
+        return values.reshape(tensor.shape).astype(dtype_of(tensor.element))
+    values = _below(raw, 2 * r) - r
+    values += values >= 0  # no zeros here: how many terms count is decided by the mask alone
+    values = values.reshape(tensor.shape) * _mask(tensor.shape, operand.reduction_axis, safe, raw)
+    return values.astype(dtype_of(tensor.element))
+
+
+def _mask(shape: tuple[int, ...], axis: int, safe: int, raw: Array) -> Array:
+    """True for exactly min(terms, safe) positions along `axis`, at another offset in each line."""
+    terms = shape[axis]
+    stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
+    line = tuple(1 if i == axis else size for i, size in enumerate(shape))
+    offsets = _below(raw[: int(np.prod(line))] << np.uint64(32), terms).reshape(line)
+    positions = np.arange(terms).reshape([-1 if i == axis else 1 for i in range(len(shape))]) * stride
+    return (positions + offsets) % terms < safe
+
+
+def _random_operand(operand: Operand, index: int) -> Array:
+    tensor, dtype = operand.type, dtype_of(operand.type.element)
+    raw = _raw(index, 1, tensor.size)
+    if not tensor.element.is_float:
+        return (raw >> np.uint64(64 - tensor.element.bits)).astype(f"u{dtype.name}").view(dtype).reshape(tensor.shape)
+    unit = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
+    return unit.reshape(tensor.shape).astype(dtype)

@@ -1,0 +1,60 @@
+"""File locks: they die with their process, whatever kills it, and hold between threads as between invocations."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+@contextmanager
+def locked(path: Path, exclusive: bool = True) -> Iterator[None]:
+    """Hold the lock of this file, which is made when missing and never removed."""
+    descriptor = _opened(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    # Without O_CREAT first: Linux refuses O_CREAT on another user's file in a sticky directory (fs.protected_regular).
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        os.fchmod(descriptor, 0o666)  # the machine's lock is for every user, whatever the umask
+        return descriptor
+    except PermissionError:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+class Machine:
+    """Blocks run when nothing else of ours runs on this machine: not in this invocation, nor in another, of any user.
+
+    Everything that loads the machine holds `busy`; a block holds `quiet`. The turnstile keeps a stream of busy ones
+    from starving the one that waits for quiet.
+    """
+
+    def __init__(self) -> None:
+        folder = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
+        self._lock = folder / "dispatchflow-machine.lock"
+        self._turnstile = folder / "dispatchflow-turnstile.lock"
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        with locked(self._turnstile):
+            pass
+        with locked(self._lock, exclusive=False):
+            yield
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        with locked(self._turnstile), locked(self._lock):
+            yield

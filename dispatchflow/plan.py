@@ -1,0 +1,99 @@
+"""Sweeps → Plan: the cases, each once, and the skips with their reasons. No effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import product
+from math import prod
+
+from dispatchflow.dispatch import Case, Dispatch
+from dispatchflow.errors import SpecError
+from dispatchflow.operations import Operation, Unsupported
+from dispatchflow.spec import Sweep
+from dispatchflow.targets import Target
+from dispatchflow.tunings import Tuning
+
+MAX_CASES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A combination that was asked for and cannot be; never an error."""
+
+    name: str
+    reason: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`tags` are of a case in this plan, not of the case: the same case may come from two sweeps."""
+
+    cases: tuple[Case, ...]
+    tags: dict[Case, tuple[str, ...]]
+    skips: tuple[Skip, ...]
+    notes: tuple[str, ...]
+
+
+def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
+    """The plan of these sweeps; with `tags`, only what carries one of them.
+
+    Raises:
+        SpecError: a sweep of more than `MAX_CASES` combinations.
+    """
+    found: dict[Case, dict[str, None]] = {}
+    skips: dict[str, Skip] = {}
+    notes: dict[str, None] = {}
+    for sweep in sweeps:
+        if tags and not set(tags) & set(sweep.tags):
+            continue
+        _check_size(sweep)
+        notes.update({f"{sweep.place}.{dim}: {note}": None for dim, a in zip(sweep.operation.dims, sweep.dims, strict=False) for note in a.notes})
+        for item in _combinations(sweep):
+            if isinstance(item, Skip):
+                skips.setdefault(item.name, item)
+            else:
+                found.setdefault(item, {}).update(dict.fromkeys(sweep.tags))
+    return Plan(tuple(found), {case: tuple(words) for case, words in found.items()}, tuple(skips.values()), tuple(notes))
+
+
+def _check_size(sweep: Sweep) -> None:
+    axes = {dim: len(a) for dim, a in zip(sweep.operation.dims, sweep.dims, strict=False)}
+    axes |= {"shape": len(sweep.shapes)} if sweep.shapes else {}
+    axes |= {"dtype": len(sweep.signatures), "layout": len(sweep.layouts), "tuning": len(sweep.tunings)}
+    axes |= {"target": len(sweep.targets), "threads": len(sweep.threads)}
+    if (count := prod(axes.values())) > MAX_CASES:
+        facts = {"spec": sweep.place, "axes": " × ".join(f"{n} {name}" for name, n in axes.items() if n > 1), "allowed": f"{MAX_CASES:,}"}
+        raise SpecError(f"a sweep of {count:,} cases", facts, "Take larger steps, or split it.")
+
+
+def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
+    shapes = sweep.shapes or tuple(product(*(a.values() for a in sweep.dims)))
+    for shape, signature, layout in product(shapes, sweep.signatures, sweep.layouts):
+        sizes = dict(zip(sweep.operation.dims, shape, strict=True))
+        try:
+            operation = sweep.operation.make(sizes, signature, layout)
+        except Unsupported as unsupported:
+            label = "x".join(map(str, shape))
+            yield Skip(f"{sweep.operation.name}_{label}_{signature}_{layout}", str(unsupported), sweep.place)
+            continue
+        for tuning, target, threads in product(sweep.tunings, sweep.targets, sweep.threads):
+            case = Case(Dispatch(operation, tuning), target, threads)
+            name = case.name
+            if sweep.include and not any(fnmatchcase(name, pattern) for pattern in sweep.include):
+                continue
+            if any(fnmatchcase(name, pattern) for pattern in sweep.exclude):
+                continue
+            reason = unsupported_reason(operation, tuning, target)
+            yield case if reason is None else Skip(name, reason, sweep.place)
+
+
+def unsupported_reason(operation: Operation, tuning: Tuning, target: Target) -> str | None:
+    """Why this combination is a skip, None when it can be tried."""
+    signature = operation.signature
+    for element in (*signature.operands, signature.accumulator, signature.result):
+        if element in target.lacks:
+            return f"{element.mlir} on {target.name}: {target.lacks[element]}"
+    return tuning.illegal(operation, target.backend)

@@ -1,0 +1,112 @@
+"""The one place that runs other programs: no shell, limits of time and memory, output whole in files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_LAUNCHER = Path(__file__).with_name("_launcher.py")
+_SHOWN_BYTES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One program, fully described. Paths of stdin, stdout, stderr are relative to `cwd` or absolute."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: str | None = None
+    stdout: str = "stdout"
+    stderr: str = "stderr"
+    time_limit_s: float = 600.0
+    memory_limit_bytes: int | None = None
+    cpus: tuple[int, ...] = ()
+    """CPUs it may use; empty for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`code` is negative for a signal; `peak_bytes` is the largest resident size of it and its children."""
+
+    code: int
+    timed_out: bool
+    wall_s: float
+    cpu_s: float
+    peak_bytes: int
+
+    @property
+    def failure(self) -> str | None:
+        """In words, None when it went well."""
+        if self.timed_out:
+            return f"took longer than {self.wall_s:.0f} s"
+        if self.code < 0:
+            import signal  # only for the name
+
+            return f"died by {signal.Signals(-self.code).name}"
+        return f"exit code {self.code}" if self.code else None
+
+
+class _Local(threading.local):
+    launcher: subprocess.Popen[str] | None = None
+
+
+_local = _Local()
+
+
+def run(command: Command) -> Outcome:
+    """Run it to its end, or to its limit. One launcher a thread, started on first use.
+
+    Raises:
+        OSError: the program could not be started.
+    """
+    launcher = _local.launcher
+    if launcher is None or launcher.poll() is not None:
+        launcher = _local.launcher = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-u", os.fspath(_LAUNCHER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    assert launcher.stdin is not None and launcher.stdout is not None
+    request = {
+        "argv": command.argv,
+        "env": dict(command.env),
+        "cwd": os.fspath(command.cwd),
+        "stdin": command.stdin,
+        "stdout": command.stdout,
+        "stderr": command.stderr,
+        "time_limit_s": command.time_limit_s,
+        "memory_limit_bytes": command.memory_limit_bytes,
+        "cpus": command.cpus,
+    }
+    launcher.stdin.write(json.dumps(request) + "\n")
+    launcher.stdin.flush()
+    reply = json.loads(launcher.stdout.readline() or '{"error": "the launcher process was killed"}')
+    if "error" in reply:
+        raise OSError(f"{command.argv[0]}: {reply['error']}")
+    return Outcome(**reply)
+
+
+def shortened(path: Path, limit: int = _SHOWN_BYTES) -> str:
+    """The beginning and the end of a tool's output, which may be hundreds of KB of IR."""
+    if not path.exists():
+        return ""
+    text = path.read_bytes().decode(errors="replace").strip()
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n… {len(text) - limit} characters left out …\n{text[-half:]}"
+
+
+def quoted(argv: Sequence[str]) -> str:
+    """One line that a shell reads back as this."""
+    import shlex  # only for messages
+
+    return shlex.join(argv)

@@ -1,0 +1,28 @@
+"""A folder is a registry: each public file holds one subclass of the folder's base."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def members(package: str, base: type[T]) -> list[type[T]]:
+    """The subclasses of `base` that the package's public files define, in the order of the files' names.
+
+    Raises:
+        LookupError: a file that defines none, or a class not named as its file: `matmul.py` holds `Matmul`.
+    """
+    found: list[type[T]] = []
+    folder = importlib.import_module(package).__file__
+    assert folder is not None
+    for path in sorted(Path(folder).parent.glob("[!_]*.py")):
+        module = importlib.import_module(f"{package}.{path.stem}")
+        name = "".join(word.capitalize() for word in path.stem.split("_"))
+        cls = getattr(module, name, None)
+        if not (isinstance(cls, type) and issubclass(cls, base)):
+            raise LookupError(f"{path.name} must define class {name}({base.__name__})")
+        found.append(cls)
+    return found

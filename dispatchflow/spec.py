@@ -1,0 +1,221 @@
+"""TOML → sweeps, typed and located: every error names file, line, place, what was found and what is allowed."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+import msgspec
+
+from dispatchflow.axes import Axis, AxisError, axis
+from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.targets import TARGETS, Target
+from dispatchflow.tunings import TUNINGS, Tuning
+from dispatchflow.types import Signature, signature
+
+T = TypeVar("T")
+COMMAND_LINE = "command line"
+
+# What a sweep may say beside its operation's dims. Values are checked one by one below, where the allowed ones are known.
+_Words = str | list[str]
+_FIELDS: list[tuple[str, Any, Any]] = [
+    ("dtype", _Words, None),
+    ("layout", _Words, None),
+    ("tuning", str | dict[str, Any] | list[str | dict[str, Any]], "default"),
+    ("target", _Words, "llvm-cpu"),
+    ("threads", int | str | list[int | str], "all"),
+    ("tags", _Words, ()),
+    ("include", _Words, ()),
+    ("exclude", _Words, ()),
+    ("shape", _Words, None),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One `[[sweep]]` table: axes whose product, filtered, is a set of cases. `shapes` stands for the dims' product."""
+
+    operation: type[Operation]
+    dims: tuple[Axis, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    signatures: tuple[Signature, ...]
+    layouts: tuple[str, ...]
+    tunings: tuple[Tuning, ...]
+    targets: tuple[Target, ...]
+    threads: tuple[int | None, ...]
+    tags: tuple[str, ...]
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    place: str
+    """`specs/matmul.toml:3, sweep[0]`"""
+
+
+def parse(text: str, path: PurePath, overrides: Mapping[str, Any]) -> list[Sweep]:
+    """The sweeps of one spec file; `overrides` replace a word of the same name in every sweep.
+
+    Raises:
+        SpecError: naming file, line and place.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError("this spec is not TOML", {"spec": path, "found": error}, "See https://toml.io.") from error
+    unknown = sorted(set(document) - {"sweep"})
+    if unknown or not isinstance(document.get("sweep", []), list):
+        word = unknown[0] if unknown else "sweep"
+        raise SpecError(f"unknown word '{word}'", {"spec": path, "allowed": "[[sweep]] tables"}, suggestion(word, ["sweep"]))
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*sweep\s*\]\]", line)]
+    sweeps = []
+    for index, table in enumerate(document.get("sweep", [])):
+        line = f":{lines[index]}" if index < len(lines) else ""
+        sweeps.append(sweep({**table, **overrides}, f"{path}{line}, sweep[{index}]"))
+    return sweeps
+
+
+def sweep(table: Mapping[str, Any], place: str) -> Sweep:
+    """One sweep from its words.
+
+    Raises:
+        SpecError: an unknown word, a wrong type, a value out of range.
+    """
+    operation = _operation(table.get("operation"), place)
+    words = _typed(table, operation, place)
+
+    def at(word: str) -> str:
+        return f"{place}.{word}" if place != COMMAND_LINE else f"{word}= on the {place}"
+
+    shape = getattr(words, "shape", None)
+    given = [dim for dim in operation.dims if getattr(words, dim) is not None]
+    if shape is not None and given:
+        raise SpecError("both 'shape' and dims are given", {"spec": at("shape"), "dims": ", ".join(given)}, "Give one of them.")
+    missing = [dim for dim in operation.dims if shape is None and dim not in given]
+    if missing:
+        raise SpecError(
+            f"{operation.name} needs a size for {', '.join(missing)}",
+            {"spec": place, "dims": ", ".join(operation.dims)},
+            f"Add {missing[0]} = 512, or a list, or shape = [\"{'x'.join(['512'] * len(operation.dims))}\"].",
+        )
+    return Sweep(
+        operation=operation,
+        dims=tuple(_axis(getattr(words, dim), at(dim)) for dim in given),
+        shapes=tuple(_shape(word, operation, at("shape")) for word in _list(shape or [])),
+        signatures=_signatures(words.dtype, operation, at("dtype")),
+        layouts=_chosen(_list(words.layout or operation.layouts[0]), {w: w for w in operation.layouts}, "layout", at("layout")),
+        tunings=_tunings(words.tuning, at("tuning")),
+        targets=_chosen(_list(words.target), TARGETS, "target", at("target")),
+        threads=tuple(dict.fromkeys(_threads(word, at("threads")) for word in _list(words.threads))),
+        tags=tuple(_list(words.tags)),
+        include=tuple(_list(words.include)),
+        exclude=tuple(_list(words.exclude)),
+        place=place,
+    )
+
+
+def _operation(name: object, place: str) -> type[Operation]:
+    if isinstance(name, str) and name in OPERATIONS:
+        return OPERATIONS[name]
+    problem = "a sweep names no operation" if name is None else f"unknown operation {name!r}"
+    facts = {"spec": f"{place}.operation", "known": ", ".join(OPERATIONS)}
+    raise SpecError(problem, facts, suggestion(str(name), OPERATIONS) or f"Write operation = \"{next(iter(OPERATIONS))}\".")
+
+
+def _typed(table: Mapping[str, Any], operation: type[Operation], place: str) -> Any:
+    dims = [(dim, int | str | list[int | str] | None, None) for dim in operation.dims]
+    struct = msgspec.defstruct("Sweep", [("operation", str), *dims, *_FIELDS], forbid_unknown_fields=True)
+    try:
+        return msgspec.convert(dict(table), struct)
+    except msgspec.ValidationError as error:
+        allowed = [field for field in struct.__struct_fields__]
+        if unknown := sorted(set(table) - set(allowed)):
+            facts = {"spec": f"{place}.{unknown[0]}", "allowed": ", ".join(allowed)}
+            raise SpecError(f"unknown word '{unknown[0]}'", facts, suggestion(unknown[0], allowed)) from error
+        found, _, where = str(error).partition(" - at `$")
+        raise SpecError("wrong type", {"spec": place + where.rstrip("`"), "found": found}, "") from error
+
+
+def _list(value: Any) -> list[Any]:
+    """A word or a list of words; a comma separates words too, so that specs and variables read alike."""
+    items = value if isinstance(value, list | tuple) else [value]
+    split = (item.replace(",", " ").split() if isinstance(item, str) else [item] for item in items)
+    return [word for words in split for word in words]
+
+
+def _chosen(words: Sequence[str], known: Mapping[str, T], what: str, place: str) -> tuple[T, ...]:
+    for word in words:
+        if word not in known:
+            raise SpecError(f"unknown {what} '{word}'", {"spec": place, "known": ", ".join(known)}, suggestion(word, known))
+    return tuple(dict.fromkeys(known[word] for word in words))
+
+
+def _axis(written: object, place: str) -> Axis:
+    try:
+        return axis(written)
+    except AxisError as error:
+        raise SpecError("not a size", {"spec": place, "found": error}, "") from error
+
+
+def _shape(word: str, operation: type[Operation], place: str) -> tuple[int, ...]:
+    sizes = word.split("x")
+    if len(sizes) != len(operation.dims) or not all(s.isdecimal() and 0 < int(s) < 2**31 for s in sizes):
+        form = "x".join(operation.dims)
+        raise SpecError(f"'{word}' is not a shape", {"spec": place, "form": form}, f'Write shape = ["{"x".join(["64"] * len(operation.dims))}"].')
+    return tuple(map(int, sizes))
+
+
+def _signatures(written: Any, operation: type[Operation], place: str) -> tuple[Signature, ...]:
+    known = {**operation.signatures, **{s.spelling: s for s in operation.signatures.values()}}
+    words: list[str] = []
+    for item in written if isinstance(written, list) else [written or next(iter(operation.signatures))]:
+        for word in re.split(r"[;\s]+", re.sub(r"\s*(,|->)\s*", r"\1", item.strip())):
+            words += [word] if "->" in word else word.split(",")
+    found = []
+    for word in words:
+        try:
+            found.append(known[word] if word in known else known[signature(word).spelling])
+        except KeyError:
+            facts = {"spec": place, "known": ", ".join(operation.signatures), "spelt": ", ".join(s.spelling for s in operation.signatures.values())}
+            raise SpecError(f"{operation.name} has no element types '{word}'", facts, suggestion(word, known)) from None
+    return tuple(dict.fromkeys(found))
+
+
+def _tunings(written: Any, place: str) -> tuple[Tuning, ...]:
+    found: list[Tuning] = []
+    for item in written if isinstance(written, list) else [written]:
+        if isinstance(item, str):
+            for word in _list(item):
+                found += _named_tuning(word, place)
+            continue
+        parameters = dict(item)
+        family = parameters.pop("family", None)
+        if family not in TUNINGS:
+            facts = {"spec": place, "known": ", ".join(TUNINGS)}
+            raise SpecError(f"unknown tuning family {family!r}", facts, suggestion(str(family), TUNINGS) or 'Write {family = "…", …}.')
+        try:
+            found += TUNINGS[family].expand(parameters)
+        except ValueError as error:
+            raise SpecError(f"{family} cannot be this", {"spec": place, "found": error}, "") from error
+    return tuple(dict.fromkeys(found))
+
+
+def _named_tuning(word: str, place: str) -> tuple[Tuning, ...]:
+    if word in TUNINGS:
+        return TUNINGS[word].expand({})
+    for family in TUNINGS.values():
+        if (tuning := family.parse(word)) is not None:
+            return (tuning,)
+    names = [*TUNINGS, *(tuning.name for family in TUNINGS.values() for tuning in family.expand({}))]
+    raise SpecError(f"unknown tuning '{word}'", {"spec": place, "known": ", ".join(dict.fromkeys(names))}, suggestion(word, names))
+
+
+def _threads(word: int | str, place: str) -> int | None:
+    if word == "all":
+        return None
+    count = int(word) if str(word).isdecimal() else 0
+    if not 0 < count <= 4096:
+        raise SpecError(f"{word!r} is not a number of threads", {"spec": place, "allowed": '1 … 4096, or "all"'}, "")
+    return count

@@ -1,0 +1,132 @@
+"""Content-addressed objects and records of actions. Only whole ones: `kill -9` loses at most the action in flight.
+
+    .dispatchflow/
+      objects/ab/cdef…   files named by their digest, written beside, synced, renamed; read-only
+      records.sqlite     WAL; written after the objects it names, one transaction each (see records.py)
+      results/*.parquet  immutable parts, derived from the records (see results.py)
+      locks/  tmp/
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dispatchflow.errors import StoreError
+from dispatchflow.keys import Digest, Key, digest_file, digest_of
+from dispatchflow.locks import locked
+from dispatchflow.records import Records
+
+# SQLite's WAL needs shared memory, and flock a kernel of one machine.
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs"}
+
+
+class DamagedObject(Exception):
+    """An object's bytes are not those of its digest; it was dropped, with the records that led to it."""
+
+
+class Store:
+    """Raises StoreError on opening: a network file system, or a place that cannot be written."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        try:
+            for folder in ("objects", "locks", "tmp", "results"):
+                (root / folder).mkdir(parents=True, exist_ok=True)
+            _refuse_network(root)
+            self._sweep()
+            self.records = Records(root / "records.sqlite")
+        except OSError as error:
+            raise StoreError(
+                "the store cannot be written",
+                {"store": root, "found": error.strerror or error},
+                "Set DISPATCHFLOW_STORE to a directory that can; `doit report` works without.",
+            ) from error
+
+    @property
+    def results(self) -> Path:
+        return self.root / "results"
+
+    def path(self, digest: Digest) -> Path:
+        """Where the object is, or would be."""
+        return self.root / "objects" / digest[:2] / digest[2:]
+
+    def checked(self, digest: Digest) -> Path:
+        """The object's path, after its bytes were compared with its name.
+
+        Raises:
+            DamagedObject: they differ, or it is missing; it and every record that names it are gone now.
+        """
+        path = self.path(digest)
+        try:
+            if digest_file(path) == digest:
+                return path
+            path.unlink()
+        except FileNotFoundError:
+            pass
+        self.records.drop_output(digest)
+        raise DamagedObject(digest)
+
+    def put_bytes(self, content: bytes) -> Digest:
+        digest = digest_of(content)
+        if not self.path(digest).exists():
+            with self.scratch() as scratch:
+                (scratch / "object").write_bytes(content)
+                self._publish(scratch / "object", digest)
+        return digest
+
+    def put_file(self, path: Path) -> Digest:
+        """Moves the file, which must lie in a scratch directory of this store."""
+        digest = digest_file(path)
+        self._publish(path, digest)
+        return digest
+
+    def _publish(self, path: Path, digest: Digest) -> None:
+        path.chmod(0o444)
+        with path.open("rb") as stream:
+            os.fsync(stream.fileno())
+        final = self.path(digest)
+        final.parent.mkdir(exist_ok=True)
+        path.rename(final)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A private directory, gone afterwards."""
+        path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=self.root / "tmp"))
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    @contextmanager
+    def lock(self, key: Key) -> Iterator[None]:
+        """One at a time makes this key, in all invocations. Stripes: another key may wait too, never deadlock, since
+        nobody takes a second one while holding one."""
+        with locked(self.root / "locks" / key[:2]):
+            yield
+
+    def _sweep(self) -> None:
+        """Scratch directories that a killed invocation left."""
+        for path in (self.root / "tmp").iterdir():
+            owner = path.name.split("-")[0]
+            if not (owner.isdecimal() and Path(f"/proc/{owner}").exists()):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _refuse_network(root: Path) -> None:
+    resolved = root.resolve()
+    best, kind = "", ""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, mount, filesystem, *_ = line.split(" ")
+        if resolved.is_relative_to(mount) and len(mount) > len(best):
+            best, kind = mount, filesystem
+    if kind in _NETWORK or kind.startswith("fuse.sshfs"):
+        raise StoreError(
+            "the store lies on a network file system",
+            {"store": root, "mount": f"{best} ({kind})"},
+            "Set DISPATCHFLOW_STORE to a directory on a local disk.",
+        )

@@ -1,0 +1,10 @@
+"""The registry of tuning families: every file in this folder that does not begin with `_` holds one."""
+
+from __future__ import annotations
+
+from dispatchflow.registry import members
+from dispatchflow.tunings._base import Applied, AppliedExecutable, Lowering, Tuning
+
+TUNINGS: dict[str, type[Tuning]] = {cls.family: cls for cls in members(__name__, Tuning)}
+
+__all__ = ["TUNINGS", "Applied", "AppliedExecutable", "Lowering", "Tuning"]

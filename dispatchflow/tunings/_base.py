@@ -1,0 +1,90 @@
+"""What every tuning family answers. A new family is one new file beside this one; docs/adding.md shows how."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dispatchflow.operations import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """How a tuning appears in the module: alias lines before it, and the attribute on the operation's main op."""
+
+    prelude: str = ""
+    attribute: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What the compiler did, read from its own dump of one module (see `applied.parse`)."""
+
+    executables: tuple[AppliedExecutable, ...]
+
+    @property
+    def text(self) -> str:
+        """One line: executables joined by ` | `; the row's `applied_configuration`."""
+        return " | ".join(executable.text for executable in self.executables)
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedExecutable:
+    """One dispatch: its name, its pipeline, and (operation, configuration) of each configured op."""
+
+    name: str
+    pipeline: str
+    configurations: tuple[tuple[str, str], ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join([self.pipeline, *(f"{op}<{config}>" for op, config in self.configurations)])
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning(ABC):
+    """A request to the compiler about lowering. It may change speed, never results."""
+
+    family: ClassVar[str]
+    """The spec's word; equal to the file's name."""
+
+    @classmethod
+    @abstractmethod
+    def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
+        """The tunings that a spec's `"family"` (no parameters: the shipped set) or `{family = "…", …}` names.
+
+        Raises:
+            ValueError: a parameter that is unknown or out of range; the message says what is allowed.
+        """
+
+    @classmethod
+    def parse(cls, word: str) -> Tuning | None:
+        """The tuning of this name, None when the word is not one of this family's."""
+        return next((tuning for tuning in cls.expand({}) if tuning.name == word), None)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Injective over the family's fields; begins with the family's name."""
+
+    def lowering(self, operation: Operation) -> Lowering:
+        return Lowering()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Compiler flags beside the target's."""
+        return ()
+
+    def illegal(self, operation: Operation, backend: str) -> str | None:
+        """Why this tuning cannot be asked for here, None when it can. The reason of a skip."""
+        return None
+
+    def requested(self, operation: Operation) -> str | None:
+        """The row's `requested_configuration`; None where the compiler chooses."""
+        return None
+
+    def ignored(self, operation: Operation, applied: Applied) -> str | None:
+        """Why what was applied is not what was asked, None when it is. The reason of a failure."""
+        return None

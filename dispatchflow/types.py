@@ -1,0 +1,112 @@
+"""Element types, layouts and tensor types: one table each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+
+
+class ElementType(Enum):
+    """(MLIR spelling, bits, numpy or ml_dtypes name, significand digits incl. the hidden one; for integers value bits)"""
+
+    F64 = ("f64", 64, "float64", 53)
+    F32 = ("f32", 32, "float32", 24)
+    F16 = ("f16", 16, "float16", 11)
+    BF16 = ("bf16", 16, "bfloat16", 8)
+    I32 = ("i32", 32, "int32", 31)
+    I8 = ("i8", 8, "int8", 7)
+
+    @property
+    def mlir(self) -> str:
+        return self.value[0]
+
+    @property
+    def bits(self) -> int:
+        return self.value[1]
+
+    @property
+    def numpy_name(self) -> str:
+        """What `numpy.dtype` takes, once ml_dtypes is imported (see `inputs.dtype_of`)."""
+        return self.value[2]
+
+    @property
+    def digits(self) -> int:
+        """All integers of magnitude up to 2**digits are exact."""
+        return self.value[3]
+
+    @property
+    def is_float(self) -> bool:
+        return "f" in self.mlir
+
+    @property
+    def zero(self) -> str:
+        """The literal of `arith.constant`."""
+        return "0.0" if self.is_float else "0"
+
+
+ELEMENT_TYPES = {e.mlir: e for e in ElementType}
+
+
+class Layout(Enum):
+    """How a matrix lies in memory, in the letters of BLAS and of IREE's dispatch profiler."""
+
+    ROW = "t"
+    COLUMN = "n"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    shape: tuple[int, ...]
+    element: ElementType
+
+    @property
+    def spelling(self) -> str:
+        """`4x8xf32`: the runtime tools' spelling, and the inside of MLIR's `tensor<…>`."""
+        return "x".join([*map(str, self.shape), self.element.mlir])
+
+    @property
+    def mlir(self) -> str:
+        return f"tensor<{self.spelling}>"
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Multiplied first, rounded up once, so that sub-byte types do not lose bits."""
+        return (self.size * self.element.bits + 7) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Element types of one operation: operands, accumulator, result. Spelt `f16,f16->f32`, or
+    `f16,f16->f32->f16` where the accumulator is not the result."""
+
+    operands: tuple[ElementType, ...]
+    accumulator: ElementType
+    result: ElementType
+
+    @property
+    def spelling(self) -> str:
+        tail = [self.accumulator] if self.accumulator is self.result else [self.accumulator, self.result]
+        return "->".join([",".join(e.mlir for e in self.operands), *(e.mlir for e in tail)])
+
+    def __str__(self) -> str:
+        return self.spelling
+
+
+def signature(spelling: str) -> Signature:
+    """Parse `f16,f16->f32`.
+
+    Raises:
+        KeyError: an unknown element type, or no `->`.
+    """
+    operands, *rest = spelling.replace(" ", "").split("->")
+    if len(rest) not in (1, 2):
+        raise KeyError(spelling)
+    return Signature(
+        tuple(ELEMENT_TYPES[word] for word in operands.split(",")), ELEMENT_TYPES[rest[0]], ELEMENT_TYPES[rest[-1]]
+    )
