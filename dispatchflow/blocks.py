@@ -1,0 +1,40 @@
+"""One benchmark process's JSON → one block."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from dispatchflow.errors import ToolError
+
+_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`ns` is wall time of one call, submission included; `dispatch_ns` what its dispatches took by the runtime's own
+    account, summed, None where the runtime gives none (before 3.13, and on some devices)."""
+
+    ns: float
+    dispatch_ns: float | None
+    iterations: int
+
+
+def parse(text: str) -> Block:
+    """From Google-Benchmark JSON, in each record's own `time_unit`; aggregates are ignored.
+
+    Raises:
+        ToolError: no record of the whole call, or a time that is not positive.
+    """
+    try:
+        records = [r for r in json.loads(text)["benchmarks"] if r.get("run_type") == "iteration"]
+        calls = [r for r in records if r["name"].endswith("/real_time")]
+        dispatches = [r["real_time"] * _NS[r["time_unit"]] for r in records if r not in calls]
+        call = calls[0]
+        ns = call["real_time"] * _NS[call["time_unit"]]
+        iterations = int(call["iterations"])
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise ToolError("the benchmark tool's output has no block", {"found": text[:200], "because": repr(error)}) from error
+    if call.get("error_occurred") or not ns > 0:
+        raise ToolError("the benchmark tool reports no time", {"found": call.get("error_message", ns)})
+    return Block(ns, sum(dispatches) if dispatches else None, iterations)

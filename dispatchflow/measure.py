@@ -1,0 +1,130 @@
+"""Measures all pending cases in rounds of random order, one block each, until each is decided.
+
+Drift (clocks, neighbours, heat) then falls on all alike. Blocks are recorded as they end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dispatchflow import blocks, commands, machine, processes, statistics
+from dispatchflow.errors import ToolError
+from dispatchflow.keys import Digest, Key
+from dispatchflow.locks import Machine
+from dispatchflow.machine import Device
+from dispatchflow.protocols import Protocol
+from dispatchflow.store import DamagedObject, Store
+from dispatchflow.toolchain import Toolchain
+from dispatchflow.types import TensorType
+
+BLOCK_LIMIT_S = 300.0
+
+
+@dataclass
+class Trial:
+    """One measurement on its way. `outcome` is None until it is decided: `measured`, `noisy` or `failed`."""
+
+    key: Key
+    label: str
+    module: Digest
+    operands: Sequence[tuple[TensorType, Digest]]
+    device: Device
+    ingredients: Mapping[str, Any]
+    protocol: Protocol
+    blocks_ns: list[float] = field(default_factory=list)
+    spent_s: float = 0.0
+    iterations: int | None = None
+    id: int | None = None
+    began: dict[str, Any] = field(default_factory=dict)
+    outcome: str | None = None
+    reason: str | None = None
+
+    def argv(self, store: Store, toolchain: Toolchain) -> tuple[str, ...]:
+        """Raises DamagedObject. Objects are read once, before the first block: the store is read-only."""
+        path = store.path if self.blocks_ns else store.checked
+        return commands.block_argv(
+            toolchain.tool("iree-benchmark-module"),
+            str(path(self.module)),
+            commands.device_flags(self.device.uri, self.device.cpus),
+            [f"--input={tensor.spelling}=@{path(digest)}" for tensor, digest in self.operands],
+            self.protocol,
+            self.iterations,
+        )
+
+
+class Session:
+    """The pending measurements of one invocation. Not for several threads: blocks are alone anyway."""
+
+    def __init__(
+        self,
+        store: Store,
+        toolchain: Toolchain,
+        environment: Mapping[str, str],
+        lock: Machine,
+        run: str,
+        on_block: Callable[[Trial], None] = lambda trial: None,
+    ) -> None:
+        self._store, self._toolchain, self._environment, self._lock = store, toolchain, environment, lock
+        self._run, self._on_block = run, on_block
+        self._trials: dict[Key, Trial] = {}
+        self._random = random.Random(run)  # the run's name is in every row: the order can be had again
+        self._blocks = self._rounds()
+
+    @property
+    def undecided(self) -> list[Trial]:
+        return [trial for trial in self._trials.values() if trial.outcome is None]
+
+    def add(self, trial: Trial) -> Trial:
+        """Equal keys are one measurement."""
+        return self._trials.setdefault(trial.key, trial)
+
+    def decide(self, trial: Trial) -> None:
+        """Go on with the rounds until this one is decided; others are decided on the way."""
+        while trial.outcome is None:
+            next(self._blocks)
+
+    def _rounds(self) -> Iterator[None]:
+        while True:
+            order = self.undecided
+            self._random.shuffle(order)
+            for trial in order:
+                self._block(trial)
+                yield
+
+    def _block(self, trial: Trial) -> None:
+        records = self._store.records
+        if trial.id is None:
+            trial.began = machine.conditions()
+            trial.id = records.begin_measurement(trial.key, trial.ingredients, trial.began, self._run)
+        try:
+            block, cost_s = self._measured(trial)
+        except (ToolError, DamagedObject, OSError) as error:
+            trial.outcome, trial.reason = "failed", f"benchmark failed: {error}"
+        else:
+            records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
+            trial.blocks_ns.append(block.ns)
+            trial.spent_s += cost_s
+            typical_ns = statistics.median(sorted(trial.blocks_ns))
+            trial.iterations = max(1, round(trial.protocol.block_s * 1e9 / typical_ns))
+            trial.outcome = statistics.decision(trial.blocks_ns, trial.spent_s, trial.protocol)
+        if trial.outcome is not None:
+            records.end_measurement(trial.id, trial.outcome, trial.reason, self._conditions(trial))
+        self._on_block(trial)
+
+    def _measured(self, trial: Trial) -> tuple[blocks.Block, float]:
+        argv = trial.argv(self._store, self._toolchain)
+        with self._store.scratch() as scratch:
+            command = processes.Command(argv, scratch, self._environment, time_limit_s=BLOCK_LIMIT_S, cpus=trial.device.cpus)
+            with self._lock.quiet():
+                outcome = processes.run(command)
+            if outcome.failure:
+                raise ToolError(outcome.failure, {"stderr": processes.shortened(scratch / "stderr", 600)})
+            return blocks.parse((scratch / "stdout").read_text()), outcome.wall_s
+
+    def _conditions(self, trial: Trial) -> dict[str, Any]:
+        now = machine.conditions()
+        steal = now["steal_ticks"] - trial.began["steal_ticks"]
+        return {**trial.began, "steal_ticks": steal, "load_1m_end": now["load_1m"], "cpus": list(trial.device.cpus), "runtime": self._toolchain.runtime_version}

@@ -1,0 +1,242 @@
+"""The row schema, rows from chains, and Parquet in and out.
+
+The schema grows by columns, never by renaming. Documented in docs/results.md.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dispatchflow.chain import Chain
+from dispatchflow.keys import key_of
+from dispatchflow.operations import OPERATIONS
+from dispatchflow.statistics import summary
+from dispatchflow.toolchain import Toolchain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+DIMS = tuple(sorted({dim for operation in OPERATIONS.values() for dim in operation.dims}))
+
+# name → Arrow type. Units are in the names; a null is "not known" or "not done", never zero.
+COLUMNS: dict[str, str] = {
+    "schema_version": "int32",
+    "case": "string",
+    "operation": "string",
+    **dict.fromkeys(DIMS, "int64"),
+    "shape": "string",
+    "element_types": "string",
+    "layout": "string",
+    "tuning": "string",
+    "target": "string",
+    "device": "string",
+    "threads": "int32",
+    "toolchain_version": "string",
+    "toolchain_revision": "string",
+    "runtime_version": "string",
+    "code_digest": "string",
+    "compile_key": "string",
+    "verify_key": "string",
+    "measurement_key": "string",
+    "status": "string",
+    "reason": "string",
+    "verification": "string",
+    "score": "double",
+    "worst_index": "list<int64>",
+    "worst_got": "string",
+    "worst_expected": "string",
+    "requested_configuration": "string",
+    "applied_configuration": "string",
+    "median_ns": "double",
+    "ci_low_ns": "double",
+    "ci_high_ns": "double",
+    "min_ns": "double",
+    "blocks_ns": "list<double>",
+    "dispatch_ns": "double",
+    "dispatch_blocks_ns": "list<double>",
+    "flops": "int64",
+    "traffic_bytes": "int64",
+    "flops_per_s": "double",
+    "bytes_per_s": "double",
+    "ceiling_flops_per_s": "double",
+    "ceiling_bytes_per_s": "double",
+    "compile_s": "double",
+    "compiler_peak_bytes": "int64",
+    "code_bytes": "int64",
+    "protocol": "string",
+    "host": "string",
+    "cpu": "string",
+    "cpus": "list<int64>",
+    "load_1m": "double",
+    "steal_ticks": "int64",
+    "governor": "string",
+    "mhz": "string",
+    "cgroup_cpu_max": "string",
+    "tags": "list<string>",
+    "run_id": "string",
+    "measured_at": "timestamp",
+    "recorded_at": "timestamp",
+}
+
+STATUSES = ("measured", "noisy", "suspect", "failed", "not measured")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What rows say beside their chain: this machine, this invocation."""
+
+    toolchain: Toolchain
+    host: str
+    cpu: str
+    protocol: str
+    run: str
+
+
+def row_of(
+    chain: Chain,
+    tags: Sequence[str],
+    ceilings: tuple[float | None, float | None],
+    margin: float,
+    around: Surroundings,
+    now: float,
+) -> dict[str, Any]:
+    """One case's line. Rates are of the median and the operation's own flops and compulsory traffic."""
+    case, operation = chain.case, chain.case.operation
+    compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
+    facts = compiled.record.facts if compiled.record else {}
+    verdict = verified.record.facts if verified.record else {}
+    row: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "case": case.name,
+        "operation": operation.name,
+        **dict(zip(operation.dims, operation.sizes, strict=True)),
+        "shape": case.shape_name,
+        "element_types": operation.signature.spelling,
+        "layout": operation.layout,
+        "tuning": case.tuning.name,
+        "target": case.target.name,
+        "device": chain.device.uri,
+        "threads": chain.device.threads,
+        "toolchain_version": around.toolchain.version,
+        "toolchain_revision": around.toolchain.revision,
+        "runtime_version": around.toolchain.runtime_version,
+        "code_digest": facts.get("code_digest"),
+        "compile_key": compiled.key,
+        "verify_key": verified.key,
+        "measurement_key": profiled.key,
+        "verification": verdict.get("verification", "not verified" if verified.state == "off" else "not compared"),
+        **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
+        "requested_configuration": case.tuning.requested(operation),
+        "applied_configuration": facts.get("applied"),
+        "flops": operation.flops(),
+        "traffic_bytes": operation.traffic_bytes(),
+        **{name: facts.get(name) for name in ("compile_s", "compiler_peak_bytes", "code_bytes")},
+        "protocol": around.protocol,
+        "host": around.host,
+        "cpu": around.cpu,
+        "tags": list(tags),
+        "run_id": around.run,
+        "recorded_at": now,
+    }
+    row |= _times(chain, row, ceilings, margin)
+    failure = chain.failure
+    if failure is not None:
+        row |= {"status": "failed", "reason": failure.why}
+    elif "status" not in row:
+        row |= {"status": "not measured", "reason": profiled.why}
+    return row
+
+
+def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, float | None], margin: float) -> dict[str, Any]:
+    found = chain["profile"].measurement
+    if found is None or not found.blocks_ns or found.status == "failed" or chain["profile"].state != "made":
+        return {}
+    times, conditions = summary(found.blocks_ns), found.conditions
+    rates = {"flops_per_s": row["flops"] / times.median_ns * 1e9, "bytes_per_s": row["traffic_bytes"] / times.median_ns * 1e9}
+    status, reason = found.status, None
+    for (name, rate), ceiling in zip(rates.items(), ceilings, strict=True):
+        if ceiling is not None and rate > ceiling * margin:
+            status, reason = "suspect", f"{rate:.3g} {name} is above this machine's ceiling, {ceiling:.3g}"
+    if status == "noisy" and times.half_width is not None:
+        reason = f"the median's interval is ±{times.half_width:.1%} after {len(found.blocks_ns)} blocks"
+    return {
+        "status": status,
+        "reason": reason,
+        "median_ns": times.median_ns,
+        "min_ns": times.min_ns,
+        "ci_low_ns": times.ci_low_ns,
+        "ci_high_ns": times.ci_high_ns,
+        "blocks_ns": list(found.blocks_ns),
+        "dispatch_ns": summary(found.dispatch_ns).median_ns if found.dispatch_ns else None,
+        "dispatch_blocks_ns": list(found.dispatch_ns) or None,
+        **rates,
+        "ceiling_flops_per_s": ceilings[0],
+        "ceiling_bytes_per_s": ceilings[1],
+        "measured_at": found.at,
+        "runtime_version": conditions.get("runtime", row["runtime_version"]),
+        **{name: conditions.get(name) for name in ("cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")},
+    }
+
+
+def identity(chain: Chain) -> str:
+    """Equal identities say the same result: such a row is written once."""
+    steps = {stage: (step.key, step.state) for stage, step in chain.steps.items()}
+    measured = chain["profile"].measurement
+    return key_of("row", {"case": chain.case.name, "steps": steps, "measurement": measured.id if measured else None})
+
+
+# --- Parquet
+
+
+def arrow_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    types = {
+        "int32": pa.int32(), "int64": pa.int64(), "double": pa.float64(), "string": pa.string(),
+        "list<int64>": pa.list_(pa.int64()), "list<double>": pa.list_(pa.float64()), "list<string>": pa.list_(pa.string()),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+    }  # fmt: skip
+    metadata = {"dispatchflow.schema_version": str(SCHEMA_VERSION)}
+    return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()], metadata=metadata)
+
+
+def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """One immutable part: beside, synced, renamed."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def cell(name: str, value: Any) -> Any:
+        if value is not None and COLUMNS[name] == "timestamp":
+            return datetime.datetime.fromtimestamp(value, datetime.UTC)
+        return value
+
+    table = pa.Table.from_pylist([{n: cell(n, row.get(n)) for n in COLUMNS} for row in rows], schema=arrow_schema())
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    pq.write_table(table, beside, compression="zstd")
+    with beside.open("rb") as stream:
+        os.fsync(stream.fileno())
+    beside.rename(path)
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """All rows of all parts, oldest first; columns that a part lacks are None. No store is needed.
+
+    Raises:
+        OSError, pyarrow.ArrowInvalid: a part cannot be read.
+    """
+    parts = sorted(folder.glob("*.parquet"))
+    if not parts:
+        return []
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.concat_tables([pq.ParquetFile(part).read() for part in parts], promote_options="default")
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return sorted(rows, key=lambda row: row["recorded_at"])

@@ -1,0 +1,103 @@
+"""`build/`: a readable view of every case, made of links into the store. Nothing is read from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from dispatchflow import commands, processes
+from dispatchflow.chain import Chain, Resolver
+from dispatchflow.keys import Digest
+from dispatchflow.store import Store
+
+
+def write(root: Path, store: Store, resolver: Resolver, chain: Chain) -> Path:
+    """`build/NAME/` with what the store has of this case: module.mlir, module.vmfb, configurations.mlir, logs, inputs,
+    expected results, what a wrong module returned, and repro.sh."""
+    folder = root / chain.case.name
+    folder.mkdir(parents=True, exist_ok=True)
+    links = _links(chain, resolver)
+    for name, digest in links.items():
+        _link(folder / name, store.path(digest))
+    for path in folder.iterdir():
+        if path.is_symlink() and path.name not in links:
+            path.unlink()
+    script = folder / "repro.sh"
+    script.write_text(repro(chain, resolver))
+    script.chmod(0o755)
+    if not (shortcut := root / "results").exists():
+        _link(shortcut, store.results)
+    return folder
+
+
+def _links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
+    links: dict[str, Digest] = {}
+    names = {"vmfb": "module.vmfb", "module": "module.mlir", "configurations": "configurations.mlir"}
+    for stage in ("emit", "compile", "verify"):
+        record = chain[stage].record
+        for output, digest in (record.outputs if record else {}).items():
+            links[names.get(output, f"{stage}.log" if output == "log" else f"{output}.bin")] = digest
+    for name, digests in (resolver.data(chain.case.operation) or {}).items():
+        for index, digest in enumerate(digests):
+            links[f"{name}.bin" if name.startswith("expected") else f"{name}_{index}.bin"] = digest
+    return links
+
+
+def _link(path: Path, to: Path) -> None:
+    wanted = os.path.relpath(to, path.parent)
+    try:
+        if os.readlink(path) == wanted:
+            return
+        path.unlink()
+    except FileNotFoundError:
+        pass
+    except OSError:  # not a link: somebody's file
+        return
+    try:
+        path.symlink_to(wanted)
+    except FileExistsError:  # another invocation was faster
+        pass
+
+
+def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
+    """What to type in the case's folder to compile, run and benchmark it by hand."""
+    case, device, toolchain = chain.case, chain.device, resolver.toolchain
+    flags = commands.device_flags(device.uri, device.cpus)
+    inputs = [f"random_{i}.bin" for i in range(len(case.operation.operands()))]
+    given = commands.input_flags(case.operation, inputs)
+    return {
+        "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case), "again.vmfb", "again_cfg"),
+        "run": commands.run_argv(toolchain.tool("iree-run-module"), "module.vmfb", flags, given, "again.bin"),
+        "benchmark": commands.block_argv(
+            toolchain.tool("iree-benchmark-module"), "module.vmfb", flags, given, resolver.settings.protocol, None
+        ),
+    }
+
+
+def repro(chain: Chain, resolver: Resolver) -> str:
+    """A shell script: `./repro.sh compile`, `run` (then compare again.bin), `benchmark`."""
+    lines = command_lines(chain, resolver)
+    cpus = ",".join(map(str, chain.device.cpus))
+    bodies = {
+        "compile": f"{processes.quoted(lines['compile'])} < module.mlir && cmp again.vmfb module.vmfb && echo same bytes",
+        "run": f"taskset -c {cpus} {processes.quoted(lines['run'])}",
+        "benchmark": f"taskset -c {cpus} {processes.quoted(lines['benchmark'])}",
+    }
+    cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
+    environment = " ".join(f"{k}={processes.quoted([v])}" for k, v in resolver.environment.items())
+    return f"""\
+#!/bin/sh
+# {chain.case.name}
+# inputs: exact_*.bin, random_*.bin; expected results: expected_*.bin (reference and tolerance are float64)
+set -eu
+cd "$(dirname "$0")"
+export {environment}
+case "${{1:-}}" in
+{cases}
+  *)
+    echo "usage: $0 compile | run | benchmark" >&2
+    exit 2
+    ;;
+esac
+"""
