@@ -33,7 +33,8 @@ class Kernel:
 
 
 def kernels(threads: int, cache_bytes: int | None) -> tuple[Kernel, ...]:
-    """The kernels for so many threads; memory's only where a working set beyond the last cache is affordable."""
+    """The kernels for so many threads: registers only, a set that stays in the caches, and one of twice the last
+    cache (input and output as large as the cache each), the latter only where that is affordable."""
     found = [
         _compute(element, vector, threads)
         for element, vectors in ((ElementType.F32, (64, 128)), (ElementType.F64, (32, 64)))
@@ -41,7 +42,7 @@ def kernels(threads: int, cache_bytes: int | None) -> tuple[Kernel, ...]:
     ]
     found.append(_traffic("cache", 2**15 * threads))
     if cache_bytes is not None and cache_bytes <= 2**26:
-        found.append(_traffic("memory", cache_bytes // 2))
+        found.append(_traffic("memory", cache_bytes // 4))
     return tuple(found)
 
 

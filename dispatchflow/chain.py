@@ -110,15 +110,21 @@ class Resolver:
             self._data[operation] = (actions.inputs(operation), actions.expectation(operation))
         return self._data[operation]
 
-    def data(self, operation: Operation) -> dict[str, tuple[Digest, ...]] | None:
-        """name → digests of the bytes of inputs and expected results; None while they are not made."""
-        made = [self._records.get(action.key) for action in self.data_actions(operation)]
-        if any(record is None for record in made):
+    def operands(self, operation: Operation) -> dict[str, tuple[Digest, ...]] | None:
+        """`exact`, `random` → the digests of the operands' bytes; None while they are not made."""
+        record = self._records.get(self.data_actions(operation)[0].key)
+        if record is None or not record.ok:
             return None
-        outputs = {name: digest for record in made if record for name, digest in record.outputs.items()}
         count = len(operation.operands())
-        recipes = {recipe: tuple(outputs[f"{recipe}_{i}"] for i in range(count)) for recipe in ("exact", "random")}
-        return recipes | {f"expected_{name}": (d,) for name, d in outputs.items() if not name[-1].isdigit()}
+        return {recipe: tuple(record.outputs[f"{recipe}_{i}"] for i in range(count)) for recipe in ("exact", "random")}
+
+    def data(self, operation: Operation) -> dict[str, tuple[Digest, ...]] | None:
+        """`operands` and `expected_…`: all that verification compares; None while something is not made."""
+        operands = self.operands(operation)
+        record = self._records.get(self.data_actions(operation)[1].key)
+        if operands is None or record is None or not record.ok:
+            return None
+        return operands | {f"expected_{name}": (digest,) for name, digest in record.outputs.items()}
 
     def chain(self, case: Case) -> Chain:
         device = self._device_of(case)
@@ -127,9 +133,8 @@ class Resolver:
         steps = {"emit": self._step(emit_action, "the module is not in the store")}
         compile_action = actions.compilation(module, self.flags(case), self.toolchain.digest, self.environment)
         compiled = steps["compile"] = self._step(compile_action, "never compiled with these ingredients")
-        data = self.data(case.operation) if compiled.state == "made" else None
-        steps["verify"] = verified = self._verify(compiled, data, device)
-        steps["profile"] = self._profile(compiled, verified, data, device)
+        steps["verify"] = verified = self._verify(case.operation, compiled, device)
+        steps["profile"] = self._profile(case.operation, compiled, verified, device)
         return Chain(case, device, steps)
 
     def _step(self, action: Action, missing: str) -> Step:
@@ -144,18 +149,18 @@ class Resolver:
             return Step(action.stage, "missing", f"may go better now: {record.reason}", action, record)
         return Step(action.stage, "failed", record.reason or "failed", action, record)
 
-    def _verify(self, compiled: Step, data: Mapping[str, tuple[Digest, ...]] | None, device: Device) -> Step:
+    def _verify(self, operation: Operation, compiled: Step, device: Device) -> Step:
         if self.settings.verify == "off":
             return Step("verify", "off", "verify=off")
+        data = self.data(operation)
         if early := _waiting("verify", compiled, data):
             return early
         assert compiled.record is not None and data is not None
         action = actions.verification(compiled.record.facts["code_digest"], data, device.identity, device.threads)
         return self._step(action, "this code was never verified on this device")
 
-    def _profile(
-        self, compiled: Step, verified: Step, data: Mapping[str, tuple[Digest, ...]] | None, device: Device
-    ) -> Step:
+    def _profile(self, operation: Operation, compiled: Step, verified: Step, device: Device) -> Step:
+        data = self.operands(operation)
         if early := _waiting("profile", compiled, data):
             return early
         if verified.state == "failed" and self.settings.verify == "on":

@@ -30,7 +30,8 @@ class Trial:
     key: Key
     label: str
     module: Digest
-    operands: Sequence[tuple[TensorType, Digest]]
+    operands: Sequence[tuple[TensorType, Digest | None]]
+    """None: all ones, which need no file."""
     device: Device
     ingredients: Mapping[str, Any]
     protocol: Protocol
@@ -49,7 +50,7 @@ class Trial:
             toolchain.tool("iree-benchmark-module"),
             str(path(self.module)),
             commands.device_flags(self.device.uri, self.device.cpus),
-            [f"--input={tensor.spelling}=@{path(digest)}" for tensor, digest in self.operands],
+            [f"--input={tensor.spelling}={f'@{path(digest)}' if digest else 1}" for tensor, digest in self.operands],
             self.protocol,
             self.iterations,
         )

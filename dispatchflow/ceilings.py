@@ -1,0 +1,65 @@
+"""Measures the calibration kernels in a session's first rounds, and remembers what they reached."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from dispatchflow import calibration, machine
+from dispatchflow.actions import measurement
+from dispatchflow.execute import Executor
+from dispatchflow.keys import digest_of, key_of
+from dispatchflow.machine import Device
+from dispatchflow.measure import Session, Trial
+from dispatchflow.protocols import Protocol
+from dispatchflow.store import Store
+from dispatchflow.toolchain import Toolchain
+
+_PROTOCOL = Protocol("calibration", 1, warmup_s=0.05, block_s=0.05, min_blocks=6, max_blocks=6, budget_s=10.0, precision=0.0)
+
+
+class Ceilings:
+    """Per number of threads: kind → flops or bytes per s, of the fastest block ever recorded."""
+
+    def __init__(self, store: Store, toolchain: Toolchain, executor: Executor, flags: Sequence[str]) -> None:
+        self._store, self._toolchain, self._executor, self._flags = store, toolchain, executor, flags
+        self._known: dict[str, dict[str, float]] = {}
+
+    def _name(self, device: Device) -> str:
+        kernels = calibration.kernels(device.threads, machine.last_level_cache_bytes())
+        modules = digest_of("".join(kernel.module for kernel in kernels).encode())
+        processor = machine.cpu()
+        return f"ceilings:{key_of('ceilings', {'cpu': processor.model, 'flags': processor.flags, 'threads': device.threads, 'modules': modules})}"
+
+    def rates(self, device: Device) -> dict[str, float]:
+        """What was reached so far; empty when never calibrated."""
+        name = self._name(device)
+        if name not in self._known:
+            self._known[name] = json.loads(self._store.records.remembered(name) or "{}")
+        return self._known[name]
+
+    def calibrate(self, device: Device, session: Session) -> None:
+        """Unless done before. A kernel that does not compile or run here leaves its ceiling unknown."""
+        if self.rates(device):
+            return
+        plain = Device("local-sync" if device.threads == 1 else "local-task", device.threads, device.cpus, device.identity)
+        trials = [(kernel, trial) for kernel in calibration.kernels(device.threads, machine.last_level_cache_bytes()) if (trial := self._trial(kernel, plain, session))]
+        rates: dict[str, float] = {}
+        for kernel, trial in trials:
+            session.decide(trial)
+            if trial.blocks_ns:
+                rates[kernel.kind] = max(rates.get(kernel.kind, 0.0), kernel.work / min(trial.blocks_ns) * 1e9)
+        # The cache is never slower than the memory behind it.
+        if "memory" in rates:
+            rates["cache"] = max(rates.get("cache", 0.0), rates["memory"])
+        self._store.records.remember(self._name(device), json.dumps(rates))
+        self._known[self._name(device)] = rates
+
+    def _trial(self, kernel: calibration.Kernel, device: Device, session: Session) -> Trial | None:
+        compiled = self._executor.compile_module(kernel.module, self._flags)
+        if not compiled.ok:
+            return None
+        action = measurement(compiled.facts["code_digest"], [], _PROTOCOL, device.identity, device.threads)
+        return session.add(
+            Trial(action.key, f"calibration:{kernel.name}", compiled.outputs["vmfb"], [(kernel.input, None)], device, action.ingredients, _PROTOCOL)
+        )

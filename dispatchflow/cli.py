@@ -1,0 +1,336 @@
+"""`doit …` in a directory whose dodo.py says `from dispatchflow import main; main()`.
+
+Stock doit has loaded that file; from here on our own commands answer, then the process exits. Why, and what stock
+doit answers instead: docs/decisions/0001.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from doit.cmd_base import Command, DodoTaskLoader, TaskLoader2
+from doit.cmd_run import Run as DoitRun
+from doit.cmdparse import CmdOption, CmdParse, CmdParseError
+from doit.control import TaskControl
+from doit.dependency import Dependency
+from doit.doit_cmd import DoitMain, set_var
+from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
+from doit.reporter import ErrorOnlyReporter
+from doit.task import Stream, Task
+
+from dispatchflow import loader, looking, publish, tasks, variables
+from dispatchflow.actions import STAGES
+from dispatchflow.dispatch import Case
+from dispatchflow.errors import DispatchflowError, NothingMatched, SpecError
+from dispatchflow.loader import Selection
+from dispatchflow.machine import cores
+from dispatchflow.progress import Progress
+from dispatchflow.reports import run as run_report
+from dispatchflow.runner import ExclusiveRunner
+from dispatchflow.tasks import Stages
+from dispatchflow.workspace import Workspace
+
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_JOBS = {"name": "jobs", "short": "n", "long": "process", "type": int, "default": 0, "help": "compiles and verifications at once [default: as many as cores]"}
+
+_running = False
+
+
+def main() -> None:
+    """Answer the command line and exit: 0 well, 1 a case failed, 2 the input is wrong, 3 nothing matched.
+
+    Called from a dodo.py, whose directory holds specs/, the store and the view. Returns when that file is executed
+    again for its own `task_*` functions.
+    """
+    global _running
+    if _running:
+        return
+    _running = True
+    dodo = Path(sys._getframe(1).f_globals["__file__"]).resolve()
+    code = run(dodo, sys.argv[1:])
+    _flush_and_exit(code)
+
+
+def _flush_and_exit(code: int) -> None:
+    # Daemon threads of the runner may still wait; and a closed pipe (`doit list | head`) is no error.
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(code)
+
+
+def run(dodo: Path, argv: Sequence[str]) -> int:
+    """The exit code of one command line."""
+    try:
+        return Main(App(dodo)).run(argv)
+    except DispatchflowError as error:
+        print(f"doit: {error}", file=sys.stderr)
+        return error.exit_code
+    except (CmdParseError, InvalidCommand, InvalidDodoFile, InvalidTask) as error:
+        print(f"doit: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        print("\ninterrupted; what was finished is recorded, the next run goes on", file=sys.stderr)
+        return 130
+
+
+class App:
+    """What one invocation knows of its directory: the dodo file's own tasks, and the workspace once variables are read."""
+
+    def __init__(self, dodo: Path) -> None:
+        self.root = dodo.parent
+        self.names = loader.namespace(dodo)
+        self.raw: dict[str, str] = {}
+        self.commands: list[str] = []
+
+    def workspace(self, groups: Iterable[str] = ("cases", "run")) -> Workspace:
+        return Workspace(self.root, variables.parse(self.raw, groups))
+
+    def foreign(self) -> list[Task]:
+        return loader.foreign_tasks(self.names, self.commands)
+
+    def select(self, workspace: Workspace, words: Sequence[str], foreign: Sequence[Task] = ()) -> Selection:
+        return loader.select(words, workspace.plan, [task.name for task in foreign], self.commands)
+
+
+class Main(DoitMain):  # type: ignore[misc]
+    """doit's main with our commands and exit codes."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__(Loader(app), config_filenames=())
+        self.app = app
+
+    def run(self, all_args: Sequence[str]) -> int:
+        commands = {command.name: command for command in COMMANDS}
+        self.app.commands = sorted(commands)
+        try:  # -f, -d and -k may stand before the command; stock doit has acted on them
+            options, rest = CmdParse([CmdOption(o) for o in DodoTaskLoader.cmd_options]).parse_only(all_args)
+        except CmdParseError:
+            options, rest = {}, all_args
+        words = []
+        for word in rest:
+            if match := _VARIABLE.match(word):
+                self.app.raw[match[0][:-1]] = word[match.end() :]
+                set_var(match[0][:-1], word[match.end() :])
+            elif word:
+                words.append(word)
+            else:
+                raise SpecError("an empty word", {"in": " ".join(all_args)}, "Remove it, or quote the pattern that it should be.")
+        name = words.pop(0) if words and words[0] in commands else "run"
+        command = commands[name](task_loader=self.task_loader, config=self.config, bin_name="doit", cmds=commands, opt_vals=options)
+        code: int = command.parse_execute(words)
+        return code
+
+
+class Loader(TaskLoader2):  # type: ignore[misc]
+    cmd_options = DodoTaskLoader.cmd_options
+
+    def __init__(self, app: App) -> None:
+        super().__init__()
+        self.app = app
+
+
+class Run(DoitRun):  # type: ignore[misc]
+    """Make what is missing of the selected cases, then say how they all stand."""
+
+    name = "run"
+    doc_purpose = "make what is missing, print what is known"
+    cmd_options = (_JOBS,)
+    base_options = ()
+
+    def get_backends(self) -> dict[str, Any]:
+        return {}
+
+    def get_reporters(self) -> dict[str, Any]:
+        return {}
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        app: App = self.loader.app
+        workspace = app.workspace()
+        own = app.foreign()
+        words = args or app.names.get("DOIT_CONFIG", {}).get("default_tasks") or []
+        selection = app.select(workspace, words, own)
+        if not selection.cases and not selection.foreign:
+            raise NothingMatched("the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)})
+        pending = _pending(workspace, selection, everything=bool(selection.foreign))
+        totals = {stage: sum(stage in wanted for wanted in pending.values()) for stage in STAGES}
+        with Progress(totals) as progress:
+            stages = Stages(workspace, progress)
+            failed = False
+            if pending or selection.foreign:
+                failed = self._make(app, stages, pending, selection, own, params["jobs"] or len(cores()))
+        return _conclude(stages, selection, failed)
+
+    def _make(
+        self, app: App, stages: Stages, pending: dict[Case, list[str]], selection: Selection, own: list[Task], jobs: int
+    ) -> bool:
+        """Run doit over what is pending. True when one of the user's own tasks failed."""
+        twins: dict[tuple[str, str], str] = {}
+        resolver = stages.workspace.resolver
+        made: list[Task] = []
+        for case, wanted in pending.items():
+            key = resolver.chain(case)["compile"].key if "compile" in wanted else None
+            made += tasks.tasks_of(stages, case, wanted, twins, key)
+        groups = tasks.groups() if selection.foreign else []
+        for group in groups:
+            group.task_dep += [task.name for task in made if task.subtask_of == group.name]
+        foreign = own if selection.foreign else []
+        control = TaskControl([*groups, *made, *foreign])
+        control.process([task.name for task in made] + selection.foreign)
+        # Our tasks ask the store; only a user's own tasks need doit's database, under its usual name.
+        config = app.names.get("DOIT_CONFIG", {}) if foreign else {"backend": "sqlite3", "dep_file": ":memory:"}
+        database = DoitRun(task_loader=self.loader).get_backends()[config.get("backend", "dbm")]
+        self.dep_manager = Dependency(database, config.get("dep_file", ".doit.db"))
+        reporter = ErrorOnlyReporter(sys.stdout, {}) if foreign else Silent()
+        runner = ExclusiveRunner(self.dep_manager, reporter, True, False, Stream(config.get("verbosity", 1)), jobs)
+        runner.prepare = stages.prepare
+        code: int = runner.run_all(control.task_dispatcher())
+        return bool(foreign) and code != 0
+
+
+class Silent:
+    """Our tasks report through Progress; doit's reporter has nothing to add but what is broken in us."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *unused: None
+
+    def add_failure(self, task: Task, failure: Any) -> None:
+        if getattr(failure, "traceback", None):  # an exception, not a stage that failed: ours to mend
+            sys.stderr.write(f"{task.name}: {failure.get_msg()}\n")
+
+
+def _pending(workspace: Workspace, selection: Selection, everything: bool) -> dict[Case, list[str]]:
+    """Case → stages to execute. With the user's own tasks selected all cases take part: they may depend on any."""
+    last = dict(selection.last_stage)
+    found: dict[Case, list[str]] = {}
+    for case, stage in last.items():
+        if wanted := workspace.resolver.chain(case).pending(stage):
+            found[case] = wanted
+    return found
+
+
+def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:
+    """Views, rows, table, summary; the exit code."""
+    workspace, progress = stages.workspace, stages.progress
+    last = selection.last_stage
+    if not last:
+        return int(failed)
+    chains = workspace.chains(list(last))
+    stages.finish(chains)
+    rows = publish.rows_of(workspace, chains)
+    wanted = [i for i, case in enumerate(last) if last[case] == "profile"]
+    publish.publish(workspace, [chains[i] for i in wanted], [rows[i] for i in wanted])
+    fresh = {case.name for case in stages.touched} & {chains[i].case.name for i in wanted if chains[i]["profile"].state == "made"}
+    if table := run_report.table([rows[i] for i in wanted], fresh):
+        print(table)
+    took_s = __import__("time").time() - workspace.began
+    reused = sum(case not in stages.touched for case in last)
+    print(run_report.summary(progress.made, reused, rows, workspace.plan.skips, workspace.plan.notes, took_s))
+    return 1 if failed or any(row["status"] == "failed" for row in rows) else 0
+
+
+class Look(Command):  # type: ignore[misc]
+    """A command that makes nothing."""
+
+    groups: tuple[str, ...] = ("cases", "run")
+
+    def __init__(self, task_loader: Loader, cmds: Any = None, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.app = task_loader.app
+
+    def get_options(self) -> list[CmdOption]:
+        return [CmdOption(option) for option in (*DodoTaskLoader.cmd_options, *self.cmd_options)]
+
+
+class List(Look):
+    name = "list"
+    doc_purpose = "the stages and other tasks; with a stage and --all, or a pattern, the cases"
+    cmd_options = (
+        {"name": "all", "short": "", "long": "all", "type": bool, "default": False, "help": "every case"},
+        {"name": "status", "short": "s", "long": "status", "type": bool, "default": False, "help": "what would be made"},
+    )
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        workspace, own = self.app.workspace(), self.app.foreign()
+        if params["all"] or args:
+            selection = self.app.select(workspace, args or list(STAGES), own)
+            docs = {task.name: task.doc for task in own}
+            if args and not params["all"] and all(word in STAGES for word in args):
+                args = [f"{len(selection.cases[word]):>6,} cases  {word:<8} {tasks.STAGE_DOCS[word]}" for word in args]
+                print("\n".join(args))
+                return 0
+            for line in looking.cases(workspace, selection, params["status"]):
+                print(line)
+            for name in selection.foreign:
+                print(f"{name:<8}  {docs[name]}")
+            return 0
+        lines = {stage: tasks.STAGE_DOCS[stage] for stage in STAGES}
+        lines |= {command.name: command.doc_purpose for command in COMMANDS if command is not Run}
+        lines |= {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}
+        width = max(map(len, lines))
+        print("\n".join(f"{name:<{width}}  {line}" for name, line in lines.items()))
+        print(f"\n{len(workspace.plan.cases):,} cases; for example: doit '{_example(workspace)}'")
+        return 0
+
+
+def _example(workspace: Workspace) -> str:
+    cases = workspace.plan.cases
+    return f"profile:{cases[0].operation.name}_*" if cases else "profile:*"
+
+
+class Plan(Look):
+    name = "plan"
+    doc_purpose = "the dry run: what a run would make, why, and about how long it takes"
+    cmd_options = (_JOBS,)
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        workspace = self.app.workspace()
+        selection = self.app.select(workspace, args, self.app.foreign())
+        print("\n".join(looking.plan(workspace, selection, params["jobs"] or len(cores()))))
+        return 0
+
+
+class Explain(Look):
+    name = "explain"
+    doc_purpose = "why a case would run or not: keys, ingredients, changes, artifacts, commands"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        if not args:
+            raise SpecError("explain needs a case", {"form": "doit explain profile:NAME"}, "doit list --all profile shows every name.")
+        workspace = self.app.workspace()
+        selection = self.app.select(workspace, args)
+        for case in selection.last_stage:
+            print("\n".join(looking.explain(workspace, workspace.resolver.chain(case))))
+        return 0
+
+
+class Report(Look):
+    name = "report"
+    doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=text|csv|jsonl|markdown, out="
+    fastest = False
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        workspace = self.app.workspace(("report",))
+        text = looking.report(workspace.store_path / "results", workspace.values, args, self.fastest)
+        if out := workspace.values.get("out"):
+            Path(out).write_text(text + "\n", encoding="utf-8")
+        else:
+            print(text)
+        return 0
+
+
+class Best(Report):
+    name = "best"
+    doc_purpose = "the fastest verified configuration of each shape, and its speed-up over default"
+    fastest = True
+
+
+COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best)

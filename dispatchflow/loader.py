@@ -1,0 +1,100 @@
+"""What the words on the command line select, and the doit tasks for what of it is to be made.
+
+Only selected, pending chains become tasks: building a doit task costs more than finding out that nothing is to do.
+"""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from doit import loader as doit_loader
+from doit.task import Task
+
+from dispatchflow.actions import STAGES
+from dispatchflow.dispatch import Case
+from dispatchflow.errors import NothingMatched, SpecError, suggestion
+from dispatchflow.plan import Plan
+
+
+@dataclass
+class Selection:
+    """stage → cases, in the plan's order; `foreign` are the user's own tasks."""
+
+    cases: dict[str, dict[Case, None]] = field(default_factory=dict)
+    foreign: list[str] = field(default_factory=list)
+
+    @property
+    def last_stage(self) -> dict[Case, str]:
+        """Case → the furthest stage that was asked for."""
+        return {case: stage for stage in STAGES for case in self.cases.get(stage, ())}
+
+
+def is_pattern(word: str) -> bool:
+    return any(letter in word for letter in "*?[")
+
+
+def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
+    """The cases and tasks that these words name; no words: all cases up to profile.
+
+    Raises:
+        NothingMatched: a pattern or a case's name that matches nothing, saying what exists.
+        SpecError: a word that is no stage, task or command.
+    """
+    found = Selection()
+    names = {case.name: case for case in plan.cases}
+    for word in words or ["profile"]:
+        stage, colon, pattern = word.partition(":")
+        if stage in STAGES and (not colon or pattern):
+            cases = _matching(pattern or "*", names)
+            if not cases:
+                raise _nothing(word, pattern, plan)
+            found.cases.setdefault(stage, {}).update(dict.fromkeys(cases))
+            continue
+        known = [*STAGES, *foreign]
+        matched = [name for name in known if fnmatchcase(name, word)] if is_pattern(word) else [n for n in known if n == word]
+        if not matched:
+            facts = {"stages": ", ".join(STAGES), "commands": ", ".join(commands), "other tasks": ", ".join(foreign) or "none"}
+            error = NothingMatched if is_pattern(word) else SpecError
+            problem = f"nothing matches '{word}'" if is_pattern(word) else f"'{word}' is no task"
+            raise error(problem, facts, suggestion(word, [*known, *commands]) or "Cases are named stage:NAME; see doit list --all profile.")
+        for name in matched:
+            if name in STAGES:
+                found.cases.setdefault(name, {}).update(dict.fromkeys(plan.cases))
+            else:
+                found.foreign.append(name)
+    return found
+
+
+def _matching(pattern: str, names: dict[str, Case]) -> list[Case]:
+    if not is_pattern(pattern):
+        return [names[pattern]] if pattern in names else []
+    return [case for name, case in names.items() if fnmatchcase(name, pattern)]
+
+
+def _nothing(word: str, pattern: str, plan: Plan) -> NothingMatched:
+    facts: dict[str, object] = {"cases": f"{len(plan.cases)} in the plan"}
+    if plan.cases:
+        facts["for example"] = plan.cases[0].name
+    for skip in plan.skips:
+        if fnmatchcase(skip.name, pattern or "*"):
+            facts["skipped"] = f"{skip.name}: {skip.reason}"
+            break
+    hint = suggestion(pattern, [case.name for case in plan.cases[:1000]])
+    return NothingMatched(f"nothing matches '{word}'", facts, hint or "doit list --all profile shows every case.")
+
+
+def namespace(dodo: Path) -> dict[str, Any]:
+    """The dodo file's names. It is executed once more, with our `main()` doing nothing: tasks may stand below it."""
+    return runpy.run_path(str(dodo), run_name="dodo")
+
+
+def foreign_tasks(names: dict[str, Any], commands: Sequence[str]) -> list[Task]:
+    """The tasks of the user's own `task_*` functions."""
+    creators = any(name.startswith("task_") or hasattr(value, "create_doit_tasks") for name, value in names.items())
+    tasks: list[Task] = doit_loader.load_tasks(names, list(commands), allow_delayed=False) if creators else []
+    return tasks

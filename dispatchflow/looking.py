@@ -1,0 +1,189 @@
+"""The commands that look and never make: list, plan, explain, report, best."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dispatchflow import processes, results, view
+from dispatchflow.actions import STAGES
+from dispatchflow.chain import Chain
+from dispatchflow.errors import NothingMatched, SpecError, StoreError, suggestion
+from dispatchflow.loader import Selection, is_pattern
+from dispatchflow.reports import best as best_report
+from dispatchflow.reports import units
+from dispatchflow.reports.table import FORMATS
+from dispatchflow.workspace import Workspace
+
+_REPORT_COLUMNS = ("case", "status", "verification", "score", "median_ns", "ci_low_ns", "ci_high_ns", "flops_per_s", "bytes_per_s", "toolchain_version")
+
+
+def cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator[str]:
+    """`doit list PATTERN`: a line a case, with what would be made for it when asked."""
+    for stage, found in selection.cases.items():
+        for case in found:
+            state = ""
+            if status:
+                pending = workspace.resolver.chain(case).pending(stage)
+                state = f"  {'to make: ' + ', '.join(pending) if pending else 'made'}"
+            yield f"{stage}:{case.name}{state}"
+
+
+def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]:
+    """`doit plan`: what a run would do, why, and about how long it would take."""
+    costs = workspace.store.records.costs()
+    wanted = {case: workspace.resolver.chain(case) for case in selection.last_stage}
+    total_s, unknown = 0.0, []
+    for stage in STAGES:
+        steps = [chain[stage] for case, chain in wanted.items() if stage in STAGES[: STAGES.index(selection.last_stage[case]) + 1]]
+        pending = {step.key or index: step for index, step in enumerate(steps) if step.pending}
+        yield f"{stage:<8} {len(pending)} to make of {len(steps)}"
+        for why, count in Counter(step.why for step in pending.values()).most_common(10):
+            yield f"           {count} {why}"
+        for why, count in Counter(step.why for step in steps if step.state in ("failed", "blocked")).most_common(10):
+            yield f"           {count} not: {why}"
+        workers = 1 if stage == "profile" else jobs
+        if stage in costs:
+            total_s += len(pending) * costs[stage] / workers
+        elif pending:
+            unknown.append(stage)
+    for reason, count in Counter(skip.reason for skip in workspace.plan.skips).most_common(10):
+        yield f"skipped  {count}: {reason}"
+    yield from (f"note: {note}" for note in workspace.plan.notes)
+    yield f"about {units.seconds(total_s)} with -n {jobs}" + (f", and {', '.join(unknown)}, which never ran here" if unknown else "")
+
+
+def explain(workspace: Workspace, chain: Chain) -> Iterator[str]:
+    """`doit explain profile:NAME`: for each stage why it would run or not, what its key is made of and what of that
+    changed; where the artifacts are; the commands that repeat it by hand."""
+    records = workspace.store.records
+    latest = records.latest(chain.case.name)
+    yield chain.case.name
+    for stage in STAGES:
+        step = chain[stage]
+        yield f"\n{stage}: {'would run' if step.pending else step.state}: {step.why}"
+        if step.action is None:
+            continue
+        yield f"  key  {step.action.key}"
+        before = _ingredients_before(workspace, latest.get(stage), stage)
+        for name, value in step.action.ingredients.items():
+            yield f"  {name:<11} {_short(value)}"
+            if before is not None and _plain(before.get(name)) != _plain(value):
+                yield f"  {'':<11} CHANGED since the last record of this name: was {_difference(before.get(name), value)}"
+    yield from _artifacts(workspace, chain)
+
+
+def _ingredients_before(workspace: Workspace, key: Any, stage: str) -> Mapping[str, Any] | None:
+    if key is None:
+        return None
+    found = workspace.store.records.measurement(key) if stage == "profile" else workspace.store.records.get(key)
+    return found.ingredients if found else None
+
+
+def _plain(value: Any) -> Any:
+    """As it comes back from JSON."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_short(item)}" for name, item in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return " ".join(map(_short, value))
+    text = str(value)
+    return text if len(text) <= 120 else f"{text[:100]}… ({len(text)} characters)"
+
+
+def _difference(old: Any, new: Any) -> str:
+    """Only what differs, for lists (flags) and mappings."""
+    old, new = _plain(old), _plain(new)
+    if isinstance(old, list) and isinstance(new, list):
+        gone, come = [x for x in old if x not in new], [x for x in new if x not in old]
+        return f"without {_short(come)}, with {_short(gone)}"
+    if isinstance(old, dict) and isinstance(new, dict):
+        return _short({name: item for name, item in old.items() if new.get(name) != item})
+    return _short(old)
+
+
+def _artifacts(workspace: Workspace, chain: Chain) -> Iterator[str]:
+    if not any(chain[stage].record for stage in STAGES):
+        yield "\nnothing is made yet"
+        return
+    folder = view.write(workspace.view_path, workspace.store, workspace.resolver, chain)
+    yield f"\nartifacts, links into the store: {folder}"
+    yield from (f"  {path.name}" for path in sorted(folder.iterdir()))
+    yield "\nby hand, in that directory (repro.sh has the same):"
+    for name, argv in view.command_lines(chain, workspace.resolver).items():
+        yield f"  {name}: {processes.quoted(argv)}{' < module.mlir' if name == 'compile' else ''}"
+
+
+def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastest: bool) -> str:
+    """`doit report` and `doit best`, from Parquet alone.
+
+    Raises:
+        SpecError: an unknown column or format.
+        NothingMatched: no row is left.
+        StoreError: a part cannot be read.
+    """
+    rows = _read(folder)
+    chosen = [row for row in rows if _wanted(row, words, values.get("tags", ()))]
+    if not chosen:
+        facts = {"rows": len(rows), "in": folder, "cases": ", ".join(sorted({row["case"] for row in rows})[:3])}
+        raise NothingMatched("no rows match" if rows else "there are no rows yet", facts, "" if rows else "Run doit 'profile:*' first.")
+    shown: Sequence[Mapping[str, Any]]
+    if fastest:
+        shown, columns, known = best_report.best(chosen), best_report.COLUMNS, (*best_report.COLUMNS, *results.COLUMNS)
+    else:
+        shown, columns, known = chosen if values.get("history") else best_report.newest(chosen), _REPORT_COLUMNS, tuple(results.COLUMNS)
+    style = values.get("format", "text")
+    if style not in FORMATS:
+        raise SpecError(f"unknown format '{style}'", {"known": ", ".join(FORMATS)}, suggestion(style, FORMATS))
+    if "columns" in values or style in ("csv", "jsonl"):
+        columns = values.get("columns", known)
+    _check_columns([*columns, values.get("sort", "case").lstrip("-")], known)
+    return FORMATS[style](columns, _top(_sorted(shown, values.get("sort", "-flops_per_s" if "top" in values else None)), values.get("top")))
+
+
+def _read(folder: Path) -> list[dict[str, Any]]:
+    try:
+        return results.read(folder)
+    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
+        raise StoreError("a results part cannot be read", {"in": folder, "found": error}, "Remove that part: the next run writes it again.") from error
+
+
+def _wanted(row: Mapping[str, Any], words: Sequence[str], tags: Sequence[str]) -> bool:
+    from fnmatch import fnmatchcase
+
+    patterns = [word.split(":", 1)[1] if word.split(":")[0] in STAGES and ":" in word else word for word in words]
+    named = not patterns or any(fnmatchcase(row["case"], p) if is_pattern(p) else row["case"] == p for p in patterns)
+    return named and (not tags or bool(set(tags) & set(row["tags"] or ())))
+
+
+def _check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
+    for column in columns:
+        if column not in known:
+            raise SpecError(f"unknown column '{column}'", {"known": ", ".join(dict.fromkeys(known))}, suggestion(column, known))
+
+
+def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[str, Any]]:
+    """Absent values last, whichever way."""
+    if by is None:
+        return list(rows)
+    column = by.lstrip("-")
+    having = sorted((row for row in rows if row.get(column) is not None), key=lambda row: row[column], reverse=by.startswith("-"))
+    return having + [row for row in rows if row.get(column) is None]
+
+
+def _top(rows: Sequence[Mapping[str, Any]], count: int | None) -> list[Mapping[str, Any]]:
+    """The first `count` of each operation."""
+    seen: Counter[str] = Counter()
+    kept = []
+    for row in rows:
+        seen[row["operation"]] += 1
+        if count is None or seen[row["operation"]] <= count:
+            kept.append(row)
+    return kept

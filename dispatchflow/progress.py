@@ -1,0 +1,94 @@
+"""Live progress: a bar on a terminal, a line for each step otherwise; failures as they come."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from dispatchflow.actions import STAGES
+from dispatchflow.reports.units import seconds
+
+if TYPE_CHECKING:
+    from dispatchflow.measure import Trial
+
+
+class Progress:
+    """Counts what runs. Called from several threads."""
+
+    def __init__(self, totals: dict[str, int]) -> None:
+        self._totals, self._lock = totals, threading.RLock()
+        self._done = dict.fromkeys(STAGES, 0)
+        self.made = dict.fromkeys(STAGES, 0)
+        self.failures: list[tuple[str, str, str]] = []
+        self._blocks = 0
+        self._live: Any = None
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> Progress:
+        if sys.stdout.isatty() and sum(self._totals.values()):
+            self._live, self._tasks = _bars(self._totals)
+            self._live.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def begin(self, stage: str, name: str) -> None:
+        if self._live is not None:
+            self._live.update(self._tasks[stage], name=name)
+
+    def end(self, stage: str, name: str, cost_s: float, failure: str | None) -> None:
+        with self._lock:
+            self.made[stage] += failure is None
+            if failure is not None:
+                self.failures.append((stage, name, failure))
+            self._advance(stage)
+            number = f"[{self._done[stage]}/{self._totals[stage]}]"
+            if failure is not None:
+                self._print(f"{number} {stage} {name} FAILED: {failure}")
+            elif self._live is None and stage != "emit":
+                self._print(f"{number} {stage} {name}  {seconds(cost_s)}")
+
+    def reused(self, stage: str, name: str) -> None:
+        """A stage that turned out to be made already: same code, early cutoff."""
+        with self._lock:
+            self._advance(stage)
+
+    def measuring(self, count: int) -> None:
+        if self._live is None and count:
+            self._print(f"measuring {count} cases in rounds, one block each, nothing else running")
+
+    def block(self, trial: Trial) -> None:
+        with self._lock:
+            self._blocks += 1
+            if self._live is not None:
+                self._live.update(self._tasks["profile"], name=f"block {len(trial.blocks_ns)} of {trial.label}")
+
+    def _advance(self, stage: str) -> None:
+        self._done[stage] += 1
+        if self._live is not None:
+            self._live.update(self._tasks[stage], advance=1)
+
+    def _print(self, line: str) -> None:
+        if self._live is not None:
+            self._live.console.print(line, markup=False, highlight=False)
+        else:
+            print(line, flush=True)
+
+
+def _bars(totals: dict[str, int]) -> tuple[Any, dict[str, Any]]:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars  # 100 ms to import: only where somebody looks
+
+    live = Bars(
+        TextColumn("{task.description:8}"),
+        BarColumn(24),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[name]}", table_column=None),
+        transient=True,
+    )
+    return live, {stage: live.add_task(stage, total=count, name="") for stage, count in totals.items() if count}
+

@@ -1,0 +1,45 @@
+"""Chains → rows → Parquet. Rows go to the records first: a killed run's are written by the next one."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from dispatchflow import calibration, machine, results
+from dispatchflow.chain import Chain
+from dispatchflow.workspace import Workspace
+
+
+def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[dict[str, Any]]:
+    """One row a chain, as it stands now."""
+    around = results.Surroundings(
+        workspace.toolchain, platform.node(), machine.cpu().model, workspace.settings.protocol.id, workspace.run
+    )
+    tags, cache = workspace.plan.tags, machine.last_level_cache_bytes()
+    rows = []
+    for chain in chains:
+        operation = chain.case.operation
+        bounds = calibration.ceilings(
+            workspace.ceilings.rates(chain.device), operation.signature, machine.cpu().flags, operation.traffic_bytes(), cache
+        )
+        rows.append(results.row_of(chain, tags[chain.case], bounds, calibration.MARGIN, around, time.time()))
+    return rows
+
+
+def publish(workspace: Workspace, chains: Sequence[Chain], rows: Sequence[dict[str, Any]]) -> int:
+    """Append the rows that say something new. Returns how many."""
+    records = workspace.store.records
+    named = {results.identity(chain): row for chain, row in zip(chains, rows, strict=True)}
+    known = records.known_rows(named)
+    new = {identity: row for identity, row in named.items() if identity not in known}
+    if new:
+        records.add_rows(new)
+    # Rows first belong to a part, then the part is written: whatever kills us, the next run writes what lacks.
+    records.assign_rows(f"{workspace.run}.parquet")
+    for part in records.parts():
+        path = workspace.store.results / part
+        if not path.exists():
+            results.write_part(path, records.rows_of(part))
+    return len(new)

@@ -1,0 +1,1 @@
+"""Rows → text, CSV, JSON lines, Markdown. Pure: rows in, a string out."""

@@ -1,0 +1,34 @@
+"""Rows → the newest of each case; the fastest right configuration of each shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dispatchflow.verdict import PASSED
+
+Row = Mapping[str, Any]
+COLUMNS = ("shape", "target", "threads", "tuning", "median_us", "gflops", "speedup", "status", "verification")
+
+
+def newest(rows: Iterable[Row]) -> list[Row]:
+    """The last row of each case, in the order of the cases' first rows. `rows` are oldest first."""
+    return list({row["case"]: row for row in rows}.values())
+
+
+def best(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """One row a (shape, target, threads): the fastest whose result was found right, with its speed-up over the
+    default configuration (None when that was not measured, or not right)."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in newest(rows):
+        right = row["verification"] in PASSED and row["status"] in ("measured", "noisy") and row["median_ns"]
+        if right:
+            groups.setdefault((row["shape"], row["target"], row["threads"], row["protocol"]), []).append(row)
+    found = []
+    for members in groups.values():
+        winner = min(members, key=lambda row: float(row["median_ns"]))
+        default = next((row for row in members if row["tuning"] == "default"), None)
+        speedup = None if default is None else default["median_ns"] / winner["median_ns"]
+        derived = {"median_us": winner["median_ns"] / 1e3, "gflops": winner["flops_per_s"] / 1e9, "speedup": speedup}
+        found.append({**winner, **derived})
+    return found

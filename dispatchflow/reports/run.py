@@ -1,0 +1,128 @@
+"""What an invocation prints at its end: the cases' table and the summary."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dispatchflow.plan import Skip
+from dispatchflow.reports import units
+from dispatchflow.reports.table import aligned
+
+MAX_SHOWN = 50
+_SHOWN_REASONS = 20
+
+_HEADER = ["case", "verification", "median", "±", "GFLOP/s", "GB/s", "applied", ""]
+_RIGHT = [False, False, True, True, True, True, False, False]
+_LEVELS = {
+    "distribution": "",
+    "cache_parallel": "cache ",
+    "vector_common_parallel": "vector ",
+    "vector_reduction": "k ",
+}
+_AUXILIARY = ("fill", "pack", "unpack", "generic")
+
+
+def table(rows: Sequence[Mapping[str, Any]], fresh: set[str]) -> str:
+    """One line a case. Above `MAX_SHOWN` cases: the failures, and the fastest right one of each shape. `fresh` are the
+    names of the cases that were measured in this invocation."""
+    shown = list(rows)
+    note = ""
+    if len(rows) > MAX_SHOWN:
+        failed = [row for row in rows if row["status"] == "failed"]
+        best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+        for row in rows:
+            place = (row["shape"], row["target"], row["threads"])
+            if row["median_ns"] is not None and row["median_ns"] < best.get(place, {"median_ns": float("inf")})["median_ns"]:
+                best[place] = row
+        shown = [*failed[:MAX_SHOWN], *list(best.values())[:MAX_SHOWN]]
+        note = f"\n{len(rows)} cases: shown are failures and the fastest of each shape; `doit report` shows all"
+    if not shown:
+        return ""
+    return aligned([_HEADER, *(_line(row, row["case"] in fresh) for row in shown)], _RIGHT) + note
+
+
+def _line(row: Mapping[str, Any], fresh: bool) -> list[str]:
+    median = row.get("median_ns")
+    return [
+        row["case"],
+        verification(row),
+        "" if median is None else units.nanoseconds(median),
+        interval(row),
+        units.giga(row.get("flops_per_s")),
+        units.giga(row.get("bytes_per_s")),
+        applied(row.get("applied_configuration")),
+        _state(row, fresh),
+    ]
+
+
+def verification(row: Mapping[str, Any]) -> str:
+    """`equal`, or `within bound 0.05`: the largest error as a part of the allowed one."""
+    word, score = str(row.get("verification")), row.get("score")
+    if score is None or word in ("not compared", "not verified"):
+        return word
+    return f"{word} {score:.2f}" if score < 1e3 else f"{word} {score:.0e}"
+
+
+def interval(row: Mapping[str, Any]) -> str:
+    """Half of the 95 % interval's width, relative to the median."""
+    low, high = row.get("ci_low_ns"), row.get("ci_high_ns")
+    return "" if low is None or high is None else f"{(high - low) / 2 / row['median_ns']:.1%}"
+
+
+def applied(text: str | None) -> str:
+    """The main op's tiles, `matmul 64x64 vector 4x16 k 4`; the row has the whole."""
+    found = re.findall(r"(\w+)<([^>]*)>", text or "")
+    main = next((f for f in found if f[0] not in _AUXILIARY), found[0] if found else None)
+    if main is None:
+        return (text or "").split("<")[0]
+    words = [main[0]]
+    for level, sizes in re.findall(r"(\w+) = \[([^\]]*)\]", main[1]):
+        kept = [size.strip() for size in sizes.split(",") if size.strip() != "0"]
+        if level in _LEVELS and kept:
+            words.append(_LEVELS[level] + "x".join(kept))
+    return " ".join(words)
+
+
+def _state(row: Mapping[str, Any], fresh: bool) -> str:
+    when = "measured now" if fresh else "reused"
+    match row["status"]:
+        case "measured":
+            return when
+        case "failed":
+            return "failed"
+        case "not measured":
+            return "not measured"
+        case status:
+            return f"{status.upper()}, {when}"
+
+
+def summary(
+    made: Mapping[str, int], reused: int, rows: Sequence[Mapping[str, Any]], skips: Sequence[Skip], notes: Sequence[str], took_s: float
+) -> str:
+    """What was made, reused, failed, skipped, each with its reasons."""
+    lines = [f"note: {note}" for note in notes]
+    failed = [row for row in rows if row["status"] == "failed"]
+    reasons = Counter(row["reason"] for row in failed)
+    first = {row["reason"]: row["case"] for row in reversed(failed)}
+    lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
+    for status in ("suspect", "noisy"):
+        found = [row for row in rows if row["status"] == status]
+        lines += [f"{status}: {row['case']}: {row['reason']}" for row in found[:_SHOWN_REASONS]]
+    for reason, n in Counter(skip.reason for skip in skips).most_common(_SHOWN_REASONS):
+        example = next(skip.name for skip in skips if skip.reason == reason)
+        lines.append(f"skipped: {reason} ({_example(example, n)})")
+    stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count) or "nothing made"
+    lines.append(
+        f"{units.count(len(rows), 'case')}: {stages}; {reused} reused, {len(failed)} failed, {len(skips)} skipped; {units.seconds(took_s)}"
+    )
+    return "\n".join(lines)
+
+
+_DONE = {"emit": "emitted", "compile": "compiled", "verify": "verified", "profile": "measured"}
+
+
+def _example(name: str, count: int) -> str:
+    return name if count == 1 else f"{count} cases, such as {name}"

@@ -1,0 +1,71 @@
+"""Cells → an aligned table, Markdown, CSV, JSON lines. A new format is one function and one entry in `FORMATS`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def text(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """Aligned columns; numbers to the right."""
+    cells = [[_shown(row.get(column)) for column in columns] for row in rows]
+    right = [any(isinstance(row.get(column), int | float) for row in rows) for column in columns]
+    return aligned([list(columns), *cells], right)
+
+
+def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    """Lines of cells, the first one the header, as wide as their widest cell."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(right))]
+    padded = (
+        "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
+        for line in lines
+    )
+    return "\n".join(padded)
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    lines = [list(columns), ["---"] * len(columns)]
+    lines += [[_shown(row.get(column)).replace("|", "\\|") for column in columns] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def comma_separated(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """RFC 4180; lists as JSON, times as ISO 8601, absent values empty."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([[_plain(row.get(column)) for column in columns] for row in rows])
+    return stream.getvalue().rstrip("\n")
+
+
+def json_lines(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    return "\n".join(json.dumps({c: row.get(c) for c in columns}, default=str, ensure_ascii=False) for row in rows)
+
+
+FORMATS: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "csv": comma_separated,
+    "jsonl": json_lines,
+}
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e5 else f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3e}"
+    if isinstance(value, list | tuple):
+        return ",".join(map(_shown, value))
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return json.dumps(list(value))
+    return "" if value is None else value

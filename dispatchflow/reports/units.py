@@ -1,0 +1,38 @@
+"""Numbers for people: three or four significant digits and a unit."""
+
+from __future__ import annotations
+
+
+def seconds(value_s: float) -> str:
+    """`412 ms`, `3.21 s`, `4 min 12 s`."""
+    if value_s >= 60:
+        return f"{int(value_s // 60)} min {int(value_s % 60)} s"
+    return nanoseconds(value_s * 1e9)
+
+
+def nanoseconds(value_ns: float) -> str:
+    for scale, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if value_ns >= scale:
+            return f"{_digits(value_ns / scale)} {unit}"
+    return f"{_digits(value_ns)} ns"
+
+
+def count(value: int, noun: str) -> str:
+    """`1 case`, `2 cases`."""
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
+def size(value_bytes: float) -> str:
+    for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if value_bytes >= scale:
+            return f"{_digits(value_bytes / scale)} {unit}"
+    return f"{int(value_bytes)} B"
+
+
+def giga(value: float | None) -> str:
+    """A rate in 10^9 per second, without its unit."""
+    return "" if value is None else _digits(value / 1e9)
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,0 +1,111 @@
+"""`name=value` on the command line: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dispatchflow.chain import VERIFY_MODES, Settings
+from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.operations import OPERATIONS
+from dispatchflow.protocols import PROTOCOLS
+
+AXES = ("dtype", "layout", "tuning", "target", "threads")
+DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`group`: `cases` (which cases there are), `run` (how they run), `report` (what is shown)."""
+
+    group: str
+    meaning: str
+    parse: Callable[[str], Any] = str
+
+
+def _one_of(words: Iterable[str]) -> Callable[[str], str]:
+    known = tuple(words)
+
+    def parse(value: str) -> str:
+        if value not in known:
+            raise ValueError(f"one of {', '.join(known)}")
+        return value
+
+    return parse
+
+
+def _words(value: str) -> tuple[str, ...]:
+    words = tuple(value.replace(",", " ").split())
+    if not words:
+        raise ValueError("one or more words, separated by commas")
+    return words
+
+
+def _yes(value: str) -> bool:
+    return _one_of(("yes", "no"))(value) == "yes"
+
+
+def _remeasure(value: str) -> str | int | None:
+    if value.isdecimal():
+        return int(value)
+    return None if _one_of(("yes", "no", "noisy"))(value) == "no" else value
+
+
+def _count(value: str) -> int:
+    if not value.isdecimal() or int(value) == 0:
+        raise ValueError("a number of 1 or more")
+    return int(value)
+
+
+VARIABLES: dict[str, Variable] = {
+    **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
+    "operation": Variable("cases", "the operation of a sweep given here", _one_of(OPERATIONS)),
+    "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
+    "layout": Variable("cases", "a letter an operand: t row-major, n column-major"),
+    "tuning": Variable("cases", "families or names: default,data_tiling"),
+    "target": Variable("cases", "what is compiled for"),
+    "threads": Variable("cases", "number of threads, or all"),
+    "tags": Variable("cases", "only sweeps with one of these tags", _words),
+    "specs": Variable("cases", "spec files or directories", _words),
+    "protocol": Variable("run", "how long is measured: fast, std, thorough", _one_of(PROTOCOLS)),
+    "verify": Variable("run", "on; off; warn: measure wrong results too", _one_of(VERIFY_MODES)),
+    "remeasure": Variable("run", "yes; noisy; older than so many days", _remeasure),
+    "retry": Variable("run", "yes: try recorded failures again", _yes),
+    "sort": Variable("report", "a column; -column for descending"),
+    "top": Variable("report", "the first so many of each operation", _count),
+    "columns": Variable("report", "columns to show", _words),
+    "format": Variable("report", "text, csv, jsonl or markdown"),
+    "out": Variable("report", "write to this file"),
+    "history": Variable("report", "yes: all rows of a case, not the newest only", _yes),
+}
+
+
+def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
+    """name → value of the variables given; `groups` are those that the command knows.
+
+    Raises:
+        SpecError: an unknown variable, one that this command does not take, a value that is not allowed.
+    """
+    wanted = tuple(groups)
+    allowed = {name: variable for name, variable in VARIABLES.items() if variable.group in wanted or name == "tags"}
+    values = {}
+    for name, text in raw.items():
+        if name not in allowed:
+            problem = f"'{name}=' means nothing to this command" if name in VARIABLES else f"unknown variable '{name}'"
+            facts = {"given": f"{name}={text}", "known": ", ".join(allowed)}
+            raise SpecError(problem, facts, suggestion(name, allowed))
+        try:
+            values[name] = allowed[name].parse(text)
+        except ValueError as error:
+            raise SpecError(f"{name} cannot be '{text}'", {"allowed": error}, allowed[name].meaning.capitalize() + ".") from error
+    return values
+
+
+def settings(values: Mapping[str, Any]) -> Settings:
+    return Settings(
+        protocol=PROTOCOLS[values.get("protocol", "std")],
+        verify=values.get("verify", "on"),
+        remeasure=values.get("remeasure"),
+        retry=values.get("retry", False),
+    )

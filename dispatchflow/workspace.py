@@ -1,0 +1,148 @@
+"""One directory with specs, one store, one invocation: everything that commands work on, made when first asked for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dispatchflow import commands, machine, plan, spec, toolchain, variables
+from dispatchflow.ceilings import Ceilings
+from dispatchflow.chain import Chain, Resolver, Settings
+from dispatchflow.dispatch import Case
+from dispatchflow.errors import SpecError
+from dispatchflow.execute import Executor
+from dispatchflow.locks import Machine
+from dispatchflow.machine import Device
+from dispatchflow.operations import OPERATIONS
+from dispatchflow.plan import Plan, Skip
+from dispatchflow.store import Store
+from dispatchflow.targets import TARGETS
+
+
+class Workspace:
+    """`root` holds the spec folder, the store and the view; `values` are the parsed variables."""
+
+    def __init__(self, root: Path, values: Mapping[str, Any]) -> None:
+        self.root, self.values = root, values
+        self.settings: Settings = variables.settings(values)
+        self.began = time.time()
+        self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.getpid()}"
+        self.lock = Machine()
+
+    @property
+    def store_path(self) -> Path:
+        return Path(os.environ.get("DISPATCHFLOW_STORE") or self.root / ".dispatchflow")
+
+    @property
+    def view_path(self) -> Path:
+        return self.root / "build"
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(self.store_path)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The cases of specs and variables. More threads than this machine has cores is a skip.
+
+        Raises:
+            SpecError: a spec or variable that is wrong, or no specs.
+        """
+        tags = () if self._adhoc else self.values.get("tags", ())
+        found = plan.expand(self._sweeps(), tags)
+        cores = len(machine.cores())
+        fits = {case: case.threads is None or case.threads <= cores for case in found.cases}
+        skips = [Skip(case.name, f"{case.threads} threads; this machine has {cores} cores", "") for case in found.cases if not fits[case]]
+        return Plan(tuple(case for case in found.cases if fits[case]), found.tags, (*found.skips, *skips), found.notes)
+
+    @property
+    def _adhoc(self) -> bool:
+        return any(dim in self.values for dim in variables.DIMS)
+
+    def _sweeps(self) -> list[spec.Sweep]:
+        words = {name: self.values[name] for name in (*variables.AXES, "operation") if name in self.values}
+        if self._adhoc:
+            dims = {dim: self.values[dim] for dim in variables.DIMS if dim in self.values}
+            table = {"operation": _operation_of(dims), "tags": list(self.values.get("tags", ())), **words, **dims}
+            return [spec.sweep(table, spec.COMMAND_LINE)]
+        overrides = {name: word for name, word in words.items() if name != "operation"}
+        sweeps = [
+            sweep
+            for path in self._spec_files()
+            for sweep in spec.parse(_text(path), _relative(path, self.root), overrides)
+        ]
+        return [sweep for sweep in sweeps if words.get("operation", sweep.operation.name) == sweep.operation.name]
+
+    def _spec_files(self) -> list[Path]:
+        named = [self.root / word for word in self.values.get("specs", ("specs",))]
+        files = []
+        for path in named:
+            if not path.exists():
+                hint = "Make a specs/ directory with a TOML file, or give dims: doit m=512 n=512 k=512."
+                raise SpecError("there are no specs here", {"looked for": path}, hint)
+            files += sorted(path.glob("*.toml")) if path.is_dir() else [path]
+        if not files:
+            raise SpecError("there are no specs here", {"looked for": f"{named[0]}/*.toml"}, "Add a TOML file with a [[sweep]].")
+        return files
+
+    @cached_property
+    def toolchain(self) -> toolchain.Toolchain:
+        return toolchain.current(self.store)
+
+    @cached_property
+    def resolver(self) -> Resolver:
+        return Resolver(
+            self.store.records,
+            self.toolchain,
+            machine.host_cpu(self.store, self.toolchain),
+            commands.environment(os.environ),
+            self.settings,
+            self._device,
+            self.began,
+        )
+
+    @cached_property
+    def _devices(self) -> dict[tuple[str, int | None], Device]:
+        return {}
+
+    def _device(self, case: Case) -> Device:
+        place = (case.target.name, case.threads)
+        if place not in self._devices:
+            self._devices[place] = machine.device(case.target, case.threads, self.toolchain)
+        return self._devices[place]
+
+    @cached_property
+    def executor(self) -> Executor:
+        return Executor(self.store, self.resolver, self.lock, self.run)
+
+    @cached_property
+    def ceilings(self) -> Ceilings:
+        flags = (*TARGETS["llvm-cpu"].resolved_flags(self.resolver.host),)
+        return Ceilings(self.store, self.toolchain, self.executor, flags)
+
+    def chains(self, cases: Sequence[Case]) -> list[Chain]:
+        return [self.resolver.chain(case) for case in cases]
+
+
+def _operation_of(dims: Mapping[str, str]) -> str:
+    """The operation that has all these dims and no other; else the first that has them, which then says what lacks."""
+    exact = [name for name, operation in OPERATIONS.items() if set(operation.dims) == set(dims)]
+    having = [name for name, operation in OPERATIONS.items() if set(dims) <= set(operation.dims)]
+    if not exact and not having:
+        raise SpecError("no operation has these dims", {"given": ", ".join(dims), "known": "; ".join(f"{n}: {', '.join(o.dims)}" for n, o in OPERATIONS.items())})
+    return (exact or having)[0]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError("this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8.") from error
+
+
+def _relative(path: Path, root: Path) -> Path:
+    return path.relative_to(root) if path.is_relative_to(root) else path

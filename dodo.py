@@ -1,0 +1,3 @@
+from dispatchflow import main
+
+main()
