@@ -15,7 +15,7 @@ from dispatchflow.protocols import Protocol
 from dispatchflow.store import Store
 from dispatchflow.toolchain import Toolchain
 
-_PROTOCOL = Protocol("calibration", 1, warmup_s=0.05, block_s=0.05, min_blocks=6, max_blocks=6, budget_s=10.0, precision=0.0)
+_PROTOCOL = Protocol("calibration", 1, warmup_s=0.05, block_s=0.05, min_blocks=3, max_blocks=3, budget_s=10.0, precision=0.0)
 
 
 class Ceilings:
@@ -26,10 +26,12 @@ class Ceilings:
         self._known: dict[str, dict[str, float]] = {}
 
     def _name(self, device: Device) -> str:
-        kernels = calibration.kernels(device.threads, machine.last_level_cache_bytes())
-        modules = digest_of("".join(kernel.module for kernel in kernels).encode())
         processor = machine.cpu()
+        modules = digest_of("".join(kernel.module for kernel in self._kernels()).encode())
         return f"ceilings:{key_of('ceilings', {'cpu': processor.model, 'flags': processor.flags, 'threads': device.threads, 'modules': modules})}"
+
+    def _kernels(self) -> tuple[calibration.Kernel, ...]:
+        return calibration.kernels(machine.cpu().flags, machine.last_level_cache_bytes())
 
     def rates(self, device: Device) -> dict[str, float]:
         """What was reached so far; empty when never calibrated."""
@@ -43,7 +45,7 @@ class Ceilings:
         if self.rates(device):
             return
         plain = Device("local-sync" if device.threads == 1 else "local-task", device.threads, device.cpus, device.identity)
-        trials = [(kernel, trial) for kernel in calibration.kernels(device.threads, machine.last_level_cache_bytes()) if (trial := self._trial(kernel, plain, session))]
+        trials = [(kernel, trial) for kernel in self._kernels() if (trial := self._trial(kernel, plain, session))]
         rates: dict[str, float] = {}
         for kernel, trial in trials:
             session.decide(trial)

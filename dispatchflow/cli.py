@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,7 @@ class Run(DoitRun):  # type: ignore[misc]
         selection = app.select(workspace, words, own)
         if not selection.cases and not selection.foreign:
             raise NothingMatched("the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)})
-        pending = _pending(workspace, selection, everything=bool(selection.foreign))
+        pending = _pending(workspace, selection)
         totals = {stage: sum(stage in wanted for wanted in pending.values()) for stage in STAGES}
         with Progress(totals) as progress:
             stages = Stages(workspace, progress)
@@ -207,11 +208,10 @@ class Silent:
             sys.stderr.write(f"{task.name}: {failure.get_msg()}\n")
 
 
-def _pending(workspace: Workspace, selection: Selection, everything: bool) -> dict[Case, list[str]]:
-    """Case → stages to execute. With the user's own tasks selected all cases take part: they may depend on any."""
-    last = dict(selection.last_stage)
+def _pending(workspace: Workspace, selection: Selection) -> dict[Case, list[str]]:
+    """Case → stages to execute."""
     found: dict[Case, list[str]] = {}
-    for case, stage in last.items():
+    for case, stage in selection.last_stage.items():
         if wanted := workspace.resolver.chain(case).pending(stage):
             found[case] = wanted
     return found
@@ -228,10 +228,10 @@ def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:
     rows = publish.rows_of(workspace, chains)
     wanted = [i for i, case in enumerate(last) if last[case] == "profile"]
     publish.publish(workspace, [chains[i] for i in wanted], [rows[i] for i in wanted])
-    fresh = {case.name for case in stages.touched} & {chains[i].case.name for i in wanted if chains[i]["profile"].state == "made"}
+    fresh = {case.name for case in stages.trials}
     if table := run_report.table([rows[i] for i in wanted], fresh):
         print(table)
-    took_s = __import__("time").time() - workspace.began
+    took_s = time.time() - workspace.began
     reused = sum(case not in stages.touched for case in last)
     print(run_report.summary(progress.made, reused, rows, workspace.plan.skips, workspace.plan.notes, took_s))
     return 1 if failed or any(row["status"] == "failed" for row in rows) else 0

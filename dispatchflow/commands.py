@@ -47,10 +47,17 @@ def run_argv(
 
 
 def block_argv(
-    tool: str, module: str, device: Sequence[str], inputs: Sequence[str], protocol: Protocol, iterations: int | None
+    tool: str,
+    module: str,
+    device: Sequence[str],
+    inputs: Sequence[str],
+    protocol: Protocol,
+    iterations: int | None = None,
+    dispatches: bool = True,
 ) -> tuple[str, ...]:
     """One block: warm-up, then calls for `block_s`, or exactly `iterations` once that many are known to take so long
-    (finding the number costs google-benchmark as much again)."""
+    (finding the number costs google-benchmark as much again). `dispatches`: then once more, untimed, for the runtime's
+    own account of each dispatch."""
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (
         tool,
@@ -62,5 +69,5 @@ def block_argv(
         f"--benchmark_min_warmup_time={protocol.warmup_s}",
         f"--benchmark_min_time={length}",
         "--benchmark_format=json",
-        "--dispatch_statistics=true",
+        *(("--dispatch_statistics=true",) if dispatches else ()),
     )

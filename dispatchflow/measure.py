@@ -53,6 +53,8 @@ class Trial:
             [f"--input={tensor.spelling}={f'@{path(digest)}' if digest else 1}" for tensor, digest in self.operands],
             self.protocol,
             self.iterations,
+            # A second pass as long as the first: enough of them for a median, not one a block.
+            dispatches=len(self.blocks_ns) < self.protocol.min_blocks,
         )
 
 

@@ -32,7 +32,8 @@ class Stages:
 
     def __init__(self, workspace: Workspace, progress: Progress) -> None:
         self.workspace, self.progress = workspace, progress
-        self.session: Session | None = None
+        self.trials: dict[Case, Trial] = {}
+        """The measurements of this invocation."""
         self.touched: dict[Case, None] = {}
         """Cases of which something was made or tried in this invocation."""
 
@@ -62,37 +63,34 @@ class Stages:
     def prepare(self, cases: Iterable[Case]) -> None:
         """All pending measurements enter the session before the first block: rounds interleave them."""
         workspace = self.workspace
-        self.session = Session(
+        self._session = Session(
             workspace.store, workspace.toolchain, workspace.resolver.environment, workspace.lock, workspace.run, self.progress.block
         )
-        trials = [trial for case in cases if (trial := self._trial(case)) is not None]
-        self.progress.measuring(len({trial.key for trial in trials}))
-        for device in {trial.device.threads: trial.device for trial in trials}.values():
-            workspace.ceilings.calibrate(device, self.session)
+        self.trials = {case: trial for case in cases if (trial := self._trial(case)) is not None}
+        self.progress.measuring(len({trial.key for trial in self.trials.values()}))
+        for device in {trial.device.threads: trial.device for trial in self.trials.values()}.values():
+            workspace.ceilings.calibrate(device, self._session)
 
     def _trial(self, case: Case) -> Trial | None:
-        """None when the case needs no measurement any more: the same code was measured under another name."""
+        """None when the case cannot be measured, or needs it no more."""
         resolver = self.workspace.resolver
         self.workspace.executor.inputs(case.operation)  # verify=off did not make them
         chain, data = resolver.chain(case), resolver.operands(case.operation)
         action, compiled = chain["profile"].action, chain["compile"].record
         if not chain["profile"].pending or action is None or compiled is None or data is None:
             return None
-        assert self.session is not None
         types = [operand.type for operand in case.operation.operands()]
         operands = list(zip(types, data["random"], strict=True))
         protocol = self.workspace.settings.protocol
-        return self.session.add(
+        return self._session.add(
             Trial(action.key, case.name, compiled.outputs["vmfb"], operands, chain.device, action.ingredients, protocol)
         )
 
     def _profile(self, case: Case) -> bool:
-        trial = self._trial(case)
-        if trial is None:
+        if (trial := self.trials.get(case)) is None:
             self.progress.reused("profile", case.name)
-            return not self.workspace.resolver.chain(case).failure
-        assert self.session is not None
-        self.session.decide(trial)
+            return True
+        self._session.decide(trial)
         self.progress.end("profile", case.name, trial.spent_s, trial.reason)
         return trial.outcome != "failed"
 

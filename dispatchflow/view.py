@@ -61,16 +61,17 @@ def _link(path: Path, to: Path) -> None:
 
 
 def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
-    """What to type in the case's folder to compile, run and benchmark it by hand."""
+    """What was executed, with the inputs' names in the case's folder. The compile writes beside module.vmfb's name:
+    call it in an empty directory, as repro.sh does."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     flags = commands.device_flags(device.uri, device.cpus)
     inputs = [f"random_{i}.bin" for i in range(len(case.operation.operands()))]
     given = commands.input_flags(case.operation, inputs)
     return {
-        "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case), "again.vmfb", "again_cfg"),
+        "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case)),
         "run": commands.run_argv(toolchain.tool("iree-run-module"), "module.vmfb", flags, given, "again.bin"),
         "benchmark": commands.block_argv(
-            toolchain.tool("iree-benchmark-module"), "module.vmfb", flags, given, resolver.settings.protocol, None
+            toolchain.tool("iree-benchmark-module"), "module.vmfb", flags, given, resolver.settings.protocol
         ),
     }
 
@@ -80,7 +81,7 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     lines = command_lines(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
     bodies = {
-        "compile": f"{processes.quoted(lines['compile'])} < module.mlir && cmp again.vmfb module.vmfb && echo same bytes",
+        "compile": f'cd "$(mktemp -d)"\n    {processes.quoted(lines["compile"])} < "$case/module.mlir"\n    cmp module.vmfb "$case/module.vmfb" && echo "same bytes"',
         "run": f"taskset -c {cpus} {processes.quoted(lines['run'])}",
         "benchmark": f"taskset -c {cpus} {processes.quoted(lines['benchmark'])}",
     }
@@ -91,7 +92,8 @@ def repro(chain: Chain, resolver: Resolver) -> str:
 # {chain.case.name}
 # inputs: exact_*.bin, random_*.bin; expected results: expected_*.bin (reference and tolerance are float64)
 set -eu
-cd "$(dirname "$0")"
+case=$(cd "$(dirname "$0")" && pwd)
+cd "$case"
 export {environment}
 case "${{1:-}}" in
 {cases}

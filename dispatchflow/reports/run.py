@@ -14,7 +14,7 @@ from dispatchflow.reports.table import aligned
 MAX_SHOWN = 50
 _SHOWN_REASONS = 20
 
-_HEADER = ["case", "verification", "median", "±", "GFLOP/s", "GB/s", "applied", ""]
+_HEADER = ["case", "verification", "median", "±", "GFLOP/s", "GB/s", "applied", "state"]
 _RIGHT = [False, False, True, True, True, True, False, False]
 _LEVELS = {
     "distribution": "",
@@ -108,9 +108,9 @@ def summary(
     reasons = Counter(row["reason"] for row in failed)
     first = {row["reason"]: row["case"] for row in reversed(failed)}
     lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
-    for status in ("suspect", "noisy"):
-        found = [row for row in rows if row["status"] == status]
-        lines += [f"{status}: {row['case']}: {row['reason']}" for row in found[:_SHOWN_REASONS]]
+    lines += [f"suspect: {row['case']}: {row['reason']}" for row in rows if row["status"] == "suspect"][:_SHOWN_REASONS]
+    if noisy := [row["case"] for row in rows if row["status"] == "noisy"]:
+        lines.append(f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy takes them again, protocol=thorough takes longer")
     for reason, n in Counter(skip.reason for skip in skips).most_common(_SHOWN_REASONS):
         example = next(skip.name for skip in skips if skip.reason == reason)
         lines.append(f"skipped: {reason} ({_example(example, n)})")
