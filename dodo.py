@@ -1,3 +1,29 @@
+"""The command line of this directory is dispatchflow's; `check` and `test` are our own tasks beside it."""
+
+import sys
+from pathlib import Path
+
 from dispatchflow import main
+
+TOOLS = Path(sys.executable).parent
+CHECKS = {
+    "format": f"{TOOLS}/ruff format --check .",
+    "lint": f"{TOOLS}/ruff check .",
+    "types": f"{TOOLS}/mypy",
+    "imports": f"{TOOLS}/lint-imports --no-cache",
+    "fast_tests": f"{TOOLS}/pytest -m 'not iree and not slow'",
+}
+
+
+def task_check():
+    """format, lint, types, import contracts, fast tests"""
+    for name, command in CHECKS.items():
+        yield {"name": name, "actions": [command], "verbosity": 2}
+
+
+def task_test():
+    """all tests but the slow ones: real compiler, real devices"""
+    return {"actions": [f"{TOOLS}/pytest -m 'not slow'"], "verbosity": 2}
+
 
 main()

@@ -51,9 +51,7 @@ def expectation(operation: Operation) -> Action:
     return _action("expected", **_data_ingredients(operation))
 
 
-def verification(
-    code: Digest, data: Mapping[str, Sequence[Digest]], device: Mapping[str, Any], threads: int
-) -> Action:
+def verification(code: Digest, data: Mapping[str, Sequence[Digest]], device: Mapping[str, Any], threads: int) -> Action:
     """`data`: the digests of the bytes of inputs and expected results, by name. Not how they were made."""
     return _action(
         "verify",
@@ -65,7 +63,9 @@ def verification(
     )
 
 
-def measurement(code: Digest, data: Sequence[Digest], protocol: Protocol, device: Mapping[str, Any], threads: int) -> Action:
+def measurement(
+    code: Digest, data: Sequence[Digest], protocol: Protocol, device: Mapping[str, Any], threads: int
+) -> Action:
     return _action("profile", code=code, data=tuple(data), protocol=protocol.id, device=dict(device), threads=threads)
 
 

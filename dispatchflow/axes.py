@@ -77,7 +77,7 @@ def _part(word: object) -> tuple[Sequence[int], str | None]:
 def _power(exponent: str) -> int:
     if len(exponent) > 2 or int(exponent) > 30:
         raise AxisError(f"2^{exponent}; sizes are 1 … {MAX_SIZE}")
-    return 2 ** int(exponent)
+    return 1 << int(exponent)
 
 
 def _range(word: str, start: int, stop: int, step: int) -> tuple[Sequence[int], str | None]:

@@ -34,7 +34,9 @@ def parse(text: str) -> Block:
         ns = call["real_time"] * _NS[call["time_unit"]]
         iterations = int(call["iterations"])
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise ToolError("the benchmark tool's output has no block", {"found": text[:200], "because": repr(error)}) from error
+        raise ToolError(
+            "the benchmark tool's output has no block", {"found": text[:200], "because": repr(error)}
+        ) from error
     if call.get("error_occurred") or not ns > 0:
         raise ToolError("the benchmark tool reports no time", {"found": call.get("error_message", ns)})
     return Block(ns, sum(dispatches) if dispatches else None, iterations)

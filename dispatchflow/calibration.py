@@ -62,9 +62,7 @@ def _compute(element: ElementType, vector: int) -> Kernel:
     """A chain of multiply-adds on every element. `vector` elements at once are eight registers: eight independent
     chains hide a latency of four cycles of two units (92 GFLOP/s of f32 where sixteen registers reached 58, Zen 3)."""
     steps, size = 128, 2**20
-    chain = "\n".join(
-        f"      %x{i + 1} = math.fma %x{i}, %p, %q : {element.mlir} loc(unknown)" for i in range(steps)
-    )
+    chain = "\n".join(f"      %x{i + 1} = math.fma %x{i}, %p, %q : {element.mlir} loc(unknown)" for i in range(steps))
     config = f"distribution = [8192], vector_common_parallel = [{vector}]"
     prelude = f"""\
 #config = #iree_cpu.lowering_config<{config}>
@@ -104,7 +102,9 @@ ins(%arg0 : {t}) outs(%empty : {t}) {{
 """
 
 
-def ceilings(rates: Mapping[str, float], signature: Signature, cpu_flags: str, traffic_bytes: int, cache_bytes: int | None) -> tuple[float | None, float | None]:
+def ceilings(
+    rates: Mapping[str, float], signature: Signature, cpu_flags: str, traffic_bytes: int, cache_bytes: int | None
+) -> tuple[float | None, float | None]:
     """(flops per s, bytes per s) that nothing with these types and this traffic can exceed; None where unknown."""
     compute = compute_kind(signature, cpu_flags)
     return rates.get(compute) if compute else None, rates.get(traffic_kind(traffic_bytes, cache_bytes))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from dispatchflow import calibration, machine
 from dispatchflow.actions import measurement
 from dispatchflow.execute import Executor
 from dispatchflow.keys import digest_of, key_of
-from dispatchflow.machine import Device
 from dispatchflow.measure import Session, Trial
 from dispatchflow.protocols import Protocol
 from dispatchflow.store import Store
+from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
 
-_PROTOCOL = Protocol("calibration", 1, warmup_s=0.05, block_s=0.05, min_blocks=3, max_blocks=3, budget_s=10.0, precision=0.0)
+_PROTOCOL = Protocol(
+    "calibration", 1, warmup_s=0.05, block_s=0.05, min_blocks=3, max_blocks=3, budget_s=10.0, precision=0.0
+)
 
 
 class Ceilings:
@@ -28,7 +31,13 @@ class Ceilings:
     def _name(self, device: Device) -> str:
         processor = machine.cpu()
         modules = digest_of("".join(kernel.module for kernel in self._kernels()).encode())
-        return f"ceilings:{key_of('ceilings', {'cpu': processor.model, 'flags': processor.flags, 'threads': device.threads, 'modules': modules})}"
+        ingredients: dict[str, Any] = {
+            "cpu": processor.model,
+            "flags": processor.flags,
+            "threads": device.threads,
+            "modules": modules,
+        }
+        return f"ceilings:{key_of('ceilings', ingredients)}"
 
     def _kernels(self) -> tuple[calibration.Kernel, ...]:
         return calibration.kernels(machine.cpu().flags, machine.last_level_cache_bytes())
@@ -44,7 +53,9 @@ class Ceilings:
         """Unless done before. A kernel that does not compile or run here leaves its ceiling unknown."""
         if self.rates(device):
             return
-        plain = Device("local-sync" if device.threads == 1 else "local-task", device.threads, device.cpus, device.identity)
+        plain = Device(
+            "local-sync" if device.threads == 1 else "local-task", device.threads, device.cpus, device.identity
+        )
         trials = [(kernel, trial) for kernel in self._kernels() if (trial := self._trial(kernel, plain, session))]
         rates: dict[str, float] = {}
         for kernel, trial in trials:
@@ -63,5 +74,13 @@ class Ceilings:
             return None
         action = measurement(compiled.facts["code_digest"], [], _PROTOCOL, device.identity, device.threads)
         return session.add(
-            Trial(action.key, f"calibration:{kernel.name}", compiled.outputs["vmfb"], [(kernel.input, None)], device, action.ingredients, _PROTOCOL)
+            Trial(
+                action.key,
+                f"calibration:{kernel.name}",
+                compiled.outputs["vmfb"],
+                [(kernel.input, None)],
+                device,
+                action.ingredients,
+                _PROTOCOL,
+            )
         )

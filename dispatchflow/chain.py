@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dispatchflow import actions
 from dispatchflow.actions import Action
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Key
-from dispatchflow.machine import Device
 from dispatchflow.operations import Operation
 from dispatchflow.protocols import Protocol
-from dispatchflow.records import Measurement, Record, Records
-from dispatchflow.targets import HostCpu
-from dispatchflow.toolchain import Toolchain
+from dispatchflow.targets import Device, HostCpu
+
+if TYPE_CHECKING:
+    from dispatchflow.records import Measurement, Record, Records
+    from dispatchflow.toolchain import Toolchain
 
 VERIFY_MODES = ("on", "off", "warn")
 
@@ -164,13 +165,20 @@ class Resolver:
         if early := _waiting("profile", compiled, data):
             return early
         if verified.state == "failed" and self.settings.verify == "on":
-            return Step("profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it all the same")
+            return Step(
+                "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it all the same"
+            )
         assert compiled.record is not None and data is not None
         code = compiled.record.facts["code_digest"]
         action = actions.measurement(code, data["random"], self.settings.protocol, device.identity, device.threads)
         found = self._records.measurement(action.key)
         if found is None:
-            return Step("profile", "missing", f"this code was never measured on this device under {self.settings.protocol.id}", action)
+            return Step(
+                "profile",
+                "missing",
+                f"this code was never measured on this device under {self.settings.protocol.id}",
+                action,
+            )
         if (again := self._measure_again(found)) is not None:
             return Step("profile", "missing", again, action, measurement=found)
         if found.status == "failed":

@@ -9,36 +9,25 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from doit.cmd_base import Command, DodoTaskLoader, TaskLoader2
-from doit.cmd_run import Run as DoitRun
 from doit.cmdparse import CmdOption, CmdParse, CmdParseError
-from doit.control import TaskControl
-from doit.dependency import Dependency
 from doit.doit_cmd import DoitMain, set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
-from doit.reporter import ErrorOnlyReporter
-from doit.task import Stream, Task
+from doit.task import Task
 
-from dispatchflow import loader, looking, publish, tasks, variables
+from dispatchflow import loader, looking, tasks, variables
 from dispatchflow.actions import STAGES
-from dispatchflow.dispatch import Case
-from dispatchflow.errors import DispatchflowError, NothingMatched, SpecError
+from dispatchflow.errors import DispatchflowError, SpecError
 from dispatchflow.loader import Selection
 from dispatchflow.machine import cores
-from dispatchflow.progress import Progress
-from dispatchflow.reports import run as run_report
-from dispatchflow.runner import ExclusiveRunner
-from dispatchflow.tasks import Stages
+from dispatchflow.making import JOBS, Run
 from dispatchflow.workspace import Workspace
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
-_JOBS = {"name": "jobs", "short": "n", "long": "process", "type": int, "default": 0, "help": "compiles and verifications at once [default: as many as cores]"}
-
 _running = False
 
 
@@ -84,7 +73,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
 
 
 class App:
-    """What one invocation knows of its directory: the dodo file's own tasks, and the workspace once variables are read."""
+    """What one invocation knows: its directory, the dodo file's own tasks, the variables given."""
 
     def __init__(self, dodo: Path) -> None:
         self.root = dodo.parent
@@ -124,9 +113,13 @@ class Main(DoitMain):  # type: ignore[misc]
             elif word:
                 words.append(word)
             else:
-                raise SpecError("an empty word", {"in": " ".join(all_args)}, "Remove it, or quote the pattern that it should be.")
+                raise SpecError(
+                    "an empty word", {"in": " ".join(all_args)}, "Remove it, or quote the pattern that it should be."
+                )
         name = words.pop(0) if words and words[0] in commands else "run"
-        command = commands[name](task_loader=self.task_loader, config=self.config, bin_name="doit", cmds=commands, opt_vals=options)
+        command = commands[name](
+            task_loader=self.task_loader, config=self.config, bin_name="doit", cmds=commands, opt_vals=options
+        )
         code: int = command.parse_execute(words)
         return code
 
@@ -137,104 +130,6 @@ class Loader(TaskLoader2):  # type: ignore[misc]
     def __init__(self, app: App) -> None:
         super().__init__()
         self.app = app
-
-
-class Run(DoitRun):  # type: ignore[misc]
-    """Make what is missing of the selected cases, then say how they all stand."""
-
-    name = "run"
-    doc_purpose = "make what is missing, print what is known"
-    cmd_options = (_JOBS,)
-    base_options = ()
-
-    def get_backends(self) -> dict[str, Any]:
-        return {}
-
-    def get_reporters(self) -> dict[str, Any]:
-        return {}
-
-    def execute(self, params: Any, args: list[str]) -> int:
-        app: App = self.loader.app
-        workspace = app.workspace()
-        own = app.foreign()
-        words = args or app.names.get("DOIT_CONFIG", {}).get("default_tasks") or []
-        selection = app.select(workspace, words, own)
-        if not selection.cases and not selection.foreign:
-            raise NothingMatched("the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)})
-        pending = _pending(workspace, selection)
-        totals = {stage: sum(stage in wanted for wanted in pending.values()) for stage in STAGES}
-        with Progress(totals) as progress:
-            stages = Stages(workspace, progress)
-            failed = False
-            if pending or selection.foreign:
-                failed = self._make(app, stages, pending, selection, own, params["jobs"] or len(cores()))
-        return _conclude(stages, selection, failed)
-
-    def _make(
-        self, app: App, stages: Stages, pending: dict[Case, list[str]], selection: Selection, own: list[Task], jobs: int
-    ) -> bool:
-        """Run doit over what is pending. True when one of the user's own tasks failed."""
-        twins: dict[tuple[str, str], str] = {}
-        resolver = stages.workspace.resolver
-        made: list[Task] = []
-        for case, wanted in pending.items():
-            key = resolver.chain(case)["compile"].key if "compile" in wanted else None
-            made += tasks.tasks_of(stages, case, wanted, twins, key)
-        groups = tasks.groups() if selection.foreign else []
-        for group in groups:
-            group.task_dep += [task.name for task in made if task.subtask_of == group.name]
-        foreign = own if selection.foreign else []
-        control = TaskControl([*groups, *made, *foreign])
-        control.process([task.name for task in made] + selection.foreign)
-        # Our tasks ask the store; only a user's own tasks need doit's database, under its usual name.
-        config = app.names.get("DOIT_CONFIG", {}) if foreign else {"backend": "sqlite3", "dep_file": ":memory:"}
-        database = DoitRun(task_loader=self.loader).get_backends()[config.get("backend", "dbm")]
-        self.dep_manager = Dependency(database, config.get("dep_file", ".doit.db"))
-        reporter = ErrorOnlyReporter(sys.stdout, {}) if foreign else Silent()
-        runner = ExclusiveRunner(self.dep_manager, reporter, True, False, Stream(config.get("verbosity", 1)), jobs)
-        runner.prepare = stages.prepare
-        code: int = runner.run_all(control.task_dispatcher())
-        return bool(foreign) and code != 0
-
-
-class Silent:
-    """Our tasks report through Progress; doit's reporter has nothing to add but what is broken in us."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *unused: None
-
-    def add_failure(self, task: Task, failure: Any) -> None:
-        if getattr(failure, "traceback", None):  # an exception, not a stage that failed: ours to mend
-            sys.stderr.write(f"{task.name}: {failure.get_msg()}\n")
-
-
-def _pending(workspace: Workspace, selection: Selection) -> dict[Case, list[str]]:
-    """Case → stages to execute."""
-    found: dict[Case, list[str]] = {}
-    for case, stage in selection.last_stage.items():
-        if wanted := workspace.resolver.chain(case).pending(stage):
-            found[case] = wanted
-    return found
-
-
-def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:
-    """Views, rows, table, summary; the exit code."""
-    workspace, progress = stages.workspace, stages.progress
-    last = selection.last_stage
-    if not last:
-        return int(failed)
-    chains = workspace.chains(list(last))
-    stages.finish(chains)
-    rows = publish.rows_of(workspace, chains)
-    wanted = [i for i, case in enumerate(last) if last[case] == "profile"]
-    publish.publish(workspace, [chains[i] for i in wanted], [rows[i] for i in wanted])
-    fresh = {case.name for case in stages.trials}
-    if table := run_report.table([rows[i] for i in wanted], fresh):
-        print(table)
-    took_s = time.time() - workspace.began
-    reused = sum(case not in stages.touched for case in last)
-    print(run_report.summary(progress.made, reused, rows, workspace.plan.skips, workspace.plan.notes, took_s))
-    return 1 if failed or any(row["status"] == "failed" for row in rows) else 0
 
 
 class Look(Command):  # type: ignore[misc]
@@ -255,7 +150,14 @@ class List(Look):
     doc_purpose = "the stages and other tasks; with a stage and --all, or a pattern, the cases"
     cmd_options = (
         {"name": "all", "short": "", "long": "all", "type": bool, "default": False, "help": "every case"},
-        {"name": "status", "short": "s", "long": "status", "type": bool, "default": False, "help": "what would be made"},
+        {
+            "name": "status",
+            "short": "s",
+            "long": "status",
+            "type": bool,
+            "default": False,
+            "help": "what would be made",
+        },
     )
 
     def execute(self, params: Any, args: list[str]) -> int:
@@ -289,7 +191,7 @@ def _example(workspace: Workspace) -> str:
 class Plan(Look):
     name = "plan"
     doc_purpose = "the dry run: what a run would make, why, and about how long it takes"
-    cmd_options = (_JOBS,)
+    cmd_options = (JOBS,)
 
     def execute(self, params: Any, args: list[str]) -> int:
         workspace = self.app.workspace()
@@ -304,7 +206,11 @@ class Explain(Look):
 
     def execute(self, params: Any, args: list[str]) -> int:
         if not args:
-            raise SpecError("explain needs a case", {"form": "doit explain profile:NAME"}, "doit list --all profile shows every name.")
+            raise SpecError(
+                "explain needs a case",
+                {"form": "doit explain profile:NAME"},
+                "doit list --all profile shows every name.",
+            )
         workspace = self.app.workspace()
         selection = self.app.select(workspace, args)
         for case in selection.last_stage:

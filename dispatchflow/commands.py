@@ -21,7 +21,9 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     return {"LC_ALL": "C", **{name: variables[name] for name in ALLOWED_ENVIRONMENT if name in variables}}
 
 
-def compile_argv(compiler: str, flags: Sequence[str], output: str = "module.vmfb", dump: str = CONFIGURATIONS) -> tuple[str, ...]:
+def compile_argv(
+    compiler: str, flags: Sequence[str], output: str = "module.vmfb", dump: str = CONFIGURATIONS
+) -> tuple[str, ...]:
     """Reads the module on stdin. Configurations are always dumped: on some backends the dump changes the bytes."""
     return (compiler, "-", *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", output)
 
@@ -43,7 +45,15 @@ def run_argv(
     tool: str, module: str, device: Sequence[str], inputs: Sequence[str], output: str = "output.bin"
 ) -> tuple[str, ...]:
     """One call, result written raw. The debug allocator poisons what the program does not write."""
-    return (tool, f"--module={module}", *device, "--device_allocator=debug", f"--function={FUNCTION}", *inputs, f"--output=@{output}")
+    return (
+        tool,
+        f"--module={module}",
+        *device,
+        "--device_allocator=debug",
+        f"--function={FUNCTION}",
+        *inputs,
+        f"--output=@{output}",
+    )
 
 
 def block_argv(

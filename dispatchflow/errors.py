@@ -1,11 +1,11 @@
 """Every error that a user sees: problem, facts, hint.
 
-    DispatchflowError           exit 2
-    ├── SpecError               a spec file or a variable says something that is not allowed
-    ├── NothingMatched          exit 3, a pattern matches no case or task
-    ├── StoreError              the store cannot be used
-    ├── ToolchainError          no usable compiler or runtime
-    └── ToolError               exit 1, one tool of one case failed; never stops the other cases
+DispatchflowError           exit 2
+├── SpecError               a spec file or a variable says something that is not allowed
+├── NothingMatched          exit 3, a pattern matches no case or task
+├── StoreError              the store cannot be used
+├── ToolchainError          no usable compiler or runtime
+└── ToolError               exit 1, one tool of one case failed; never stops the other cases
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from dispatchflow import actions, applied, commands, processes, vmfb
 from dispatchflow.actions import Action
 from dispatchflow.chain import Resolver
 from dispatchflow.dispatch import Case
-from dispatchflow.keys import Digest
+from dispatchflow.keys import Digest, digest_of
 from dispatchflow.locks import Machine
-from dispatchflow.machine import Device
 from dispatchflow.operations import Operation
 from dispatchflow.records import Record
 from dispatchflow.store import DamagedObject, Store
+from dispatchflow.targets import Device
 from dispatchflow.tunings import Tuning
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Executor:
         """A module's vmfb and what the compiler chose for it. `ignored` tells, from the compiler's dump, why the
         configuration that was asked for is not the one applied: then the action failed."""
         resolver, text = self.resolver, module.encode()
-        digest = actions.digest_of(text)
+        digest = digest_of(text)
         action = actions.compilation(digest, flags, resolver.toolchain.digest, resolver.environment)
 
         def make(scratch: Path) -> _Result:
@@ -78,7 +78,11 @@ class Executor:
             dumps = sorted((scratch / commands.CONFIGURATIONS).glob("*"))
             dump = "".join(path.read_text() for path in dumps)
             outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
-            facts |= {"code_digest": inspected.code_digest, "code_bytes": inspected.code_bytes, "applied": applied.parse(dump).text}
+            facts |= {
+                "code_digest": inspected.code_digest,
+                "code_bytes": inspected.code_bytes,
+                "applied": applied.parse(dump).text,
+            }
             reason = inspected.problem or ignored(dump)
             return reason is None, reason, outputs, facts
 
@@ -91,7 +95,12 @@ class Executor:
             from dispatchflow import inputs
 
             made = {"exact": inputs.exact(operation), "random": inputs.random(operation)}
-            return True, None, {f"{r}_{i}": self._put(a) for r, arrays in made.items() for i, a in enumerate(arrays)}, {}
+            return (
+                True,
+                None,
+                {f"{r}_{i}": self._put(a) for r, arrays in made.items() for i, a in enumerate(arrays)},
+                {},
+            )
 
         return self._make(action, make)
 
@@ -139,7 +148,7 @@ class Executor:
         outputs: dict[str, Digest] = {}
         verdicts: dict[str, Verdict] = {}
         for recipe in ("exact", "random"):
-            if recipe == "exact" and (doubt := inputs.mistrust(operation)) is not None:
+            if recipe == "exact" and inputs.mistrust(operation):
                 verdicts[recipe] = verdict.Verdict("mistrusted")
                 continue
             argv = commands.run_argv(
@@ -153,7 +162,9 @@ class Executor:
             )
             if outcome.failure:
                 facts = {"verification": "not compared"}
-                return _failed(outcome, f"run failed: {_first_error(scratch) or outcome.failure}", self._log(scratch), facts)
+                return _failed(
+                    outcome, f"run failed: {_first_error(scratch) or outcome.failure}", self._log(scratch), facts
+                )
             output = scratch / "output.bin"
             size = output.stat().st_size if output.exists() else 0
             if size != operation.result().nbytes:
@@ -238,19 +249,30 @@ def _array(path: Path, dtype: Any, operation: Operation) -> Array:
 
 
 def _judged(verdicts: dict[str, Verdict], outputs: dict[str, Digest]) -> _Result:
-    from dispatchflow import verdict
-
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
     worst = next(iter(wrong.values()), verdicts["random"])
     words = {v.word for v in verdicts.values()}
     word = next(w for w in ("different", "mistrusted", "within bound", "equal") if w in words)
-    facts: dict[str, Any] = {"verification": word, "score": verdicts["random"].score, "rungs": {r: v.word for r, v in verdicts.items()}}
+    facts: dict[str, Any] = {
+        "verification": word,
+        "score": verdicts["random"].score,
+        "rungs": {r: v.word for r, v in verdicts.items()},
+    }
     if worst.worst is not None:
-        facts |= {"worst_index": worst.worst.index, "worst_got": worst.worst.got, "worst_expected": worst.worst.expected}
+        facts |= {
+            "worst_index": worst.worst.index,
+            "worst_got": worst.worst.got,
+            "worst_expected": worst.worst.expected,
+        }
     if not wrong:
         return True, None, outputs, facts
     recipe = next(iter(wrong))
     assert worst.worst is not None
     place = ", ".join(map(str, worst.worst.index))
-    reason = f"{worst.wrong} elements of the {recipe} inputs are wrong; worst at [{place}]: got {worst.worst.got}, expected {worst.worst.expected}"
-    return False, reason, outputs, facts
+    elements = f"{worst.wrong} elements of the {recipe} inputs are wrong"
+    return (
+        False,
+        f"{elements}; worst at [{place}]: got {worst.worst.got}, expected {worst.worst.expected}",
+        outputs,
+        facts,
+    )

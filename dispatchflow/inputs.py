@@ -27,7 +27,7 @@ _SEED = 20240229
 _MIN_TERMS = 32
 
 
-def dtype_of(element: ElementType) -> np.dtype:  # type: ignore[type-arg]
+def dtype_of(element: ElementType) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, element.numpy_name, element.numpy_name))
 
 

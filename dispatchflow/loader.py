@@ -56,18 +56,43 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
             found.cases.setdefault(stage, {}).update(dict.fromkeys(cases))
             continue
         known = [*STAGES, *foreign]
-        matched = [name for name in known if fnmatchcase(name, word)] if is_pattern(word) else [n for n in known if n == word]
+        matched = (
+            [name for name in known if fnmatchcase(name, word)] if is_pattern(word) else [n for n in known if n == word]
+        )
         if not matched:
-            facts = {"stages": ", ".join(STAGES), "commands": ", ".join(commands), "other tasks": ", ".join(foreign) or "none"}
+            facts = {
+                "stages": ", ".join(STAGES),
+                "commands": ", ".join(commands),
+                "other tasks": ", ".join(foreign) or "none",
+            }
             error = NothingMatched if is_pattern(word) else SpecError
             problem = f"nothing matches '{word}'" if is_pattern(word) else f"'{word}' is no task"
-            raise error(problem, facts, suggestion(word, [*known, *commands]) or "Cases are named stage:NAME; see doit list --all profile.")
+            raise error(
+                problem,
+                facts,
+                suggestion(word, [*known, *commands]) or "Cases are named stage:NAME; see doit list --all profile.",
+            )
         for name in matched:
             if name in STAGES:
                 found.cases.setdefault(name, {}).update(dict.fromkeys(plan.cases))
             else:
                 found.foreign.append(name)
     return found
+
+
+def with_dependencies(selection: Selection, own: Sequence[Task], plan: Plan) -> Selection:
+    """Also the cases that the selected tasks of the user depend on, directly or through other tasks."""
+    tasks, waiting, seen = {task.name: task for task in own}, list(selection.foreign), set(selection.foreign)
+    while waiting:
+        task = tasks[waiting.pop()]
+        for word in (*task.task_dep, *task.wild_dep, *task.setup_tasks):
+            if word.partition(":")[0] in STAGES:
+                for stage, cases in select([word], plan, (), ()).cases.items():
+                    selection.cases.setdefault(stage, {}).update(cases)
+            found = {name for name in tasks if fnmatchcase(name, word)} - seen
+            waiting += found
+            seen |= found
+    return selection
 
 
 def _matching(pattern: str, names: dict[str, Case]) -> list[Case]:

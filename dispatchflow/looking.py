@@ -17,7 +17,18 @@ from dispatchflow.reports import units
 from dispatchflow.reports.table import FORMATS
 from dispatchflow.workspace import Workspace
 
-_REPORT_COLUMNS = ("case", "status", "verification", "score", "median_ns", "ci_low_ns", "ci_high_ns", "flops_per_s", "bytes_per_s", "toolchain_version")
+_REPORT_COLUMNS = (
+    "case",
+    "status",
+    "verification",
+    "score",
+    "median_ns",
+    "ci_low_ns",
+    "ci_high_ns",
+    "flops_per_s",
+    "bytes_per_s",
+    "toolchain_version",
+)
 
 
 def cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator[str]:
@@ -37,7 +48,11 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
     wanted = {case: workspace.resolver.chain(case) for case in selection.last_stage}
     total_s, unknown = 0.0, []
     for stage in STAGES:
-        steps = [chain[stage] for case, chain in wanted.items() if stage in STAGES[: STAGES.index(selection.last_stage[case]) + 1]]
+        steps = [
+            chain[stage]
+            for case, chain in wanted.items()
+            if stage in STAGES[: STAGES.index(selection.last_stage[case]) + 1]
+        ]
         pending = {step.key or index: step for index, step in enumerate(steps) if step.pending}
         yield f"{stage:<8} {len(pending)} to make of {len(steps)}"
         for why, count in Counter(step.why for step in pending.values()).most_common(10):
@@ -52,7 +67,9 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
     for reason, count in Counter(skip.reason for skip in workspace.plan.skips).most_common(10):
         yield f"skipped  {count}: {reason}"
     yield from (f"note: {note}" for note in workspace.plan.notes)
-    yield f"about {units.seconds(total_s)} with -n {jobs}" + (f", and {', '.join(unknown)}, which never ran here" if unknown else "")
+    yield f"about {units.seconds(total_s)} with -n {jobs}" + (
+        f", and {', '.join(unknown)}, which never ran here" if unknown else ""
+    )
 
 
 def explain(workspace: Workspace, chain: Chain) -> Iterator[str]:
@@ -71,7 +88,8 @@ def explain(workspace: Workspace, chain: Chain) -> Iterator[str]:
         for name, value in step.action.ingredients.items():
             yield f"  {name:<11} {_short(value)}"
             if before is not None and _plain(before.get(name)) != _plain(value):
-                yield f"  {'':<11} CHANGED since the last record of this name: was {_difference(before.get(name), value)}"
+                was = _difference(before.get(name), value)
+                yield f"  {'':<11} CHANGED since the last record of this name: was {was}"
     yield from _artifacts(workspace, chain)
 
 
@@ -133,26 +151,40 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
     chosen = [row for row in rows if _wanted(row, words, values.get("tags", ()))]
     if not chosen:
         facts = {"rows": len(rows), "in": folder, "cases": ", ".join(sorted({row["case"] for row in rows})[:3])}
-        raise NothingMatched("no rows match" if rows else "there are no rows yet", facts, "" if rows else "Run doit 'profile:*' first.")
+        raise NothingMatched(
+            "no rows match" if rows else "there are no rows yet", facts, "" if rows else "Run doit 'profile:*' first."
+        )
     shown: Sequence[Mapping[str, Any]]
+    columns: Sequence[str]
     if fastest:
         shown, columns, known = best_report.best(chosen), best_report.COLUMNS, (*best_report.COLUMNS, *results.COLUMNS)
     else:
-        shown, columns, known = chosen if values.get("history") else best_report.newest(chosen), _REPORT_COLUMNS, tuple(results.COLUMNS)
+        shown, columns, known = (
+            chosen if values.get("history") else best_report.newest(chosen),
+            _REPORT_COLUMNS,
+            tuple(results.COLUMNS),
+        )
     style = values.get("format", "text")
     if style not in FORMATS:
         raise SpecError(f"unknown format '{style}'", {"known": ", ".join(FORMATS)}, suggestion(style, FORMATS))
     if "columns" in values or style in ("csv", "jsonl"):
         columns = values.get("columns", known)
     _check_columns([*columns, values.get("sort", "case").lstrip("-")], known)
-    return FORMATS[style](columns, _top(_sorted(shown, values.get("sort", "-flops_per_s" if "top" in values else None)), values.get("top")))
+    return FORMATS[style](
+        columns,
+        _top(_sorted(shown, values.get("sort", "-flops_per_s" if "top" in values else None)), values.get("top")),
+    )
 
 
 def _read(folder: Path) -> list[dict[str, Any]]:
     try:
         return results.read(folder)
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-        raise StoreError("a results part cannot be read", {"in": folder, "found": error}, "Remove that part: the next run writes it again.") from error
+        raise StoreError(
+            "a results part cannot be read",
+            {"in": folder, "found": error},
+            "Remove that part: the next run writes it again.",
+        ) from error
 
 
 def _wanted(row: Mapping[str, Any], words: Sequence[str], tags: Sequence[str]) -> bool:
@@ -166,7 +198,9 @@ def _wanted(row: Mapping[str, Any], words: Sequence[str], tags: Sequence[str]) -
 def _check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
     for column in columns:
         if column not in known:
-            raise SpecError(f"unknown column '{column}'", {"known": ", ".join(dict.fromkeys(known))}, suggestion(column, known))
+            raise SpecError(
+                f"unknown column '{column}'", {"known": ", ".join(dict.fromkeys(known))}, suggestion(column, known)
+            )
 
 
 def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[str, Any]]:
@@ -174,7 +208,9 @@ def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[s
     if by is None:
         return list(rows)
     column = by.lstrip("-")
-    having = sorted((row for row in rows if row.get(column) is not None), key=lambda row: row[column], reverse=by.startswith("-"))
+    having = sorted(
+        (row for row in rows if row.get(column) is not None), key=lambda row: row[column], reverse=by.startswith("-")
+    )
     return having + [row for row in rows if row.get(column) is None]
 
 

@@ -15,7 +15,7 @@ from dispatchflow.commands import environment
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.store import Store
-from dispatchflow.targets import HostCpu, Target
+from dispatchflow.targets import Device, HostCpu, Target
 from dispatchflow.toolchain import Toolchain
 
 _CPU = Path("/sys/devices/system/cpu")
@@ -29,22 +29,16 @@ class Cpu:
     microcode: str
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
-    """What runs a case: `identity` enters keys, `cpus` are the processors that its workers are pinned to."""
-
-    uri: str
-    threads: int
-    cpus: tuple[int, ...]
-    identity: dict[str, Any]
-
-
 @lru_cache(maxsize=1)
 def cpu() -> Cpu:
     text = Path("/proc/cpuinfo").read_text(errors="replace").split("\n\n")[0]
-    fields = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", text, re.MULTILINE))
+    fields: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", text, re.MULTILINE))
     model = " ".join(fields.get(name, "") for name in ("model name", "cpu family", "model", "stepping"))
-    return Cpu(model.strip() or platform.machine(), fields.get("flags", fields.get("Features", "")), fields.get("microcode", ""))
+    return Cpu(
+        model.strip() or platform.machine(),
+        fields.get("flags", fields.get("Features", "")),
+        fields.get("microcode", ""),
+    )
 
 
 @lru_cache(maxsize=1)
@@ -68,7 +62,12 @@ def device(target: Target, threads: int | None, toolchain: Toolchain) -> Device:
     if count > len(cores()):
         raise ValueError(f"{count} threads, but {len(cores())} cores")
     uri, processor = target.device(count), cpu()
-    identity = {"uri": uri, "cpu": processor.model, "features": digest_of(processor.flags.encode()), "microcode": processor.microcode}
+    identity = {
+        "uri": uri,
+        "cpu": processor.model,
+        "features": digest_of(processor.flags.encode()),
+        "microcode": processor.microcode,
+    }
     if target.runtime_is_code:
         identity["runtime"] = toolchain.runtime_digest
     return Device(uri, count, cores()[-count:], identity)
@@ -100,7 +99,10 @@ def host_cpu(store: Store, toolchain: Toolchain) -> HostCpu:
         errors = processes.shortened(scratch / "stderr", 400)
     found = re.search(r'cpu = "([^"]+)", cpu_features = "([^"]*)"', text)
     if found is None:
-        raise ToolchainError("the compiler does not tell this CPU's name", {"command": processes.quoted(argv), "found": outcome.failure, "stderr": errors})
+        raise ToolchainError(
+            "the compiler does not tell this CPU's name",
+            {"command": processes.quoted(argv), "found": outcome.failure, "stderr": errors},
+        )
     features = dict.fromkeys(feature for feature in found[2].split(",") if feature.startswith("+"))
     host = HostCpu(found[1], ",".join(features))
     store.records.remember(name, f"{host.name}\n{host.features}")

@@ -14,9 +14,9 @@ from dispatchflow import blocks, commands, machine, processes, statistics
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import Digest, Key
 from dispatchflow.locks import Machine
-from dispatchflow.machine import Device
 from dispatchflow.protocols import Protocol
 from dispatchflow.store import DamagedObject, Store
+from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
 from dispatchflow.types import TensorType
 
@@ -120,7 +120,9 @@ class Session:
     def _measured(self, trial: Trial) -> tuple[blocks.Block, float]:
         argv = trial.argv(self._store, self._toolchain)
         with self._store.scratch() as scratch:
-            command = processes.Command(argv, scratch, self._environment, time_limit_s=BLOCK_LIMIT_S, cpus=trial.device.cpus)
+            command = processes.Command(
+                argv, scratch, self._environment, time_limit_s=BLOCK_LIMIT_S, cpus=trial.device.cpus
+            )
             with self._lock.quiet():
                 outcome = processes.run(command)
             if outcome.failure:
@@ -130,4 +132,10 @@ class Session:
     def _conditions(self, trial: Trial) -> dict[str, Any]:
         now = machine.conditions()
         steal = now["steal_ticks"] - trial.began["steal_ticks"]
-        return {**trial.began, "steal_ticks": steal, "load_1m_end": now["load_1m"], "cpus": list(trial.device.cpus), "runtime": self._toolchain.runtime_version}
+        return {
+            **trial.began,
+            "steal_ticks": steal,
+            "load_1m_end": now["load_1m"],
+            "cpus": list(trial.device.cpus),
+            "runtime": self._toolchain.runtime_version,
+        }

@@ -50,13 +50,21 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
         if tags and not set(tags) & set(sweep.tags):
             continue
         _check_size(sweep)
-        notes.update({f"{sweep.place}.{dim}: {note}": None for dim, a in zip(sweep.operation.dims, sweep.dims, strict=False) for note in a.notes})
+        notes.update(
+            {
+                f"{sweep.place}.{dim}: {note}": None
+                for dim, a in zip(sweep.operation.dims, sweep.dims, strict=False)
+                for note in a.notes
+            }
+        )
         for item in _combinations(sweep):
             if isinstance(item, Skip):
                 skips.setdefault(item.name, item)
             else:
                 found.setdefault(item, {}).update(dict.fromkeys(sweep.tags))
-    return Plan(tuple(found), {case: tuple(words) for case, words in found.items()}, tuple(skips.values()), tuple(notes))
+    return Plan(
+        tuple(found), {case: tuple(words) for case, words in found.items()}, tuple(skips.values()), tuple(notes)
+    )
 
 
 def _check_size(sweep: Sweep) -> None:
@@ -65,7 +73,11 @@ def _check_size(sweep: Sweep) -> None:
     axes |= {"dtype": len(sweep.signatures), "layout": len(sweep.layouts), "tuning": len(sweep.tunings)}
     axes |= {"target": len(sweep.targets), "threads": len(sweep.threads)}
     if (count := prod(axes.values())) > MAX_CASES:
-        facts = {"spec": sweep.place, "axes": " × ".join(f"{n} {name}" for name, n in axes.items() if n > 1), "allowed": f"{MAX_CASES:,}"}
+        facts = {
+            "spec": sweep.place,
+            "axes": " × ".join(f"{n} {name}" for name, n in axes.items() if n > 1),
+            "allowed": f"{MAX_CASES:,}",
+        }
         raise SpecError(f"a sweep of {count:,} cases", facts, "Take larger steps, or split it.")
 
 

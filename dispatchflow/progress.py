@@ -91,4 +91,3 @@ def _bars(totals: dict[str, int]) -> tuple[Any, dict[str, Any]]:
         transient=True,
     )
     return live, {stage: live.add_task(stage, total=count, name="") for stage, count in totals.items() if count}
-

@@ -32,6 +32,8 @@ PROTOCOLS: dict[str, Protocol] = {
     for protocol in (
         Protocol("fast", 1, warmup_s=0.02, block_s=0.03, min_blocks=6, max_blocks=8, budget_s=3.0, precision=0.05),
         Protocol("std", 1, warmup_s=0.05, block_s=0.1, min_blocks=6, max_blocks=20, budget_s=10.0, precision=0.01),
-        Protocol("thorough", 1, warmup_s=0.2, block_s=0.3, min_blocks=12, max_blocks=60, budget_s=90.0, precision=0.005),
+        Protocol(
+            "thorough", 1, warmup_s=0.2, block_s=0.3, min_blocks=12, max_blocks=60, budget_s=90.0, precision=0.005
+        ),
     )
 }

@@ -22,7 +22,11 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[dict[str, Any
     for chain in chains:
         operation = chain.case.operation
         bounds = calibration.ceilings(
-            workspace.ceilings.rates(chain.device), operation.signature, machine.cpu().flags, operation.traffic_bytes(), cache
+            workspace.ceilings.rates(chain.device),
+            operation.signature,
+            machine.cpu().flags,
+            operation.traffic_bytes(),
+            cache,
         )
         rows.append(results.row_of(chain, tags[chain.case], bounds, calibration.MARGIN, around, time.time()))
     return rows

@@ -127,11 +127,24 @@ class Records:
     # --- actions
 
     def get(self, key: Key) -> Record | None:
-        rows = self._all("select stage, ok, reason, outputs, facts, ingredients, cost_s, run, at from record where key = ?", key)
+        rows = self._all(
+            "select stage, ok, reason, outputs, facts, ingredients, cost_s, run, at from record where key = ?", key
+        )
         if not rows:
             return None
         stage, ok, reason, outputs, facts, ingredients, cost_s, run, at = rows[0]
-        return Record(key, stage, bool(ok), reason, json.loads(outputs), json.loads(facts), json.loads(ingredients), cost_s, run, at)
+        return Record(
+            key,
+            stage,
+            bool(ok),
+            reason,
+            json.loads(outputs),
+            json.loads(facts),
+            json.loads(ingredients),
+            cost_s,
+            run,
+            at,
+        )
 
     def add(self, record: Record) -> None:
         """The newest of a key stands: a failure that was tried again, an object that was made anew."""
@@ -143,7 +156,8 @@ class Records:
                 (*values, dumps(record.ingredients), record.cost_s, record.run, record.at or time.time()),
             )
             self._db.executemany(
-                "insert or ignore into output values (?,?)", [(digest, record.key) for digest in record.outputs.values()]
+                "insert or ignore into output values (?,?)",
+                [(digest, record.key) for digest in record.outputs.values()],
             )
 
     def drop_output(self, digest: Digest) -> None:
@@ -154,7 +168,9 @@ class Records:
 
     def set_latest(self, name: str, keys: Mapping[str, Key]) -> None:
         with self._transaction():
-            self._db.executemany("insert or replace into latest values (?,?,?)", [(name, stage, key) for stage, key in keys.items()])
+            self._db.executemany(
+                "insert or replace into latest values (?,?,?)", [(name, stage, key) for stage, key in keys.items()]
+            )
 
     def latest(self, name: str) -> dict[str, Key]:
         return dict(self._all("select stage, key from latest where name = ?", name))
@@ -167,7 +183,9 @@ class Records:
 
     # --- measurements
 
-    def begin_measurement(self, key: Key, ingredients: Mapping[str, Any], conditions: Mapping[str, Any], run: str) -> int:
+    def begin_measurement(
+        self, key: Key, ingredients: Mapping[str, Any], conditions: Mapping[str, Any], run: str
+    ) -> int:
         values = (key, "open", json.dumps(conditions), json.dumps(ingredients), run, time.time())
         with self._transaction():
             cursor = self._db.execute(
@@ -178,7 +196,9 @@ class Records:
 
     def add_block(self, measurement: int, number: int, ns: float, dispatch_ns: float | None, cost_s: float) -> None:
         with self._transaction():
-            self._db.execute("insert into block values (?,?,?,?,?,?)", (measurement, number, ns, dispatch_ns, cost_s, time.time()))
+            self._db.execute(
+                "insert into block values (?,?,?,?,?,?)", (measurement, number, ns, dispatch_ns, cost_s, time.time())
+            )
 
     def end_measurement(self, measurement: int, status: str, reason: str | None, conditions: Mapping[str, Any]) -> None:
         with self._transaction():
@@ -208,7 +228,9 @@ class Records:
     def best_block_ns(self, keys: Sequence[Key]) -> float | None:
         """The fastest block ever recorded for any of these keys."""
         marks = ",".join("?" * len(keys))
-        best = self._all(f"select min(ns) from block join measurement on id = measurement where key in ({marks})", *keys)[0][0]
+        best = self._all(
+            f"select min(ns) from block join measurement on id = measurement where key in ({marks})", *keys
+        )[0][0]
         return None if best is None else float(best)
 
     # --- rows
@@ -217,12 +239,19 @@ class Records:
         wanted = list(identities)
         if len(wanted) > 500:
             return {identity for (identity,) in self._all("select identity from row")} & set(wanted)
-        return {identity for (identity,) in self._all(f"select identity from row where identity in ({','.join('?' * len(wanted))})", *wanted)}
+        return {
+            identity
+            for (identity,) in self._all(
+                f"select identity from row where identity in ({','.join('?' * len(wanted))})", *wanted
+            )
+        }
 
     def add_rows(self, rows: Mapping[str, Mapping[str, Any]]) -> None:
         """identity → content; what is already there stays as it is."""
         with self._transaction():
-            self._db.executemany("insert or ignore into row values (?,?,null)", [(i, json.dumps(c)) for i, c in rows.items()])
+            self._db.executemany(
+                "insert or ignore into row values (?,?,null)", [(i, json.dumps(c)) for i, c in rows.items()]
+            )
 
     def assign_rows(self, part: str) -> int:
         """All rows without a part become this part's. Returns how many."""
@@ -233,7 +262,10 @@ class Records:
         return [part for (part,) in self._all("select distinct part from row where part is not null")]
 
     def rows_of(self, part: str) -> list[dict[str, Any]]:
-        return [json.loads(content) for (content,) in self._all("select content from row where part = ? order by rowid", part)]
+        return [
+            json.loads(content)
+            for (content,) in self._all("select content from row where part = ? order by rowid", part)
+        ]
 
     # --- facts about this machine that are dear to find out
 

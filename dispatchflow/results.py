@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow.chain import Chain
 from dispatchflow.keys import key_of
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.statistics import summary
-from dispatchflow.toolchain import Toolchain
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from dispatchflow.chain import Chain
+    from dispatchflow.toolchain import Toolchain
 
 SCHEMA_VERSION = 1
 
@@ -154,12 +155,17 @@ def row_of(
     return row
 
 
-def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, float | None], margin: float) -> dict[str, Any]:
+def _times(
+    chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, float | None], margin: float
+) -> dict[str, Any]:
     found = chain["profile"].measurement
     if found is None or not found.blocks_ns or found.status == "failed" or chain["profile"].state != "made":
         return {}
     times, conditions = summary(found.blocks_ns), found.conditions
-    rates = {"flops_per_s": row["flops"] / times.median_ns * 1e9, "bytes_per_s": row["traffic_bytes"] / times.median_ns * 1e9}
+    rates = {
+        "flops_per_s": row["flops"] / times.median_ns * 1e9,
+        "bytes_per_s": row["traffic_bytes"] / times.median_ns * 1e9,
+    }
     status, reason = found.status, None
     for (name, rate), ceiling in zip(rates.items(), ceilings, strict=True):
         if ceiling is not None and rate > ceiling * margin:
@@ -181,7 +187,10 @@ def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, f
         "ceiling_bytes_per_s": ceilings[1],
         "measured_at": found.at,
         "runtime_version": conditions.get("runtime", row["runtime_version"]),
-        **{name: conditions.get(name) for name in ("cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")},
+        **{
+            name: conditions.get(name)
+            for name in ("cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")
+        },
     }
 
 
@@ -200,7 +209,8 @@ def arrow_schema() -> pa.Schema:
 
     types = {
         "int32": pa.int32(), "int64": pa.int64(), "double": pa.float64(), "string": pa.string(),
-        "list<int64>": pa.list_(pa.int64()), "list<double>": pa.list_(pa.float64()), "list<string>": pa.list_(pa.string()),
+        "list<int64>": pa.list_(pa.int64()), "list<double>": pa.list_(pa.float64()),
+        "list<string>": pa.list_(pa.string()),
         "timestamp": pa.timestamp("us", tz="UTC"),
     }  # fmt: skip
     metadata = {"dispatchflow.schema_version": str(SCHEMA_VERSION)}

@@ -21,7 +21,7 @@ from dispatchflow.types import Signature, signature
 T = TypeVar("T")
 COMMAND_LINE = "command line"
 
-# What a sweep may say beside its operation's dims. Values are checked one by one below, where the allowed ones are known.
+# What a sweep may say beside its operation's dims. Values are checked below, where the allowed ones are known.
 _Words = str | list[str]
 _FIELDS: list[tuple[str, Any, Any]] = [
     ("dtype", _Words, None),
@@ -68,7 +68,9 @@ def parse(text: str, path: PurePath, overrides: Mapping[str, Any]) -> list[Sweep
     unknown = sorted(set(document) - {"sweep"})
     if unknown or not isinstance(document.get("sweep", []), list):
         word = unknown[0] if unknown else "sweep"
-        raise SpecError(f"unknown word '{word}'", {"spec": path, "allowed": "[[sweep]] tables"}, suggestion(word, ["sweep"]))
+        raise SpecError(
+            f"unknown word '{word}'", {"spec": path, "allowed": "[[sweep]] tables"}, suggestion(word, ["sweep"])
+        )
     lines = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*sweep\s*\]\]", line)]
     sweeps = []
     for index, table in enumerate(document.get("sweep", [])):
@@ -92,20 +94,24 @@ def sweep(table: Mapping[str, Any], place: str) -> Sweep:
     shape = getattr(words, "shape", None)
     given = [dim for dim in operation.dims if getattr(words, dim) is not None]
     if shape is not None and given:
-        raise SpecError("both 'shape' and dims are given", {"spec": at("shape"), "dims": ", ".join(given)}, "Give one of them.")
+        raise SpecError(
+            "both 'shape' and dims are given", {"spec": at("shape"), "dims": ", ".join(given)}, "Give one of them."
+        )
     missing = [dim for dim in operation.dims if shape is None and dim not in given]
     if missing:
         raise SpecError(
             f"{operation.name} needs a size for {', '.join(missing)}",
             {"spec": place, "dims": ", ".join(operation.dims)},
-            f"Add {missing[0]} = 512, or a list, or shape = [\"{'x'.join(['512'] * len(operation.dims))}\"].",
+            f'Add {missing[0]} = 512, or a list, or shape = ["{"x".join(["512"] * len(operation.dims))}"].',
         )
     return Sweep(
         operation=operation,
         dims=tuple(_axis(getattr(words, dim), at(dim)) for dim in given),
         shapes=tuple(_shape(word, operation, at("shape")) for word in _list(shape or [])),
         signatures=_signatures(words.dtype, operation, at("dtype")),
-        layouts=_chosen(_list(words.layout or operation.layouts[0]), {w: w for w in operation.layouts}, "layout", at("layout")),
+        layouts=_chosen(
+            _list(words.layout or operation.layouts[0]), {w: w for w in operation.layouts}, "layout", at("layout")
+        ),
         tunings=_tunings(words.tuning, at("tuning")),
         targets=_chosen(_list(words.target), TARGETS, "target", at("target")),
         threads=tuple(dict.fromkeys(_threads(word, at("threads")) for word in _list(words.threads))),
@@ -121,7 +127,9 @@ def _operation(name: object, place: str) -> type[Operation]:
         return OPERATIONS[name]
     problem = "a sweep names no operation" if name is None else f"unknown operation {name!r}"
     facts = {"spec": f"{place}.operation", "known": ", ".join(OPERATIONS)}
-    raise SpecError(problem, facts, suggestion(str(name), OPERATIONS) or f"Write operation = \"{next(iter(OPERATIONS))}\".")
+    raise SpecError(
+        problem, facts, suggestion(str(name), OPERATIONS) or f'Write operation = "{next(iter(OPERATIONS))}".'
+    )
 
 
 def _typed(table: Mapping[str, Any], operation: type[Operation], place: str) -> Any:
@@ -148,7 +156,9 @@ def _list(value: Any) -> list[Any]:
 def _chosen(words: Sequence[str], known: Mapping[str, T], what: str, place: str) -> tuple[T, ...]:
     for word in words:
         if word not in known:
-            raise SpecError(f"unknown {what} '{word}'", {"spec": place, "known": ", ".join(known)}, suggestion(word, known))
+            raise SpecError(
+                f"unknown {what} '{word}'", {"spec": place, "known": ", ".join(known)}, suggestion(word, known)
+            )
     return tuple(dict.fromkeys(known[word] for word in words))
 
 
@@ -163,7 +173,11 @@ def _shape(word: str, operation: type[Operation], place: str) -> tuple[int, ...]
     sizes = word.split("x")
     if len(sizes) != len(operation.dims) or not all(s.isdecimal() and 0 < int(s) < 2**31 for s in sizes):
         form = "x".join(operation.dims)
-        raise SpecError(f"'{word}' is not a shape", {"spec": place, "form": form}, f'Write shape = ["{"x".join(["64"] * len(operation.dims))}"].')
+        raise SpecError(
+            f"'{word}' is not a shape",
+            {"spec": place, "form": form},
+            f'Write shape = ["{"x".join(["64"] * len(operation.dims))}"].',
+        )
     return tuple(map(int, sizes))
 
 
@@ -178,7 +192,11 @@ def _signatures(written: Any, operation: type[Operation], place: str) -> tuple[S
         try:
             found.append(known[word] if word in known else known[signature(word).spelling])
         except KeyError:
-            facts = {"spec": place, "known": ", ".join(operation.signatures), "spelt": ", ".join(s.spelling for s in operation.signatures.values())}
+            facts = {
+                "spec": place,
+                "known": ", ".join(operation.signatures),
+                "spelt": ", ".join(s.spelling for s in operation.signatures.values()),
+            }
             raise SpecError(f"{operation.name} has no element types '{word}'", facts, suggestion(word, known)) from None
     return tuple(dict.fromkeys(found))
 
@@ -194,7 +212,11 @@ def _tunings(written: Any, place: str) -> tuple[Tuning, ...]:
         family = parameters.pop("family", None)
         if family not in TUNINGS:
             facts = {"spec": place, "known": ", ".join(TUNINGS)}
-            raise SpecError(f"unknown tuning family {family!r}", facts, suggestion(str(family), TUNINGS) or 'Write {family = "…", …}.')
+            raise SpecError(
+                f"unknown tuning family {family!r}",
+                facts,
+                suggestion(str(family), TUNINGS) or 'Write {family = "…", …}.',
+            )
         try:
             found += TUNINGS[family].expand(parameters)
         except ValueError as error:
@@ -209,7 +231,9 @@ def _named_tuning(word: str, place: str) -> tuple[Tuning, ...]:
         if (tuning := family.parse(word)) is not None:
             return (tuning,)
     names = [*TUNINGS, *(tuning.name for family in TUNINGS.values() for tuning in family.expand({}))]
-    raise SpecError(f"unknown tuning '{word}'", {"spec": place, "known": ", ".join(dict.fromkeys(names))}, suggestion(word, names))
+    raise SpecError(
+        f"unknown tuning '{word}'", {"spec": place, "known": ", ".join(dict.fromkeys(names))}, suggestion(word, names)
+    )
 
 
 def _threads(word: int | str, place: str) -> int | None:

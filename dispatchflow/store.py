@@ -1,10 +1,10 @@
 """Content-addressed objects and records of actions. Only whole ones: `kill -9` loses at most the action in flight.
 
-    .dispatchflow/
-      objects/ab/cdef…   files named by their digest, written beside, synced, renamed; read-only
-      records.sqlite     WAL; written after the objects it names, one transaction each (see records.py)
-      results/*.parquet  immutable parts, derived from the records (see results.py)
-      locks/  tmp/
+.dispatchflow/
+  objects/ab/cdef…   files named by their digest, written beside, synced, renamed; read-only
+  records.sqlite     WAL; written after the objects it names, one transaction each (see records.py)
+  results/*.parquet  immutable parts, derived from the records (see results.py)
+  locks/  tmp/
 """
 
 from __future__ import annotations

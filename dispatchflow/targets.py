@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from dispatchflow.types import ElementType
 
@@ -40,6 +41,16 @@ class Target:
     def device(self, threads: int) -> str:
         """The runtime's device for so many threads. One thread needs no task system, which costs tens of µs a call."""
         return "local-sync" if threads == 1 else "local-task"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What runs a case: `identity` enters keys, `cpus` are the processors that its workers are pinned to."""
+
+    uri: str
+    threads: int
+    cpus: tuple[int, ...]
+    identity: dict[str, Any]
 
 
 # Without these three the bytes depend on names, paths and source lines (facts: IREE 3.13, llvm-cpu and vmvx);

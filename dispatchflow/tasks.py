@@ -15,6 +15,7 @@ from dispatchflow import view
 from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
+from dispatchflow.loader import Selection
 from dispatchflow.measure import Session, Trial
 from dispatchflow.progress import Progress
 from dispatchflow.workspace import Workspace
@@ -56,15 +57,23 @@ class Stages:
             record = executor.verify(case, self.workspace.resolver.chain(case).device)
         else:
             record = executor.emit(case) if stage == "emit" else executor.compile(case)
-        failure = None if record and record.ok else (record.reason if record else "it did not compile") or "failed"
-        self.progress.end(stage, case.name, record.cost_s if record else 0.0, failure)
-        return failure is None or (stage == "verify" and self.workspace.settings.verify == "warn")
+        if record is not None and record.run != self.workspace.run:  # another case has the same key, or cutoff
+            self.progress.reused(stage, case.name)
+        else:
+            failure = None if record and record.ok else (record.reason if record else "it did not compile") or "failed"
+            self.progress.end(stage, case.name, record.cost_s if record else 0.0, failure)
+        return bool(record and record.ok) or (stage == "verify" and self.workspace.settings.verify == "warn")
 
     def prepare(self, cases: Iterable[Case]) -> None:
         """All pending measurements enter the session before the first block: rounds interleave them."""
         workspace = self.workspace
         self._session = Session(
-            workspace.store, workspace.toolchain, workspace.resolver.environment, workspace.lock, workspace.run, self.progress.block
+            workspace.store,
+            workspace.toolchain,
+            workspace.resolver.environment,
+            workspace.lock,
+            workspace.run,
+            self.progress.block,
         )
         self.trials = {case: trial for case in cases if (trial := self._trial(case)) is not None}
         self.progress.measuring(len({trial.key for trial in self.trials.values()}))
@@ -104,11 +113,20 @@ class Stages:
                 view.write(workspace.view_path, workspace.store, workspace.resolver, chain)
 
 
-def groups() -> list[Task]:
-    return [Task(stage, None, has_subtask=True, doc=STAGE_DOCS[stage]) for stage in STAGES]
+def made_already(selection: Selection, made: Sequence[Task]) -> list[Task]:
+    """Tasks that do nothing: the stages as groups, and the cases that a user's own tasks may name as dependencies."""
+    names = {task.name for task in made}
+    rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
+    empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]
+    groups = [Task(stage, None, has_subtask=True, doc=STAGE_DOCS[stage]) for stage in STAGES]
+    for group in groups:
+        group.task_dep += [task.name for task in (*made, *empty) if task.subtask_of == group.name]
+    return [*groups, *empty]
 
 
-def tasks_of(stages: Stages, case: Case, wanted: Sequence[str], twins: dict[tuple[str, str], str], key: str | None) -> list[Task]:
+def tasks_of(
+    stages: Stages, case: Case, wanted: Sequence[str], twins: dict[tuple[str, str], str], key: str | None
+) -> list[Task]:
     """The tasks of these stages of one case, in order.
 
     `twins` maps (stage, key) to the task that makes it: a second case with the same key waits for the first instead of

@@ -90,7 +90,9 @@ def _version(store: Store, compiler: Path) -> tuple[str, str]:
         errors = processes.shortened(scratch / "stderr", 400)
     match = re.search(r"version (\S+) @ (\S+)", text)
     if outcome.failure or match is None:
-        raise ToolchainError("the compiler does not run", {"program": compiler, "found": outcome.failure or text, "stderr": errors})
+        raise ToolchainError(
+            "the compiler does not run", {"program": compiler, "found": outcome.failure or text, "stderr": errors}
+        )
     return match[1], match[2]
 
 

@@ -8,7 +8,7 @@ from math import prod
 
 
 class ElementType(Enum):
-    """(MLIR spelling, bits, numpy or ml_dtypes name, significand digits incl. the hidden one; for integers value bits)"""
+    """(MLIR spelling, bits, numpy or ml_dtypes name, digits: of the whole significand, or of an integer)"""
 
     F64 = ("f64", 64, "float64", 53)
     F32 = ("f32", 32, "float32", 24)

@@ -98,7 +98,9 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
         try:
             values[name] = allowed[name].parse(text)
         except ValueError as error:
-            raise SpecError(f"{name} cannot be '{text}'", {"allowed": error}, allowed[name].meaning.capitalize() + ".") from error
+            raise SpecError(
+                f"{name} cannot be '{text}'", {"allowed": error}, allowed[name].meaning.capitalize() + "."
+            ) from error
     return values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,18 +47,12 @@ def _links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
 
 def _link(path: Path, to: Path) -> None:
     wanted = os.path.relpath(to, path.parent)
-    try:
-        if os.readlink(path) == wanted:
+    if path.is_symlink():
+        if os.readlink(path) == wanted:  # noqa: PTH115 (text, not a path: `..` must stay)
             return
-        path.unlink()
-    except FileNotFoundError:
-        pass
-    except OSError:  # not a link: somebody's file
-        return
-    try:
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(FileExistsError):  # another invocation was faster, or it is somebody's file
         path.symlink_to(wanted)
-    except FileExistsError:  # another invocation was faster
-        pass
 
 
 def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
@@ -80,8 +75,9 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     """A shell script: `./repro.sh compile`, `run` (then compare again.bin), `benchmark`."""
     lines = command_lines(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
+    compare = 'cmp module.vmfb "$case/module.vmfb" && echo "same bytes"'
     bodies = {
-        "compile": f'cd "$(mktemp -d)"\n    {processes.quoted(lines["compile"])} < "$case/module.mlir"\n    cmp module.vmfb "$case/module.vmfb" && echo "same bytes"',
+        "compile": f'cd "$(mktemp -d)"\n    {processes.quoted(lines["compile"])} < "$case/module.mlir"\n    {compare}',
         "run": f"taskset -c {cpus} {processes.quoted(lines['run'])}",
         "benchmark": f"taskset -c {cpus} {processes.quoted(lines['benchmark'])}",
     }

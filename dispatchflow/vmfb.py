@@ -28,7 +28,9 @@ def inspect(content: bytes) -> Vmfb:
             entries = {name: archive.read(name) for name in sorted(archive.namelist())}
     except zipfile.BadZipFile as error:
         return Vmfb(None, 0, f"the vmfb cannot be opened: {error}")
-    executables = {name: data for name, data in entries.items() if name != _HOST_PROGRAM and not name.startswith("_const")}
+    executables = {
+        name: data for name, data in entries.items() if name != _HOST_PROGRAM and not name.startswith("_const")
+    }
     code_digest = digest_of(canonical(entries))
     code_bytes = sum(map(len, executables.values()))
     # A linker that was replaced (IREE_LLVM_EMBEDDED_LINKER_PATH=/bin/true) leaves exit code 0 and this.

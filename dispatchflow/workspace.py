@@ -16,11 +16,10 @@ from dispatchflow.dispatch import Case
 from dispatchflow.errors import SpecError
 from dispatchflow.execute import Executor
 from dispatchflow.locks import Machine
-from dispatchflow.machine import Device
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.plan import Plan, Skip
 from dispatchflow.store import Store
-from dispatchflow.targets import TARGETS
+from dispatchflow.targets import TARGETS, Device
 
 
 class Workspace:
@@ -56,7 +55,11 @@ class Workspace:
         found = plan.expand(self._sweeps(), tags)
         cores = len(machine.cores())
         fits = {case: case.threads is None or case.threads <= cores for case in found.cases}
-        skips = [Skip(case.name, f"{case.threads} threads; this machine has {cores} cores", "") for case in found.cases if not fits[case]]
+        skips = [
+            Skip(case.name, f"{case.threads} threads; this machine has {cores} cores", "")
+            for case in found.cases
+            if not fits[case]
+        ]
         return Plan(tuple(case for case in found.cases if fits[case]), found.tags, (*found.skips, *skips), found.notes)
 
     @property
@@ -86,7 +89,9 @@ class Workspace:
                 raise SpecError("there are no specs here", {"looked for": path}, hint)
             files += sorted(path.glob("*.toml")) if path.is_dir() else [path]
         if not files:
-            raise SpecError("there are no specs here", {"looked for": f"{named[0]}/*.toml"}, "Add a TOML file with a [[sweep]].")
+            raise SpecError(
+                "there are no specs here", {"looked for": f"{named[0]}/*.toml"}, "Add a TOML file with a [[sweep]]."
+            )
         return files
 
     @cached_property
@@ -133,7 +138,10 @@ def _operation_of(dims: Mapping[str, str]) -> str:
     exact = [name for name, operation in OPERATIONS.items() if set(operation.dims) == set(dims)]
     having = [name for name, operation in OPERATIONS.items() if set(dims) <= set(operation.dims)]
     if not exact and not having:
-        raise SpecError("no operation has these dims", {"given": ", ".join(dims), "known": "; ".join(f"{n}: {', '.join(o.dims)}" for n, o in OPERATIONS.items())})
+        raise SpecError(
+            "no operation has these dims",
+            {"given": ", ".join(dims), "known": "; ".join(f"{n}: {', '.join(o.dims)}" for n, o in OPERATIONS.items())},
+        )
     return (exact or having)[0]
 
 
@@ -141,7 +149,9 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError("this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8.") from error
+        raise SpecError(
+            "this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8."
+        ) from error
 
 
 def _relative(path: Path, root: Path) -> Path:

@@ -35,7 +35,10 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str]) -> str:
         best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         for row in rows:
             place = (row["shape"], row["target"], row["threads"])
-            if row["median_ns"] is not None and row["median_ns"] < best.get(place, {"median_ns": float("inf")})["median_ns"]:
+            if (
+                row["median_ns"] is not None
+                and row["median_ns"] < best.get(place, {"median_ns": float("inf")})["median_ns"]
+            ):
                 best[place] = row
         shown = [*failed[:MAX_SHOWN], *list(best.values())[:MAX_SHOWN]]
         note = f"\n{len(rows)} cases: shown are failures and the fastest of each shape; `doit report` shows all"
@@ -100,7 +103,12 @@ def _state(row: Mapping[str, Any], fresh: bool) -> str:
 
 
 def summary(
-    made: Mapping[str, int], reused: int, rows: Sequence[Mapping[str, Any]], skips: Sequence[Skip], notes: Sequence[str], took_s: float
+    made: Mapping[str, int],
+    reused: int,
+    rows: Sequence[Mapping[str, Any]],
+    skips: Sequence[Skip],
+    notes: Sequence[str],
+    took_s: float,
 ) -> str:
     """What was made, reused, failed, skipped, each with its reasons."""
     lines = [f"note: {note}" for note in notes]
@@ -110,14 +118,15 @@ def summary(
     lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
     lines += [f"suspect: {row['case']}: {row['reason']}" for row in rows if row["status"] == "suspect"][:_SHOWN_REASONS]
     if noisy := [row["case"] for row in rows if row["status"] == "noisy"]:
-        lines.append(f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy takes them again, protocol=thorough takes longer")
+        lines.append(
+            f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy takes them again, protocol=thorough takes longer"
+        )
     for reason, n in Counter(skip.reason for skip in skips).most_common(_SHOWN_REASONS):
         example = next(skip.name for skip in skips if skip.reason == reason)
         lines.append(f"skipped: {reason} ({_example(example, n)})")
     stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count) or "nothing made"
-    lines.append(
-        f"{units.count(len(rows), 'case')}: {stages}; {reused} reused, {len(failed)} failed, {len(skips)} skipped; {units.seconds(took_s)}"
-    )
+    counts = f"{reused} reused, {len(failed)} failed, {len(skips)} skipped"
+    lines.append(f"{units.count(len(rows), 'case')}: {stages}; {counts}; {units.seconds(took_s)}")
     return "\n".join(lines)
 
 

@@ -41,7 +41,9 @@ class DoubleTiling(Tuning):
         missing = sorted({"distribution", "vector", "reduction"} - set(parameters))
         if unknown or missing:
             wrong = f"unknown parameter '{unknown[0]}'" if unknown else f"parameter '{missing[0]}' is missing"
-            raise ValueError(f"{wrong}; allowed are distribution = [m, n], vector = [m, n], reduction = k, cache = [m, n]")
+            raise ValueError(
+                f"{wrong}; allowed are distribution = [m, n], vector = [m, n], reduction = k, cache = [m, n]"
+            )
         sizes = {name: _sizes(name, value) for name, value in parameters.items()}
         cache = sizes.get("cache")
         return (

@@ -1,0 +1,144 @@
+"""The command that makes: pending stages as doit tasks, then how all selected cases stand."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from doit.cmd_run import Run as DoitRun
+from doit.control import TaskControl
+from doit.dependency import Dependency
+from doit.reporter import ConsoleReporter
+from doit.task import Stream, Task
+
+from dispatchflow import loader, publish, tasks
+from dispatchflow.actions import STAGES
+from dispatchflow.dispatch import Case
+from dispatchflow.errors import NothingMatched
+from dispatchflow.loader import Selection
+from dispatchflow.machine import cores
+from dispatchflow.progress import Progress
+from dispatchflow.reports import run as run_report
+from dispatchflow.runner import ExclusiveRunner
+from dispatchflow.tasks import Stages
+from dispatchflow.workspace import Workspace
+
+if TYPE_CHECKING:
+    from dispatchflow.cli import App
+
+JOBS = {
+    "name": "jobs",
+    "short": "n",
+    "long": "process",
+    "type": int,
+    "default": 0,
+    "help": "compiles and verifications at once [default: as many as cores]",
+}
+
+
+class Run(DoitRun):  # type: ignore[misc]
+    """Make what is missing of the selected cases, then say how they all stand."""
+
+    name = "run"
+    doc_purpose = "make what is missing, print what is known"
+    cmd_options = (JOBS,)
+    base_options = ()
+
+    def get_backends(self) -> dict[str, Any]:
+        return {}
+
+    def get_reporters(self) -> dict[str, Any]:
+        return {}
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        app: App = self.loader.app
+        workspace = app.workspace()
+        own = app.foreign()
+        words = args or app.names.get("DOIT_CONFIG", {}).get("default_tasks") or []
+        selection = loader.with_dependencies(app.select(workspace, words, own), own, workspace.plan)
+        if not selection.cases and not selection.foreign:
+            raise NothingMatched(
+                "the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)}
+            )
+        pending = _pending(workspace, selection)
+        totals = {stage: sum(stage in wanted for wanted in pending.values()) for stage in STAGES}
+        with Progress(totals) as progress:
+            stages = Stages(workspace, progress)
+            failed = False
+            if pending or selection.foreign:
+                failed = self._make(app, stages, pending, selection, own, params["jobs"] or len(cores()))
+        return _conclude(stages, selection, failed)
+
+    def _make(
+        self, app: App, stages: Stages, pending: dict[Case, list[str]], selection: Selection, own: list[Task], jobs: int
+    ) -> bool:
+        """Run doit over what is pending. True when one of the user's own tasks failed."""
+        twins: dict[tuple[str, str], str] = {}
+        resolver = stages.workspace.resolver
+        made: list[Task] = []
+        for case, wanted in pending.items():
+            key = resolver.chain(case)["compile"].key if "compile" in wanted else None
+            made += tasks.tasks_of(stages, case, wanted, twins, key)
+        foreign = [*tasks.made_already(selection, made), *own] if selection.foreign else []
+        control = TaskControl([*made, *foreign])
+        control.process([task.name for task in made] + selection.foreign)
+        # Our tasks ask the store; only a user's own tasks need doit's database, under its usual name.
+        config = app.names.get("DOIT_CONFIG", {}) if foreign else {"backend": "sqlite3", "dep_file": ":memory:"}
+        database = DoitRun(task_loader=self.loader).get_backends()[config.get("backend", "dbm")]
+        self.dep_manager = Dependency(database, config.get("dep_file", ".doit.db"))
+        reporter, stream = Reporter(sys.stdout, {}), Stream(config.get("verbosity"))
+        runner = ExclusiveRunner(self.dep_manager, reporter, True, False, stream, jobs)
+        runner.prepare = stages.prepare
+        code: int = runner.run_all(control.task_dispatcher())
+        return bool(foreign) and code != 0
+
+
+class Reporter(ConsoleReporter):  # type: ignore[misc]
+    """doit's reporter for the user's own tasks; ours report through Progress."""
+
+    def execute_task(self, task: Task) -> None:
+        if not _is_ours(task):
+            super().execute_task(task)
+
+    def skip_uptodate(self, task: Task) -> None:
+        if not _is_ours(task):
+            super().skip_uptodate(task)
+
+    def add_failure(self, task: Task, fail: Any) -> None:
+        # Of ours only what is no failed stage but an exception in this program.
+        if not _is_ours(task) or getattr(fail, "traceback", None):
+            super().add_failure(task, fail)
+
+
+def _is_ours(task: Task) -> bool:
+    return bool(task.meta and "stage" in task.meta) or task.name in STAGES
+
+
+def _pending(workspace: Workspace, selection: Selection) -> dict[Case, list[str]]:
+    """Case → stages to execute."""
+    found: dict[Case, list[str]] = {}
+    for case, stage in selection.last_stage.items():
+        if wanted := workspace.resolver.chain(case).pending(stage):
+            found[case] = wanted
+    return found
+
+
+def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:
+    """Views, rows, table, summary; the exit code."""
+    workspace, progress = stages.workspace, stages.progress
+    last = selection.last_stage
+    if not last:
+        return int(failed)
+    chains = workspace.chains(list(last))
+    stages.finish(chains)
+    rows = publish.rows_of(workspace, chains)
+    wanted = [i for i, case in enumerate(last) if last[case] == "profile"]
+    publish.publish(workspace, [chains[i] for i in wanted], [rows[i] for i in wanted])
+    fresh = {case.name for case in stages.trials}
+    if table := run_report.table([rows[i] for i in wanted], fresh):
+        print(table)
+    took_s = time.time() - workspace.began
+    reused = sum(case not in stages.touched for case in last)
+    print(run_report.summary(progress.made, reused, rows, workspace.plan.skips, workspace.plan.notes, took_s))
+    return 1 if failed or any(row["status"] == "failed" for row in rows) else 0
