@@ -97,9 +97,16 @@ class Resolver:
         settings: Settings,
         device_of: Callable[[Case], Device],
         now: float,
+        run: str,
     ) -> None:
         self._records, self.toolchain, self.host = records, toolchain, host
-        self.environment, self.settings, self._device_of, self._now = environment, settings, device_of, now
+        self.environment, self.settings, self._device_of, self._now, self._run = (
+            environment,
+            settings,
+            device_of,
+            now,
+            run,
+        )
         self._data: dict[Operation, tuple[Action, Action]] = {}
 
     def flags(self, case: Case) -> tuple[str, ...]:
@@ -144,6 +151,8 @@ class Resolver:
             return Step(action.stage, "missing", missing, action)
         if record.ok:
             return Step(action.stage, "made", "the store has it", action, record)
+        if record.run == self._run:
+            return Step(action.stage, "failed", record.reason or "failed", action, record)
         if self.settings.retry:
             return Step(action.stage, "missing", f"retry=yes; failed before: {record.reason}", action, record)
         if not record.facts.get("repeatable", True):
@@ -187,6 +196,8 @@ class Resolver:
 
     def _measure_again(self, found: Measurement) -> str | None:
         wish = self.settings.remeasure
+        if found.run == self._run:
+            return None
         if wish == "yes":
             return "remeasure=yes"
         if wish == "noisy" and found.status == "noisy":

@@ -11,6 +11,7 @@ from dispatchflow import actions, applied, commands, processes, vmfb
 from dispatchflow.actions import Action
 from dispatchflow.chain import Resolver
 from dispatchflow.dispatch import Case
+from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.locks import Machine
 from dispatchflow.operations import Operation
@@ -27,6 +28,7 @@ COMPILE_LIMIT_S = 300.0
 VERIFY_LIMIT_S = 120.0
 MEMORY_LIMIT_BYTES = None
 
+Data = dict[str, tuple[Digest, ...]]
 _Result = tuple[bool, str | None, dict[str, Digest], dict[str, Any]]
 """(ok, reason, outputs, facts)"""
 
@@ -121,28 +123,38 @@ class Executor:
 
         return self._make(action, make)
 
-    def verify(self, case: Case, device: Device) -> Record | None:
-        """The ladder of docs/verification.md; None when the case did not compile."""
-        for _ in range(3):  # a damaged object is dropped where it is noticed, and made anew here
+    def artifacts(self, case: Case, expected: bool) -> tuple[Record, Data] | None:
+        """The compiled module and the data, every object compared with its digest; None when it did not compile.
+
+        A damaged object is dropped, with its records, where it is noticed, and made anew here.
+        """
+        for _ in range(3):
             compiled = self.compile(case)
             if not compiled.ok:
                 return None
             self.inputs(case.operation)
-            self.expected(case.operation)
-            data = self.resolver.data(case.operation)
-            if data is None:
-                continue
-            action = actions.verification(compiled.facts["code_digest"], data, device.identity, device.threads)
-            module = compiled.outputs["vmfb"]
+            if expected:
+                self.expected(case.operation)
+            data = self.resolver.data(case.operation) if expected else self.resolver.operands(case.operation)
             try:
-                return self._make(action, lambda scratch: self._verify(scratch, case.operation, device, module, data))  # noqa: B023
+                if data is not None:
+                    for digest in (compiled.outputs["vmfb"], *(d for digests in data.values() for d in digests)):
+                        self.store.checked(digest)
+                    return compiled, data
             except DamagedObject:
                 continue
-        raise DamagedObject("objects are damaged as fast as they are made: is the disk failing?")
+        raise StoreError("objects are damaged as fast as they are made", {"store": self.store.root}, "Check the disk.")
 
-    def _verify(
-        self, scratch: Path, operation: Operation, device: Device, module: Digest, data: dict[str, tuple[Digest, ...]]
-    ) -> _Result:
+    def verify(self, case: Case, device: Device) -> Record | None:
+        """The ladder of docs/verification.md; None when the case did not compile."""
+        if (found := self.artifacts(case, expected=True)) is None:
+            return None
+        compiled, data = found
+        action = actions.verification(compiled.facts["code_digest"], data, device.identity, device.threads)
+        module = self.store.path(compiled.outputs["vmfb"])
+        return self._make(action, lambda scratch: self._verify(scratch, case.operation, device, module, data))
+
+    def _verify(self, scratch: Path, operation: Operation, device: Device, module: Path, data: Data) -> _Result:
         from dispatchflow import inputs, verdict
 
         outputs: dict[str, Digest] = {}
@@ -153,9 +165,9 @@ class Executor:
                 continue
             argv = commands.run_argv(
                 self.resolver.toolchain.tool("iree-run-module"),
-                str(self.store.checked(module)),
+                str(module),
                 commands.device_flags(device.uri, device.cpus),
-                commands.input_flags(operation, [self.store.checked(digest) for digest in data[recipe]]),
+                commands.input_flags(operation, [self.store.path(digest) for digest in data[recipe]]),
             )
             outcome = processes.run(
                 processes.Command(argv, scratch, self.resolver.environment, time_limit_s=VERIFY_LIMIT_S)
@@ -177,11 +189,11 @@ class Executor:
                 outputs[f"got_{recipe}"] = self.store.put_file(output)
         return _judged(verdicts, outputs)
 
-    def _compare(self, recipe: str, got: Array, operation: Operation, data: dict[str, tuple[Digest, ...]]) -> Verdict:
+    def _compare(self, recipe: str, got: Array, operation: Operation, data: Data) -> Verdict:
         from dispatchflow import verdict
 
         def wanted(name: str, dtype: Any) -> Array:
-            return _array(self.store.checked(data[f"expected_{name}"][0]), dtype, operation)
+            return _array(self.store.path(data[f"expected_{name}"][0]), dtype, operation)
 
         if recipe == "exact" or not operation.signature.result.is_float:
             return verdict.compare_bits(got, wanted(recipe, got.dtype))

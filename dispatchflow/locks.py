@@ -23,6 +23,30 @@ def locked(path: Path, exclusive: bool = True) -> Iterator[None]:
         os.close(descriptor)
 
 
+class Claim:
+    """A lock that is held for long, without waiting for it: somebody else may be at this work."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def take(self) -> bool:
+        """False while another holds it."""
+        descriptor = _opened(self._path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        return True
+
+    def drop(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
 def _opened(path: Path) -> int:
     # Without O_CREAT first: Linux refuses O_CREAT on another user's file in a sticky directory (fs.protected_regular).
     try:

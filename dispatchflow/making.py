@@ -14,7 +14,7 @@ from doit.task import Stream, Task
 
 from dispatchflow import loader, publish, tasks
 from dispatchflow.actions import STAGES
-from dispatchflow.dispatch import Case
+from dispatchflow.chain import Chain
 from dispatchflow.errors import NothingMatched
 from dispatchflow.loader import Selection
 from dispatchflow.machine import cores
@@ -62,7 +62,7 @@ class Run(DoitRun):  # type: ignore[misc]
                 "the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)}
             )
         pending = _pending(workspace, selection)
-        totals = {stage: sum(stage in wanted for wanted in pending.values()) for stage in STAGES}
+        totals = {stage: sum(stage in wanted for _, wanted in pending) for stage in STAGES}
         with Progress(totals) as progress:
             stages = Stages(workspace, progress)
             failed = False
@@ -71,15 +71,17 @@ class Run(DoitRun):  # type: ignore[misc]
         return _conclude(stages, selection, failed)
 
     def _make(
-        self, app: App, stages: Stages, pending: dict[Case, list[str]], selection: Selection, own: list[Task], jobs: int
+        self,
+        app: App,
+        stages: Stages,
+        pending: list[tuple[Chain, list[str]]],
+        selection: Selection,
+        own: list[Task],
+        jobs: int,
     ) -> bool:
         """Run doit over what is pending. True when one of the user's own tasks failed."""
         twins: dict[tuple[str, str], str] = {}
-        resolver = stages.workspace.resolver
-        made: list[Task] = []
-        for case, wanted in pending.items():
-            key = resolver.chain(case)["compile"].key if "compile" in wanted else None
-            made += tasks.tasks_of(stages, case, wanted, twins, key)
+        made = [task for chain, wanted in pending for task in tasks.tasks_of(stages, chain, wanted, twins)]
         foreign = [*tasks.made_already(selection, made), *own] if selection.foreign else []
         control = TaskControl([*made, *foreign])
         control.process([task.name for task in made] + selection.foreign)
@@ -115,13 +117,10 @@ def _is_ours(task: Task) -> bool:
     return bool(task.meta and "stage" in task.meta) or task.name in STAGES
 
 
-def _pending(workspace: Workspace, selection: Selection) -> dict[Case, list[str]]:
-    """Case → stages to execute."""
-    found: dict[Case, list[str]] = {}
-    for case, stage in selection.last_stage.items():
-        if wanted := workspace.resolver.chain(case).pending(stage):
-            found[case] = wanted
-    return found
+def _pending(workspace: Workspace, selection: Selection) -> list[tuple[Chain, list[str]]]:
+    """Chains with the stages of them that are to be executed."""
+    chains = ((workspace.resolver.chain(case), stage) for case, stage in selection.last_stage.items())
+    return [(chain, wanted) for chain, stage in chains if (wanted := chain.pending(stage))]
 
 
 def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:

@@ -6,6 +6,7 @@ Drift (clocks, neighbours, heat) then falls on all alike. Blocks are recorded as
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,9 +14,9 @@ from typing import Any
 from dispatchflow import blocks, commands, machine, processes, statistics
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import Digest, Key
-from dispatchflow.locks import Machine
+from dispatchflow.locks import Claim, Machine
 from dispatchflow.protocols import Protocol
-from dispatchflow.store import DamagedObject, Store
+from dispatchflow.store import Store
 from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
 from dispatchflow.types import TensorType
@@ -40,12 +41,14 @@ class Trial:
     iterations: int | None = None
     id: int | None = None
     began: dict[str, Any] = field(default_factory=dict)
+    claim: Claim | None = None
     outcome: str | None = None
     reason: str | None = None
+    adopted: bool = False
+    """Another invocation measured it while this one was waiting."""
 
     def argv(self, store: Store, toolchain: Toolchain) -> tuple[str, ...]:
-        """Raises DamagedObject. Objects are read once, before the first block: the store is read-only."""
-        path = store.path if self.blocks_ns else store.checked
+        path = store.path
         return commands.block_argv(
             toolchain.tool("iree-benchmark-module"),
             str(path(self.module)),
@@ -75,6 +78,7 @@ class Session:
         self._trials: dict[Key, Trial] = {}
         self._random = random.Random(run)  # the run's name is in every row: the order can be had again
         self._blocks = self._rounds()
+        self._newest_before = store.records.last_measurement()
 
     @property
     def undecided(self) -> list[Trial]:
@@ -93,9 +97,29 @@ class Session:
         while True:
             order = self.undecided
             self._random.shuffle(order)
+            worked = False
             for trial in order:
-                self._block(trial)
-                yield
+                if self._claimed(trial):
+                    worked = True
+                    self._block(trial)
+                    yield
+            if not worked:  # another invocation is at all that is left
+                time.sleep(0.2)
+
+    def _claimed(self, trial: Trial) -> bool:
+        """Whether the next block of this trial is ours to run. What another invocation measured meanwhile is taken."""
+        if trial.claim is not None:
+            return True
+        claim = self._store.claim(trial.key)
+        if not claim.take():
+            return False
+        theirs = self._store.records.measurement(trial.key)
+        if theirs is not None and theirs.id > self._newest_before:
+            claim.drop()
+            trial.outcome, trial.reason, trial.adopted = theirs.status, theirs.reason, True
+            return False
+        trial.claim = claim
+        return True
 
     def _block(self, trial: Trial) -> None:
         records = self._store.records
@@ -104,7 +128,7 @@ class Session:
             trial.id = records.begin_measurement(trial.key, trial.ingredients, trial.began, self._run)
         try:
             block, cost_s = self._measured(trial)
-        except (ToolError, DamagedObject, OSError) as error:
+        except (ToolError, OSError) as error:
             trial.outcome, trial.reason = "failed", f"benchmark failed: {error}"
         else:
             records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
@@ -115,6 +139,8 @@ class Session:
             trial.outcome = statistics.decision(trial.blocks_ns, trial.spent_s, trial.protocol)
         if trial.outcome is not None:
             records.end_measurement(trial.id, trial.outcome, trial.reason, self._conditions(trial))
+            if trial.claim is not None:
+                trial.claim.drop()
         self._on_block(trial)
 
     def _measured(self, trial: Trial) -> tuple[blocks.Block, float]:

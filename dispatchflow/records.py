@@ -12,7 +12,7 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -225,13 +225,9 @@ class Records:
             cost_s=sum(cost for _, _, cost in blocks),
         )  # fmt: skip
 
-    def best_block_ns(self, keys: Sequence[Key]) -> float | None:
-        """The fastest block ever recorded for any of these keys."""
-        marks = ",".join("?" * len(keys))
-        best = self._all(
-            f"select min(ns) from block join measurement on id = measurement where key in ({marks})", *keys
-        )[0][0]
-        return None if best is None else float(best)
+    def last_measurement(self) -> int:
+        """The id of the newest, ended or not; 0 when there is none."""
+        return int(self._all("select coalesce(max(id), 0) from measurement")[0][0])
 
     # --- rows
 

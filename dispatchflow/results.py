@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 
-DIMS = tuple(sorted({dim for operation in OPERATIONS.values() for dim in operation.dims}))
+DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
 
 # name → Arrow type. Units are in the names; a null is "not known" or "not done", never zero.
 COLUMNS: dict[str, str] = {
@@ -86,6 +86,8 @@ COLUMNS: dict[str, str] = {
     "recorded_at": "timestamp",
 }
 
+VERIFICATIONS = ("equal", "within bound", "different", "mistrusted", "not compared", "not verified")
+PASSED = ("equal", "within bound")
 STATUSES = ("measured", "noisy", "suspect", "failed", "not measured")
 
 

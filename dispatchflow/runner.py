@@ -14,7 +14,7 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
     """Compiles and verifications of all chains come first, in parallel; then the measurements, one at a time.
 
     A user's own tasks run alone too: doit captures a Python task's output by swapping sys.stdout for all threads.
-    `prepare` is called with the cases of the deferred measurements before each series of them.
+    `prepare` is called before each of them with the cases whose measurements wait.
     """
 
     prepare: Callable[[list[Case]], None]
@@ -22,7 +22,6 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
     def run_tasks(self, task_dispatcher: Any) -> None:
         self._in_flight, self._exhausted = 0, False
         self._deferred: list[Any] = []
-        self._prepared = False
         super().run_tasks(task_dispatcher)
 
     def get_next_job(self, completed: Any) -> Any:
@@ -52,9 +51,7 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         return None if self._exhausted else self._hold()
 
     def _exclusive(self) -> Any:
-        if not self._prepared:
-            self.prepare([task.meta["exclusive"] for task in self._deferred if task.meta])
-            self._prepared = True
+        self.prepare([task.meta["exclusive"] for task in self._deferred if task.meta])
         return self._issued(self._deferred.pop(0))
 
     def _issued(self, task: Any) -> Any:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
-from dispatchflow.locks import locked
+from dispatchflow.locks import Claim, locked
 from dispatchflow.records import Records
 
 # SQLite's WAL needs shared memory, and flock a kernel of one machine.
@@ -108,6 +108,10 @@ class Store:
         nobody takes a second one while holding one."""
         with locked(self.root / "locks" / key[:2]):
             yield
+
+    def claim(self, key: Key) -> Claim:
+        """Of a measurement, from its first block to its last."""
+        return Claim(self.root / "locks" / f"measuring-{key}")
 
     def _sweep(self) -> None:
         """Scratch directories that a killed invocation left."""

@@ -7,6 +7,7 @@ the store already has (docs/decisions/0003).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 from doit.task import Task
@@ -33,6 +34,7 @@ class Stages:
 
     def __init__(self, workspace: Workspace, progress: Progress) -> None:
         self.workspace, self.progress = workspace, progress
+        self._prepared: dict[Case, None] = {}
         self.trials: dict[Case, Trial] = {}
         """The measurements of this invocation."""
         self.touched: dict[Case, None] = {}
@@ -65,33 +67,34 @@ class Stages:
         return bool(record and record.ok) or (stage == "verify" and self.workspace.settings.verify == "warn")
 
     def prepare(self, cases: Iterable[Case]) -> None:
-        """All pending measurements enter the session before the first block: rounds interleave them."""
+        """Before a block: all pending measurements enter the session, so that rounds interleave them."""
+        new = [case for case in cases if case not in self._prepared]
+        if not new:
+            return
         workspace = self.workspace
-        self._session = Session(
-            workspace.store,
-            workspace.toolchain,
-            workspace.resolver.environment,
-            workspace.lock,
-            workspace.run,
-            self.progress.block,
-        )
-        self.trials = {case: trial for case in cases if (trial := self._trial(case)) is not None}
+        self._prepared.update(dict.fromkeys(new))
+        self.trials |= {case: trial for case in new if (trial := self._trial(case)) is not None}
         self.progress.measuring(len({trial.key for trial in self.trials.values()}))
         for device in {trial.device.threads: trial.device for trial in self.trials.values()}.values():
-            workspace.ceilings.calibrate(device, self._session)
+            workspace.ceilings.calibrate(device, self.session)
+
+    @cached_property
+    def session(self) -> Session:
+        w = self.workspace
+        return Session(w.store, w.toolchain, w.resolver.environment, w.lock, w.run, self.progress.block)
 
     def _trial(self, case: Case) -> Trial | None:
         """None when the case cannot be measured, or needs it no more."""
-        resolver = self.workspace.resolver
-        self.workspace.executor.inputs(case.operation)  # verify=off did not make them
-        chain, data = resolver.chain(case), resolver.operands(case.operation)
-        action, compiled = chain["profile"].action, chain["compile"].record
-        if not chain["profile"].pending or action is None or compiled is None or data is None:
+        found = self.workspace.executor.artifacts(case, expected=False)
+        chain = self.workspace.resolver.chain(case)
+        action = chain["profile"].action
+        if found is None or action is None or not chain["profile"].pending:
             return None
+        compiled, data = found
         types = [operand.type for operand in case.operation.operands()]
         operands = list(zip(types, data["random"], strict=True))
         protocol = self.workspace.settings.protocol
-        return self._session.add(
+        return self.session.add(
             Trial(action.key, case.name, compiled.outputs["vmfb"], operands, chain.device, action.ingredients, protocol)
         )
 
@@ -99,8 +102,11 @@ class Stages:
         if (trial := self.trials.get(case)) is None:
             self.progress.reused("profile", case.name)
             return True
-        self._session.decide(trial)
-        self.progress.end("profile", case.name, trial.spent_s, trial.reason)
+        self.session.decide(trial)
+        if trial.adopted:
+            self.progress.reused("profile", case.name)
+        else:
+            self.progress.end("profile", case.name, trial.spent_s, trial.reason)
         return trial.outcome != "failed"
 
     def finish(self, chains: Sequence[Chain]) -> None:
@@ -124,31 +130,27 @@ def made_already(selection: Selection, made: Sequence[Task]) -> list[Task]:
     return [*groups, *empty]
 
 
-def tasks_of(
-    stages: Stages, case: Case, wanted: Sequence[str], twins: dict[tuple[str, str], str], key: str | None
-) -> list[Task]:
+def tasks_of(stages: Stages, chain: Chain, wanted: Sequence[str], twins: dict[tuple[str, str], str]) -> list[Task]:
     """The tasks of these stages of one case, in order.
 
     `twins` maps (stage, key) to the task that makes it: a second case with the same key waits for the first instead of
     holding a worker while it waits for a lock.
     """
-    tasks: list[Task] = []
+    case, tasks = chain.case, list[Task]()
     for stage in wanted:
-        name = f"{stage}:{case.name}"
+        name, key = f"{stage}:{case.name}", chain[stage].key
         deps = [tasks[-1].name] if tasks else []
-        if stage == "compile" and key is not None:
-            first = twins.setdefault((stage, key), name)
-            deps += [first] if first != name else []
-        exclusive: dict[str, Any] = {"exclusive": case} if stage == "profile" else {}
+        first = twins.setdefault((stage, key), name) if key is not None and stage != "profile" else name
+        meta: dict[str, Any] = {"stage": stage}
         tasks.append(
             Task(
                 name,
                 [(stages.run, [stage, case])],
-                task_dep=deps,
+                task_dep=deps + ([first] if first != name else []),
                 uptodate=[(stages.done, [stage, case])],
                 subtask_of=stage,
                 io={"capture": False},
-                meta={"stage": stage, **exclusive},
+                meta=meta | ({"exclusive": case} if stage == "profile" else {}),
             )
         )
     return tasks

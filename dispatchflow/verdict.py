@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dispatchflow.results import PASSED
+
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
-
-VERDICTS = ("equal", "within bound", "different", "mistrusted", "not compared")
-PASSED = ("equal", "within bound")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,8 @@ class Worst:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`score` is the largest error / bound: at most 1 when within; None where bits were compared."""
+    """`word` is one of `results.VERIFICATIONS`; `score` is the largest error / bound, at most 1 when within, None where
+    bits were compared."""
 
     word: str
     score: float | None = None

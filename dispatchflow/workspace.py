@@ -108,6 +108,7 @@ class Workspace:
             self.settings,
             self._device,
             self.began,
+            self.run,
         )
 
     @cached_property

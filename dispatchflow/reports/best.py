@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dispatchflow.verdict import PASSED
+from dispatchflow.results import PASSED
 
 Row = Mapping[str, Any]
 COLUMNS = ("shape", "target", "threads", "tuning", "median_us", "gflops", "speedup", "status", "verification")
