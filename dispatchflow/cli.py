@@ -213,7 +213,7 @@ class Explain(Look):
             )
         workspace = self.app.workspace()
         selection = self.app.select(workspace, args)
-        for case in selection.last_stage:
+        for case in selection.last_stage():
             print("\n".join(looking.explain(workspace, workspace.resolver.chain(case))))
         return 0
 

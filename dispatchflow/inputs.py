@@ -23,7 +23,7 @@ from dispatchflow.types import ElementType
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
 
-_SEED = 20240229
+SEED = 20240229
 _MIN_TERMS = 32
 
 
@@ -61,7 +61,7 @@ def random(operation: Operation) -> list[Array]:
 
 
 def _raw(index: int, recipe: int, count: int) -> Array:
-    raw: Array = np.random.Philox(key=np.array([_SEED + recipe, index], dtype=np.uint64)).random_raw(count)
+    raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
     return raw
 
 

@@ -28,7 +28,6 @@ class Selection:
     cases: dict[str, dict[Case, None]] = field(default_factory=dict)
     foreign: list[str] = field(default_factory=list)
 
-    @property
     def last_stage(self) -> dict[Case, str]:
         """Case → the furthest stage that was asked for."""
         return {case: stage for stage in STAGES for case in self.cases.get(stage, ())}

@@ -45,14 +45,11 @@ def cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator[
 def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]:
     """`doit plan`: what a run would do, why, and about how long it would take."""
     costs = workspace.store.records.costs()
-    wanted = {case: workspace.resolver.chain(case) for case in selection.last_stage}
+    last = selection.last_stage()
+    wanted = [(workspace.resolver.chain(case), STAGES.index(stage)) for case, stage in last.items()]
     total_s, unknown = 0.0, []
-    for stage in STAGES:
-        steps = [
-            chain[stage]
-            for case, chain in wanted.items()
-            if stage in STAGES[: STAGES.index(selection.last_stage[case]) + 1]
-        ]
+    for number, stage in enumerate(STAGES):
+        steps = [chain[stage] for chain, furthest in wanted if number <= furthest]
         pending = {step.key or index: step for index, step in enumerate(steps) if step.pending}
         yield f"{stage:<8} {len(pending)} to make of {len(steps)}"
         for why, count in Counter(step.why for step in pending.values()).most_common(10):

@@ -119,14 +119,14 @@ def _is_ours(task: Task) -> bool:
 
 def _pending(workspace: Workspace, selection: Selection) -> list[tuple[Chain, list[str]]]:
     """Chains with the stages of them that are to be executed."""
-    chains = ((workspace.resolver.chain(case), stage) for case, stage in selection.last_stage.items())
+    chains = ((workspace.resolver.chain(case), stage) for case, stage in selection.last_stage().items())
     return [(chain, wanted) for chain, stage in chains if (wanted := chain.pending(stage))]
 
 
 def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:
     """Views, rows, table, summary; the exit code."""
     workspace, progress = stages.workspace, stages.progress
-    last = selection.last_stage
+    last = selection.last_stage()
     if not last:
         return int(failed)
     chains = workspace.chains(list(last))

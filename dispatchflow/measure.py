@@ -71,7 +71,7 @@ class Session:
         environment: Mapping[str, str],
         lock: Machine,
         run: str,
-        on_block: Callable[[Trial], None] = lambda trial: None,
+        on_block: Callable[[Trial, int], None] = lambda trial, undecided: None,
     ) -> None:
         self._store, self._toolchain, self._environment, self._lock = store, toolchain, environment, lock
         self._run, self._on_block = run, on_block
@@ -141,7 +141,7 @@ class Session:
             records.end_measurement(trial.id, trial.outcome, trial.reason, self._conditions(trial))
             if trial.claim is not None:
                 trial.claim.drop()
-        self._on_block(trial)
+        self._on_block(trial, len(self.undecided))
 
     def _measured(self, trial: Trial) -> tuple[blocks.Block, float]:
         argv = trial.argv(self._store, self._toolchain)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow.actions import STAGES
-from dispatchflow.reports.units import seconds
+from dispatchflow.reports import units
 
 if TYPE_CHECKING:
     from dispatchflow.measure import Trial
+
+_SILENCE_S = 10.0
 
 
 class Progress:
@@ -21,7 +24,7 @@ class Progress:
         self._done = dict.fromkeys(STAGES, 0)
         self.made = dict.fromkeys(STAGES, 0)
         self.failures: list[tuple[str, str, str]] = []
-        self._blocks = 0
+        self._spoke_at = time.monotonic()
         self._live: Any = None
         self._tasks: dict[str, Any] = {}
 
@@ -49,26 +52,35 @@ class Progress:
             if failure is not None:
                 self._print(f"{number} {stage} {name} FAILED: {failure}")
             elif self._live is None and stage != "emit":
-                self._print(f"{number} {stage} {name}  {seconds(cost_s)}")
+                self._print(f"{number} {stage} {name}  {units.seconds(cost_s)}")
 
     def reused(self, stage: str, name: str) -> None:
         """A stage that turned out to be made already: same code, early cutoff."""
         with self._lock:
             self._advance(stage)
 
-    def measuring(self, count: int) -> None:
-        if self._live is None and count:
-            self._print(f"measuring {count} cases in rounds, one block each, nothing else running")
+    def measuring(self, count: int, max_blocks: int) -> None:
+        """So many cases are to be measured, each in at most so many blocks."""
+        if self._live is not None and count:
+            self._live.update(self._tasks["profile"], total=count * max_blocks)
+        elif count:
+            self._print(f"measuring {units.count(count, 'case')} in rounds, one block each, nothing else running")
+            self._spoke_at = time.monotonic()
 
-    def block(self, trial: Trial) -> None:
+    def block(self, trial: Trial, undecided: int) -> None:
+        """One block of this trial has ended; so many trials go on."""
         with self._lock:
-            self._blocks += 1
+            number, most = len(trial.blocks_ns), trial.protocol.max_blocks
             if self._live is not None:
-                self._live.update(self._tasks["profile"], name=f"block {len(trial.blocks_ns)} of {trial.label}")
+                ahead = 1 if trial.outcome is None else 1 + most - number
+                self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
+            elif time.monotonic() - self._spoke_at > _SILENCE_S:
+                self._spoke_at = time.monotonic()
+                self._print(f"block {number} of {most} at most; {units.count(undecided, 'case')} undecided")
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1
-        if self._live is not None:
+        if self._live is not None and stage != "profile":  # its bar counts blocks
             self._live.update(self._tasks[stage], advance=1)
 
     def _print(self, line: str) -> None:

@@ -74,7 +74,7 @@ class Stages:
         workspace = self.workspace
         self._prepared.update(dict.fromkeys(new))
         self.trials |= {case: trial for case in new if (trial := self._trial(case)) is not None}
-        self.progress.measuring(len({trial.key for trial in self.trials.values()}))
+        self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.max_blocks)
         for device in {trial.device.threads: trial.device for trial in self.trials.values()}.values():
             workspace.ceilings.calibrate(device, self.session)
 

@@ -15,7 +15,7 @@ from dispatchflow.store import Store
 
 def write(root: Path, store: Store, resolver: Resolver, chain: Chain) -> Path:
     """`build/NAME/` with what the store has of this case: module.mlir, module.vmfb, configurations.mlir, logs, inputs,
-    expected results, what a wrong module returned, and repro.sh."""
+    expected results, what a wrong module returned, case.txt and repro.sh."""
     folder = root / chain.case.name
     folder.mkdir(parents=True, exist_ok=True)
     links = _links(chain, resolver)
@@ -24,12 +24,35 @@ def write(root: Path, store: Store, resolver: Resolver, chain: Chain) -> Path:
     for path in folder.iterdir():
         if path.is_symlink() and path.name not in links:
             path.unlink()
+    (folder / "case.txt").write_text(description(chain))
     script = folder / "repro.sh"
     script.write_text(repro(chain, resolver))
     script.chmod(0o755)
     if not (shortcut := root / "results").exists():
         _link(shortcut, store.results)
     return folder
+
+
+def description(chain: Chain) -> str:
+    """The case in words: what was asked, what was applied, how it stands, how its inputs are made."""
+    from dispatchflow import inputs  # numpy: only when something was made
+
+    case, compiled, verified = chain.case, chain["compile"].record, chain["verify"].record
+    r, safe = inputs.exact_range(case.operation)
+    terms = min(safe, case.operation.terms)
+    lines = {
+        "case": case.name,
+        "operation": f"{case.operation.name} {case.operation.label}",
+        "tuning": case.tuning.name,
+        "requested": case.tuning.requested(case.operation) or "the compiler's choice",
+        "applied": compiled.facts.get("applied") if compiled else None,
+        "device": f"{chain.device.uri}, CPUs {', '.join(map(str, chain.device.cpus))}",
+        "verification": verified.facts.get("verification") if verified else None,
+        "exact inputs": f"integers in -{r} … {r}, {terms} nonzero terms a result; seed {inputs.SEED}, operand number",
+        "random inputs": f"uniform in [-1, 1), integers over their whole range; seed {inputs.SEED + 1}, operand number",
+        **{stage: f"{step.state}: {step.why}" for stage, step in chain.steps.items()},
+    }
+    return "".join(f"{name:<13}  {value}\n" for name, value in lines.items() if value is not None)
 
 
 def _links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
