@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,11 @@ from doit.cmd_base import Command, DodoTaskLoader, TaskLoader2
 from doit.cmdparse import CmdOption, CmdParse, CmdParseError
 from doit.doit_cmd import DoitMain, set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
-from doit.task import Task
 
-from dispatchflow import loader, looking, tasks, variables
+from dispatchflow import looking, tasks
 from dispatchflow.actions import STAGES
+from dispatchflow.app import App
 from dispatchflow.errors import DispatchflowError, SpecError
-from dispatchflow.loader import Selection
 from dispatchflow.machine import cores
 from dispatchflow.making import JOBS, Run
 from dispatchflow.workspace import Workspace
@@ -70,25 +69,6 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted; what was finished is recorded, the next run goes on", file=sys.stderr)
         return 130
-
-
-class App:
-    """What one invocation knows: its directory, the dodo file's own tasks, the variables given."""
-
-    def __init__(self, dodo: Path) -> None:
-        self.root = dodo.parent
-        self.names = loader.namespace(dodo)
-        self.raw: dict[str, str] = {}
-        self.commands: list[str] = []
-
-    def workspace(self, groups: Iterable[str] = ("cases", "run")) -> Workspace:
-        return Workspace(self.root, variables.parse(self.raw, groups))
-
-    def foreign(self) -> list[Task]:
-        return loader.foreign_tasks(self.names, self.commands)
-
-    def select(self, workspace: Workspace, words: Sequence[str], foreign: Sequence[Task] = ()) -> Selection:
-        return loader.select(words, workspace.plan, [task.name for task in foreign], self.commands)
 
 
 class Main(DoitMain):  # type: ignore[misc]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from doit.cmd_run import Run as DoitRun
 from doit.control import TaskControl
@@ -14,6 +14,7 @@ from doit.task import Stream, Task
 
 from dispatchflow import loader, publish, tasks
 from dispatchflow.actions import STAGES
+from dispatchflow.app import App
 from dispatchflow.chain import Chain
 from dispatchflow.errors import NothingMatched
 from dispatchflow.loader import Selection
@@ -23,9 +24,6 @@ from dispatchflow.reports import run as run_report
 from dispatchflow.runner import ExclusiveRunner
 from dispatchflow.tasks import Stages
 from dispatchflow.workspace import Workspace
-
-if TYPE_CHECKING:
-    from dispatchflow.cli import App
 
 JOBS = {
     "name": "jobs",

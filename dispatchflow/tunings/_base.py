@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -44,20 +43,23 @@ class AppliedExecutable:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning(ABC):
+class Tuning:
     """A request to the compiler about lowering. It may change speed, never results."""
 
     family: ClassVar[str]
     """The spec's word; equal to the file's name."""
 
     @classmethod
-    @abstractmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """The tunings that a spec's `"family"` (no parameters: the shipped set) or `{family = "…", …}` names.
+        """The tunings that a spec's `"family"` (no parameters: the shipped set) or `{family = "…", …}` names. A family
+        without parameters is one tuning.
 
         Raises:
             ValueError: a parameter that is unknown or out of range; the message says what is allowed.
         """
+        if parameters:
+            raise ValueError("takes no parameters")
+        return (cls(),)
 
     @classmethod
     def parse(cls, word: str) -> Tuning | None:
@@ -65,9 +67,9 @@ class Tuning(ABC):
         return next((tuning for tuning in cls.expand({}) if tuning.name == word), None)
 
     @property
-    @abstractmethod
     def name(self) -> str:
         """Injective over the family's fields; begins with the family's name."""
+        return self.family
 
     def lowering(self, operation: Operation) -> Lowering:
         return Lowering()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dispatchflow.operations import Operation
 from dispatchflow.tunings._base import Applied, Tuning
@@ -13,16 +12,6 @@ from dispatchflow.tunings._base import Applied, Tuning
 @dataclass(frozen=True, slots=True)
 class DataTiling(Tuning):
     family: ClassVar[str] = "data_tiling"
-
-    @classmethod
-    def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        if parameters:
-            raise ValueError("takes no parameters")
-        return (cls(),)
-
-    @property
-    def name(self) -> str:
-        return self.family
 
     @property
     def flags(self) -> tuple[str, ...]:

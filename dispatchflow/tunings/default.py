@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dispatchflow.tunings._base import Tuning
 
@@ -12,13 +11,3 @@ from dispatchflow.tunings._base import Tuning
 @dataclass(frozen=True, slots=True)
 class Default(Tuning):
     family: ClassVar[str] = "default"
-
-    @classmethod
-    def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        if parameters:
-            raise ValueError("takes no parameters")
-        return (cls(),)
-
-    @property
-    def name(self) -> str:
-        return self.family

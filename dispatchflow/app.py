@@ -1,0 +1,31 @@
+"""What one command line knows before it does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from doit.task import Task
+
+from dispatchflow import loader, variables
+from dispatchflow.loader import Selection
+from dispatchflow.workspace import Workspace
+
+
+class App:
+    """What one invocation knows: its directory, the dodo file's own tasks, the variables given."""
+
+    def __init__(self, dodo: Path) -> None:
+        self.root = dodo.parent
+        self.names = loader.namespace(dodo)
+        self.raw: dict[str, str] = {}
+        self.commands: list[str] = []
+
+    def workspace(self, groups: Iterable[str] = ("cases", "run")) -> Workspace:
+        return Workspace(self.root, variables.parse(self.raw, groups))
+
+    def foreign(self) -> list[Task]:
+        return loader.foreign_tasks(self.names, self.commands)
+
+    def select(self, workspace: Workspace, words: Sequence[str], foreign: Sequence[Task] = ()) -> Selection:
+        return loader.select(words, workspace.plan, [task.name for task in foreign], self.commands)
