@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,12 @@ from doit.cmdparse import CmdOption, CmdParse, CmdParseError
 from doit.doit_cmd import DoitMain, set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
-from dispatchflow import looking, tasks
+from dispatchflow import looking, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.errors import DispatchflowError, SpecError
 from dispatchflow.machine import cores
 from dispatchflow.making import JOBS, Run
-from dispatchflow.workspace import Workspace
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _running = False
@@ -142,6 +141,10 @@ class List(Look):
 
     def execute(self, params: Any, args: list[str]) -> int:
         workspace, own = self.app.workspace(), self.app.foreign()
+        if args == ["skipped"]:
+            for skip in workspace.plan.skips:
+                print(f"{skip.name}  {skip.reason}")
+            return 0
         if params["all"] or args:
             selection = self.app.select(workspace, args or list(STAGES), own)
             docs = {task.name: task.doc for task in own}
@@ -157,15 +160,29 @@ class List(Look):
         lines = {stage: tasks.STAGE_DOCS[stage] for stage in STAGES}
         lines |= {command.name: command.doc_purpose for command in COMMANDS if command is not Run}
         lines |= {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}
-        width = max(map(len, lines))
-        print("\n".join(f"{name:<{width}}  {line}" for name, line in lines.items()))
-        print(f"\n{len(workspace.plan.cases):,} cases; for example: doit '{_example(workspace)}'")
+        _print_aligned(lines)
+        cases, skips = workspace.plan.cases, workspace.plan.skips
+        example = f"profile:{cases[0].operation.name}_*" if cases else "profile:*"
+        skipped = f" and {len(skips):,} skipped (doit list skipped)" if skips else ""
+        print(f"\n{len(cases):,} cases{skipped}; for example: doit '{example}'")
         return 0
 
 
-def _example(workspace: Workspace) -> str:
-    cases = workspace.plan.cases
-    return f"profile:{cases[0].operation.name}_*" if cases else "profile:*"
+def _print_aligned(lines: Mapping[str, str]) -> None:
+    width = max(map(len, lines))
+    print("\n".join(f"{name:<{width}}  {line}" for name, line in lines.items()))
+
+
+class Variables(Look):
+    name = "variables"
+    doc_purpose = "what name=value can say"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
+        for group, title in groups.items():
+            print(f"{title}:")
+            _print_aligned({f"  {n}=": v.meaning for n, v in variables.VARIABLES.items() if v.group == group})
+        return 0
 
 
 class Plan(Look):
@@ -219,4 +236,4 @@ class Best(Report):
     fastest = True
 
 
-COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best)
+COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Variables)

@@ -249,7 +249,7 @@ def _first_error(scratch: Path) -> str | None:
     lines = processes.shortened(scratch / "stderr", 100_000).splitlines()
     for line in lines:
         if "error: " in line:
-            return line.split("error: ", 1)[1][:300]
+            return line.split("error: ", 1)[1].rstrip(": ")[:300]
     return lines[-1][:300] if lines else None
 
 

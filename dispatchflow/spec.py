@@ -133,7 +133,7 @@ def _operation(name: object, place: str) -> type[Operation]:
 
 
 def _typed(table: Mapping[str, Any], operation: type[Operation], place: str) -> Any:
-    dims = [(dim, int | str | list[int | str] | None, None) for dim in operation.dims]
+    dims = [(dim, Any, None) for dim in operation.dims]  # `axis` says better what a size may be
     struct = msgspec.defstruct("Sweep", [("operation", str), *dims, *_FIELDS], forbid_unknown_fields=True)
     try:
         return msgspec.convert(dict(table), struct)
@@ -142,8 +142,14 @@ def _typed(table: Mapping[str, Any], operation: type[Operation], place: str) -> 
         if unknown := sorted(set(table) - set(allowed)):
             facts = {"spec": f"{place}.{unknown[0]}", "allowed": ", ".join(allowed)}
             raise SpecError(f"unknown word '{unknown[0]}'", facts, suggestion(unknown[0], allowed)) from error
-        found, _, where = str(error).partition(" - at `$")
-        raise SpecError("wrong type", {"spec": place + where.rstrip("`"), "found": found}, "") from error
+        what, _, where = str(error).partition(" - at `$")
+        allowed_type, _, found = what.removeprefix("Expected ").partition(", got ")
+        names = (
+            allowed_type.replace(" | null", "").replace("array", "list").replace("object", "table").replace("|", "or")
+        )
+        raise SpecError(
+            "wrong type", {"spec": place + where.rstrip("`"), "found": found.strip("`"), "allowed": names}
+        ) from error
 
 
 def _list(value: Any) -> list[Any]:

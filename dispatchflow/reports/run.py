@@ -116,6 +116,8 @@ def summary(
     reasons = Counter(row["reason"] for row in failed)
     first = {row["reason"]: row["case"] for row in reversed(failed)}
     lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
+    if failed:
+        lines.append("logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again")
     lines += [f"suspect: {row['case']}: {row['reason']}" for row in rows if row["status"] == "suspect"][:_SHOWN_REASONS]
     if noisy := [row["case"] for row in rows if row["status"] == "noisy"]:
         lines.append(
