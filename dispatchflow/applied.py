@@ -8,14 +8,17 @@ from dispatchflow.tunings import Applied, AppliedExecutable
 
 _EXECUTABLE = re.compile(r"hal\.executable\.export public @(\S+)")
 _PIPELINE = re.compile(r"translation_info<pipeline = #(?:[\w.]*pipeline<(\w+)>|[\w.]*\.(\w+))")
-_CONFIGURED = re.compile(r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? [^\n]*?lowering_config = #[\w.]+lowering_config<([^>]*)>")
+# Of the op itself, `{lowering_config = …`: not one inside an attribute that the compiler did not know and kept.
+_CONFIGURED = re.compile(
+    r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? [^\n]*?(?<=[{ ])lowering_config = #[\w.]+lowering_config<([^>]*)>"
+)
 
 
 def parse(dump: str) -> Applied:
     """One executable for each `hal.executable.export`, in the dump's order, each with what it configured."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
-    for begin, end in zip(starts, [*starts[1:], len(dump)], strict=True):
+    for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):
         text = dump[begin:end]
         name, pipeline = _EXECUTABLE.match(text), _PIPELINE.search(text)
         assert name is not None

@@ -60,6 +60,10 @@ def _part(word: object) -> tuple[Sequence[int], str | None]:
         raise AxisError(f"{word!r}; write {FORMS}")
     if isinstance(word, int):
         return (word,), None
+    if re.search(r"\d{12}", word):
+        raise AxisError(
+            f"'{word[:20]}…'; sizes are 1 … {MAX_SIZE}" if len(word) > 20 else f"'{word}'; sizes are 1 … {MAX_SIZE}"
+        )
     if word.isdecimal() or (word[:1] == "-" and word[1:].isdecimal()):
         return (int(word),), None
     if match := _POWER.fullmatch(word):

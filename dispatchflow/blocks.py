@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import inf
 
 from dispatchflow.errors import ToolError
 
@@ -37,6 +38,6 @@ def parse(text: str) -> Block:
         raise ToolError(
             "the benchmark tool's output has no block", {"found": text[:200], "because": repr(error)}
         ) from error
-    if call.get("error_occurred") or not ns > 0:
+    if call.get("error_occurred") or not 0 < ns < inf:
         raise ToolError("the benchmark tool reports no time", {"found": call.get("error_message", ns)})
     return Block(ns, sum(dispatches) if dispatches else None, iterations)

@@ -33,7 +33,7 @@ def canonical(value: Ingredient) -> bytes:
         case int():
             content, letter = str(value).encode(), "i"
         case str():
-            content, letter = value.encode("utf-8", "surrogateescape"), "s"
+            content, letter = value.encode("utf-8", "surrogatepass"), "s"
         case bytes():
             content, letter = value, "y"
         case tuple() | list():

@@ -68,9 +68,10 @@ def parse(text: str, path: PurePath, overrides: Mapping[str, Any]) -> list[Sweep
     unknown = sorted(set(document) - {"sweep"})
     if unknown or not isinstance(document.get("sweep", []), list):
         word = unknown[0] if unknown else "sweep"
-        raise SpecError(
-            f"unknown word '{word}'", {"spec": path, "allowed": "[[sweep]] tables"}, suggestion(word, ["sweep"])
-        )
+        begins = re.compile(rf"\W*{re.escape(word)}\b")
+        line = next((number for number, line in enumerate(text.splitlines(), 1) if begins.match(line)), 1)
+        facts = {"spec": f"{path}:{line}", "allowed": "[[sweep]] tables"}
+        raise SpecError(f"unknown word '{word}'", facts, suggestion(word, ["sweep"]))
     lines = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*sweep\s*\]\]", line)]
     sweeps = []
     for index, table in enumerate(document.get("sweep", [])):
@@ -91,7 +92,11 @@ def sweep(table: Mapping[str, Any], place: str) -> Sweep:
     def at(word: str) -> str:
         return f"{place}.{word}" if place != COMMAND_LINE else f"{word}= on the {place}"
 
-    shape = getattr(words, "shape", None)
+    for word in ("dtype", "layout", "tuning", "target", "threads", "shape"):
+        value = getattr(words, word)
+        if value is not None and value != 0 and not (value.strip() if isinstance(value, str) else value):
+            raise SpecError(f"'{word}' is empty", {"spec": at(word)}, "Name at least one, or leave the word out.")
+    shape = words.shape
     given = [dim for dim in operation.dims if getattr(words, dim) is not None]
     if shape is not None and given:
         raise SpecError(
@@ -216,7 +221,7 @@ def _tunings(written: Any, place: str) -> tuple[Tuning, ...]:
             continue
         parameters = dict(item)
         family = parameters.pop("family", None)
-        if family not in TUNINGS:
+        if not isinstance(family, str) or family not in TUNINGS:
             facts = {"spec": place, "known": ", ".join(TUNINGS)}
             raise SpecError(
                 f"unknown tuning family {family!r}",

@@ -54,11 +54,12 @@ def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
     Written as what agrees, never negated: a NaN makes every `>` false, and would pass.
     """
     wide = got.astype(np.float64)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         error = abs(wide - reference)
+        parts = np.nan_to_num(error / tolerance, nan=np.inf)
     same = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
     agree = same | (error <= tolerance)
-    score = np.where(same, 0.0, np.nan_to_num(error / tolerance, nan=np.inf))
+    score = np.where(same, 0.0, parts)
     word = "within bound" if agree.all() else "different"
     return Verdict(word, float(score.max(initial=0.0)), _worst(score, got, reference), int((~agree).sum()))
 

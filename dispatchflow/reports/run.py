@@ -35,10 +35,8 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str]) -> str:
         best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         for row in rows:
             place = (row["shape"], row["target"], row["threads"])
-            if (
-                row["median_ns"] is not None
-                and row["median_ns"] < best.get(place, {"median_ns": float("inf")})["median_ns"]
-            ):
+            right = row["status"] != "failed" and row["median_ns"] is not None
+            if right and (place not in best or row["median_ns"] < best[place]["median_ns"]):
                 best[place] = row
         shown = [*failed[:MAX_SHOWN], *list(best.values())[:MAX_SHOWN]]
         note = f"\n{len(rows)} cases: shown are failures and the fastest of each shape; `doit report` shows all"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -44,7 +45,13 @@ def comma_separated(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def json_lines(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    return "\n".join(json.dumps({c: row.get(c) for c in columns}, default=str, ensure_ascii=False) for row in rows)
+    """Infinite and undefined numbers, which JSON lacks, are null."""
+    finite = ({c: None if _undefined(row.get(c)) else row.get(c) for c in columns} for row in rows)
+    return "\n".join(json.dumps(row, default=str, ensure_ascii=False) for row in finite)
+
+
+def _undefined(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 FORMATS: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
@@ -62,7 +69,7 @@ def _shown(value: Any) -> str:
         return f"{value:.4g}" if abs(value) < 1e5 else f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3e}"
     if isinstance(value, list | tuple):
         return ",".join(map(_shown, value))
-    return str(value)
+    return " ".join(str(value).split())
 
 
 def _plain(value: Any) -> Any:

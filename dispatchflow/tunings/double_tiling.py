@@ -59,9 +59,9 @@ class DoubleTiling(Tuning):
     def parse(cls, word: str) -> Tuning | None:
         if (match := _NAME.fullmatch(word)) is None:
             return None
-        dm, dn, vm, vn, k, cm, cn = (int(group) if group else 0 for group in match.groups())
-        tuning = cls((dm, dn), (vm, vn), k, (cm, cn) if cm else None)
-        return tuning if tuning.name == word and min(dm, dn, vm, vn, k) > 0 else None
+        dm, dn, vm, vn, k, *cache = (int(group) for group in match.groups() if group is not None)
+        tuning = cls((dm, dn), (vm, vn), k, (cache[0], cache[1]) if cache else None)
+        return tuning if tuning.name == word and min(dm, dn, vm, vn, k, *cache) > 0 else None
 
     @property
     def name(self) -> str:
