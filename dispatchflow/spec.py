@@ -75,8 +75,8 @@ def parse(text: str, path: PurePath, overrides: Mapping[str, Any]) -> list[Sweep
     lines = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*sweep\s*\]\]", line)]
     sweeps = []
     for index, table in enumerate(document.get("sweep", [])):
-        line = f":{lines[index]}" if index < len(lines) else ""
-        sweeps.append(sweep({**table, **overrides}, f"{path}{line}, sweep[{index}]"))
+        where = f"{path}:{lines[index]}" if index < len(lines) else str(path)
+        sweeps.append(sweep({**table, **overrides}, f"{where}, sweep[{index}]"))
     return sweeps
 
 

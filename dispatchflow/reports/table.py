@@ -36,12 +36,13 @@ def markdown(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def comma_separated(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """RFC 4180; lists as JSON, times as ISO 8601, absent values empty."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([[_plain(row.get(column)) for column in columns] for row in rows])
-    return stream.getvalue().rstrip("\n")
+    """RFC 4180 with Unix line ends; lists as JSON, times as ISO 8601, absent values empty."""
+    lines = []
+    for cells in (columns, *([_plain(row.get(column)) for column in columns] for row in rows)):
+        stream = io.StringIO()
+        csv.writer(stream).writerow(cells)  # its own CRLF, so that it quotes both
+        lines.append(stream.getvalue().removesuffix("\r\n"))
+    return "\n".join(lines)
 
 
 def json_lines(columns: Sequence[str], rows: Sequence[Row]) -> str:
