@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,28 +24,30 @@ def locked(path: Path, exclusive: bool = True) -> Iterator[None]:
         os.close(descriptor)
 
 
-class Claim:
-    """A lock that is held for long, without waiting for it: somebody else may be at this work."""
+class Claims:
+    """Keys that an invocation works at for long, taken without waiting: another one may be at the same.
+
+    One byte of one file is one key (open-file-description locks), since thousands may be held at once.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._descriptor: int | None = None
+        self._descriptor = _opened(path)
 
-    def take(self) -> bool:
-        """False while another holds it."""
-        descriptor = _opened(self._path)
+    def take(self, key: str) -> bool:
+        """False while another invocation holds it."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._set(fcntl.F_WRLCK, key)
         except BlockingIOError:
-            os.close(descriptor)
             return False
-        self._descriptor = descriptor
         return True
 
-    def drop(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+    def drop(self, key: str) -> None:
+        self._set(fcntl.F_UNLCK, key)
+
+    def _set(self, kind: int, key: str) -> None:
+        position = int(key[:15], 16)  # below 2**60: an offset is a signed 64-bit number
+        request = struct.pack("hhqqi4x", kind, os.SEEK_SET, position, 1, 0)
+        fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, request)
 
 
 def _opened(path: Path) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from dispatchflow import blocks, commands, machine, processes, statistics
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import Digest, Key
-from dispatchflow.locks import Claim, Machine
+from dispatchflow.locks import Machine
 from dispatchflow.protocols import Protocol
 from dispatchflow.store import Store
 from dispatchflow.targets import Device
@@ -22,6 +22,7 @@ from dispatchflow.toolchain import Toolchain
 from dispatchflow.types import TensorType
 
 BLOCK_LIMIT_S = 300.0
+_PATIENCE_S = 0.2
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Trial:
     iterations: int | None = None
     id: int | None = None
     began: dict[str, Any] = field(default_factory=dict)
-    claim: Claim | None = None
+    claimed: bool = False
     outcome: str | None = None
     reason: str | None = None
     adopted: bool = False
@@ -97,28 +98,27 @@ class Session:
         while True:
             order = self.undecided
             self._random.shuffle(order)
-            worked = False
-            for trial in order:
-                if self._claimed(trial):
-                    worked = True
-                    self._block(trial)
-                    yield
-            if not worked:  # another invocation is at all that is left
-                time.sleep(0.2)
+            ours = [trial for trial in order if self._claimed(trial)]
+            for trial in ours:
+                self._block(trial)
+                yield
+            if not ours:
+                if self.undecided:  # another invocation is at all that is left
+                    time.sleep(_PATIENCE_S)
+                yield
 
     def _claimed(self, trial: Trial) -> bool:
         """Whether the next block of this trial is ours to run. What another invocation measured meanwhile is taken."""
-        if trial.claim is not None:
+        if trial.claimed:
             return True
-        claim = self._store.claim(trial.key)
-        if not claim.take():
+        if not self._store.claims.take(trial.key):
             return False
         theirs = self._store.records.measurement(trial.key)
         if theirs is not None and theirs.id > self._newest_before:
-            claim.drop()
+            self._store.claims.drop(trial.key)
             trial.outcome, trial.reason, trial.adopted = theirs.status, theirs.reason, True
             return False
-        trial.claim = claim
+        trial.claimed = True
         return True
 
     def _block(self, trial: Trial) -> None:
@@ -139,8 +139,7 @@ class Session:
             trial.outcome = statistics.decision(trial.blocks_ns, trial.spent_s, trial.protocol)
         if trial.outcome is not None:
             records.end_measurement(trial.id, trial.outcome, trial.reason, self._conditions(trial))
-            if trial.claim is not None:
-                trial.claim.drop()
+            self._store.claims.drop(trial.key)
         self._on_block(trial, len(self.undecided))
 
     def _measured(self, trial: Trial) -> tuple[blocks.Block, float]:

@@ -14,11 +14,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
-from dispatchflow.locks import Claim, locked
+from dispatchflow.locks import Claims, locked
 from dispatchflow.records import Records
 
 # SQLite's WAL needs shared memory, and flock a kernel of one machine.
@@ -109,9 +110,10 @@ class Store:
         with locked(self.root / "locks" / key[:2]):
             yield
 
-    def claim(self, key: Key) -> Claim:
-        """Of a measurement, from its first block to its last."""
-        return Claim(self.root / "locks" / f"measuring-{key}")
+    @cached_property
+    def claims(self) -> Claims:
+        """Of measurements, each from its first block to its last."""
+        return Claims(self.root / "locks" / "measuring")
 
     def _sweep(self) -> None:
         """Scratch directories that a killed invocation left."""
