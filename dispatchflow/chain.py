@@ -107,6 +107,8 @@ class Resolver:
             now,
             run,
         )
+        self.settled: set[Key] = set()
+        """Measurements that another invocation took while this one waited for them: not to be taken again."""
         self._data: dict[Operation, tuple[Action, Action]] = {}
 
     def flags(self, case: Case) -> tuple[str, ...]:
@@ -196,7 +198,7 @@ class Resolver:
 
     def _measure_again(self, found: Measurement) -> str | None:
         wish = self.settings.remeasure
-        if found.run == self._run:
+        if found.run == self._run or found.key in self.settled:
             return None
         if wish == "yes":
             return "remeasure=yes"

@@ -132,7 +132,7 @@ def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:
     rows = publish.rows_of(workspace, chains)
     wanted = [i for i, case in enumerate(last) if last[case] == "profile"]
     publish.publish(workspace, [chains[i] for i in wanted], [rows[i] for i in wanted])
-    fresh = {case.name for case in stages.trials}
+    fresh = {case.name for case, trial in stages.trials.items() if not trial.adopted}
     if table := run_report.table([rows[i] for i in wanted], fresh):
         print(table)
     took_s = time.time() - workspace.began

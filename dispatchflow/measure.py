@@ -43,6 +43,7 @@ class Trial:
     id: int | None = None
     began: dict[str, Any] = field(default_factory=dict)
     claimed: bool = False
+    awaited: bool = False
     outcome: str | None = None
     reason: str | None = None
     adopted: bool = False
@@ -112,9 +113,10 @@ class Session:
         if trial.claimed:
             return True
         if not self._store.claims.take(trial.key):
+            trial.awaited = True
             return False
         theirs = self._store.records.measurement(trial.key)
-        if theirs is not None and theirs.id > self._newest_before:
+        if theirs is not None and (trial.awaited or theirs.id > self._newest_before):
             self._store.claims.drop(trial.key)
             trial.outcome, trial.reason, trial.adopted = theirs.status, theirs.reason, True
             return False

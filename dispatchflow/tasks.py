@@ -104,6 +104,7 @@ class Stages:
             return True
         self.session.decide(trial)
         if trial.adopted:
+            self.workspace.resolver.settled.add(trial.key)
             self.progress.reused("profile", case.name)
         else:
             self.progress.end("profile", case.name, trial.spent_s, trial.reason)
