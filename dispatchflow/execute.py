@@ -97,12 +97,8 @@ class Executor:
             from dispatchflow import inputs
 
             made = {"exact": inputs.exact(operation), "random": inputs.random(operation)}
-            return (
-                True,
-                None,
-                {f"{r}_{i}": self._put(a) for r, arrays in made.items() for i, a in enumerate(arrays)},
-                {},
-            )
+            outputs = {f"{r}_{i}": self._put(array) for r, arrays in made.items() for i, array in enumerate(arrays)}
+            return True, None, outputs, {}
 
         return self._make(action, make)
 

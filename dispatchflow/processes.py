@@ -49,7 +49,8 @@ class Outcome:
         if self.code < 0:
             import signal  # only for the name
 
-            return f"died by {signal.Signals(-self.code).name}"
+            known = -self.code in set(signal.Signals)
+            return f"died by {signal.Signals(-self.code).name if known else f'signal {-self.code}'}"
         return f"exit code {self.code}" if self.code else None
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key
+from dispatchflow.locks import locked
 
 _VERSION = 1
 _SCHEMA = """
@@ -84,7 +85,8 @@ class Records:
         self._lock = threading.RLock()
         self._db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
         try:
-            self._db.execute("pragma journal_mode = wal")
+            with locked(path.with_suffix(".lock")):  # changing to WAL does not wait for another who opens the file
+                self._db.execute("pragma journal_mode = wal")
             self._db.execute("pragma synchronous = normal")
             version = self._db.execute("pragma user_version").fetchone()[0]
             if version == 0:

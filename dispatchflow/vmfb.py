@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from dataclasses import dataclass
 
 from dispatchflow.keys import Digest, canonical, digest_of
@@ -26,7 +27,7 @@ def inspect(content: bytes) -> Vmfb:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = {name: archive.read(name) for name in sorted(archive.namelist())}
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error) as error:
         return Vmfb(None, 0, f"the vmfb cannot be opened: {error}")
     executables = {
         name: data for name, data in entries.items() if name != _HOST_PROGRAM and not name.startswith("_const")

@@ -1,0 +1,108 @@
+"""Small fixtures: cases from a spec's words, chains over recorded facts, golden files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path, PurePath
+from typing import Any
+
+import hypothesis
+import pytest
+
+from dispatchflow import plan, spec
+from dispatchflow.chain import Resolver, Settings
+from dispatchflow.dispatch import Case
+from dispatchflow.keys import Digest
+from dispatchflow.plan import Plan
+from dispatchflow.protocols import PROTOCOLS
+from dispatchflow.records import Records
+from dispatchflow.targets import Device, HostCpu
+from dispatchflow.toolchain import Toolchain
+
+# No deadline: a loaded machine is not a bug.
+hypothesis.settings.register_profile("fast", max_examples=30, deadline=None, database=None)
+hypothesis.settings.load_profile("fast")
+
+GOLDEN = Path(__file__).parent / "golden"
+
+TOOLCHAIN = Toolchain(
+    compiler="iree-compile",
+    runtime="runtime",
+    version="3.13.0",
+    revision="0123456789",
+    digest=Digest("digest-of-the-toolchain"),
+    runtime_version="3.13.0",
+    runtime_digest=Digest("digest-of-the-runtime"),
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden", choices=["check", "update"], default="check", help="update: write golden files anew")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """(name, text): the text is the file's, whole; with --golden=update it becomes the file's."""
+
+    def compare(name: str, text: str) -> None:
+        if request.config.getoption("--golden") == "update":
+            (GOLDEN / name).write_text(text)
+        assert (GOLDEN / name).is_file(), f"tests/golden/{name} is missing; make it with --golden=update"
+        assert text == (GOLDEN / name).read_text(), "if this is meant: --golden=update, and read the diff"
+
+    return compare
+
+
+@pytest.fixture(scope="session")
+def plan_of() -> Callable[..., Plan]:
+    """The plan of a spec's text; keywords are overrides, `tags` filters."""
+
+    def make(text: str, tags: tuple[str, ...] = (), **overrides: Any) -> Plan:
+        return plan.expand(spec.parse(text, PurePath("specs/t.toml"), overrides), tags)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def case_of() -> Callable[..., Case]:
+    """The one case of a sweep's words; by default matmul 4x5x6 f32 on llvm-cpu."""
+
+    def make(**words: Any) -> Case:
+        sizes = {} if "shape" in words else {"m": 4, "n": 5, "k": 6}
+        found = plan.expand([spec.sweep({"operation": "matmul", **sizes, **words}, "here")])
+        (case,) = found.cases
+        return case
+
+    return make
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Records:
+    return Records(tmp_path / "records.sqlite")
+
+
+@pytest.fixture
+def resolver_of(records: Records) -> Callable[..., Resolver]:
+    """A resolver over `records` with a toolchain, a CPU and a device that are mere values."""
+
+    def device_of(case: Case) -> Device:
+        threads = case.threads or 8
+        identity = {"uri": case.target.device(threads), "cpu": "cpu", "features": "f", "microcode": "1"}
+        if case.target.runtime_is_code:
+            identity["runtime"] = TOOLCHAIN.runtime_digest
+        return Device(identity["uri"], threads, tuple(range(threads)), identity)
+
+    def make(**changed: Any) -> Resolver:
+        values: dict[str, Any] = {
+            "records": records,
+            "toolchain": TOOLCHAIN,
+            "host": HostCpu("znver3", "+avx,+avx2,+fma"),
+            "environment": {"LC_ALL": "C"},
+            "settings": Settings(PROTOCOLS["std"]),
+            "device_of": device_of,
+            "now": 1e9,
+            "run": "this-run",
+        }
+        return Resolver(**values | changed)
+
+    return make

@@ -1,0 +1,9 @@
+module @dispatch {
+  func.func @main(%arg0: tensor<4x6xf16> loc(unknown), %arg1: tensor<6x5xf16> loc(unknown)) -> tensor<4x5xf16> {
+    %zero = arith.constant 0.0 : f16 loc(unknown)
+    %empty = tensor.empty() : tensor<4x5xf16> loc(unknown)
+    %init = linalg.fill ins(%zero : f16) outs(%empty : tensor<4x5xf16>) -> tensor<4x5xf16> loc(unknown)
+    %sum = linalg.matmul ins(%arg0, %arg1 : tensor<4x6xf16>, tensor<6x5xf16>) outs(%init : tensor<4x5xf16>) -> tensor<4x5xf16> loc(unknown)
+    return %sum : tensor<4x5xf16> loc(unknown)
+  } loc(unknown)
+} loc(unknown)

@@ -1,0 +1,121 @@
+"""Reading back what the compiler did. The dumps in data/configurations are the compiler's own (3.13.0), shortened to
+what a configuration is read from: CPU features, bindings and layouts are left out."""
+
+from pathlib import Path
+
+import pytest
+
+from dispatchflow import applied
+from dispatchflow.tunings import TUNINGS, Applied, AppliedExecutable
+
+DUMPS = Path(__file__).parent / "data" / "configurations"
+ASKED = "distribution = [64, 64, 0], vector_common_parallel = [8, 32, 0], vector_reduction = [0, 0, 1]"
+
+
+def read(name: str) -> Applied:
+    return applied.parse((DUMPS / f"{name}.mlir").read_text())
+
+
+def test_default_is_what_the_compiler_chose():
+    tiles = "vector_common_parallel = [8, 8"
+    assert read("default").executables == (
+        AppliedExecutable(
+            "main_dispatch_0_matmul_128x256x64_f32",
+            "DoubleTilingExpert",
+            (
+                ("fill", f"cache_parallel = [32, 64], {tiles}]"),
+                (
+                    "matmul",
+                    f"cache_parallel = [32, 64, 0], distribution = [32, 64, 0], {tiles}, 0], vector_reduction = [0, 0, 8]",
+                ),
+            ),
+        ),
+    )
+
+
+def test_configuration_behind_indexing_maps_is_read():
+    (executable,) = read("default_i8_nn").executables
+    assert [op for op, _ in executable.configurations] == ["fill", "matmul"]
+
+
+def test_data_tiling_shows_its_executables_in_order():
+    assert [
+        (e.name.split("_x")[0], e.pipeline, [op for op, _ in e.configurations]) for e in read("data_tiling").executables
+    ] == [
+        ("_encoding_0_encode_128x64xf32_to_128x64xf32", "DataTiling", ["pack"]),
+        ("_encoding_1_encode_64x256xf32_to_64x256xf32", "DataTiling", ["pack"]),
+        ("main_dispatch_0_matmul_128x256x64_f32", "Mmt4dTilingExpert", ["fill", "mmt4d", "unpack"]),
+    ]
+
+
+def test_configuration_of_an_op_with_a_region_is_read():
+    last = read("data_tiling_narrowed").executables[-1]
+    assert dict(last.configurations)["generic"] == "vector_common_parallel = [1, 1, 8, 8]"
+    assert [op for op, _ in last.configurations] == ["fill", "mmt4d", "generic", "unpack"]
+
+
+def test_vmvx_has_a_pipeline_without_parameters():
+    assert read("vmvx").text == "vmvx_pipeline matmul<distribution = [64, 64, 0]>"
+
+
+def test_text_joins_executables_in_one_line():
+    text = read("data_tiling").text
+    assert text.count(" | ") == 2
+    assert "\n" not in text
+    assert text.startswith("DataTiling pack<distribution = [2, 64]")
+
+
+def test_dump_without_an_executable_has_applied_nothing():
+    assert applied.parse("") == applied.parse("module {\n}\n") == Applied(())
+
+
+@pytest.mark.parametrize(
+    ("tuning", "dump"),
+    [
+        ("default", "default"),
+        ("default", "data_tiling"),
+        ("data_tiling", "data_tiling"),
+        ("data_tiling", "data_tiling_narrowed"),
+        ("data_tiling", "data_tiling_vmvx"),
+        ("double_tiling_64x64_8x32x1", "double_tiling"),
+    ],
+)
+def test_what_was_applied_is_found(tuning, dump, case_of):
+    case = case_of(tuning=tuning, shape="512x512x512")
+    assert case.tuning.ignored(case.operation, read(dump)) is None
+
+
+@pytest.mark.parametrize(
+    ("tuning", "dump", "says"),
+    [
+        ("data_tiling", "default", "packed nothing"),
+        ("data_tiling", "double_tiling", "packed nothing"),
+        ("data_tiling", "data_tiling_of_1x1x1", "packed nothing"),
+        ("data_tiling", "vmvx", "packed nothing"),
+        ("double_tiling_64x64_8x32x1", "default", f"asked for {ASKED}; applied DoubleTilingExpert"),
+        ("double_tiling_64x64_8x32x1", "vmvx", "applied vmvx_pipeline"),
+        ("double_tiling_64x64_8x32x1", "data_tiling", "applied DataTiling"),
+        ("double_tiling_64x64_8x32x1", "wrong_pipeline", "applied under pipeline ConvTileAndDecomposeExpert"),
+        ("double_tiling_64x64_8x32x1", "wrong_rank", "distribution = [64, 64, 0, 0]"),
+        ("double_tiling_64x64_8x32x1", "convolution", "ConvTileAndDecomposeExpert"),
+        ("double_tiling_64x64_8x32x2", "double_tiling", "vector_reduction = [0, 0, 2]; applied"),
+        ("double_tiling_64x64_8x32x1_cache_64x64", "double_tiling", "asked for cache_parallel = [64, 64, 0], "),
+        ("double_tiling_64x64_8x32x1", "misspelt_attribute", "vector_common_parallel = [8, 8, 0]"),
+    ],
+)
+def test_what_was_ignored_is_told(tuning, dump, says, case_of):
+    case = case_of(tuning=tuning, shape="512x512x512")
+    reason = case.tuning.ignored(case.operation, read(dump))
+    assert reason is not None
+    assert says in reason
+
+
+@pytest.mark.parametrize("tuning", ["data_tiling", "double_tiling_64x64_8x32x1"])
+def test_empty_dump_applied_nothing_that_was_asked(tuning, case_of):
+    case = case_of(tuning=tuning)
+    assert case.tuning.ignored(case.operation, Applied(())) is not None
+
+
+def test_only_the_default_asks_for_nothing(case_of):
+    tunings = [tuning for family in TUNINGS.values() for tuning in family.expand({})]
+    assert [t.name for t in tunings if t.requested(case_of().operation) is None] == ["default"]

@@ -1,0 +1,502 @@
+"""What every operation, tuning and target must hold, over the registries: a new one is covered without a line here.
+
+The full product takes minutes (`-m slow`). By default every pair of choices (this type with that tuning, this layout
+with that shape, …) occurs in at least one case.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import combinations, cycle, islice, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from real import runtime_folder, write_script
+
+from dispatchflow import execute
+from dispatchflow.dispatch import Case, Dispatch
+from dispatchflow.keys import Digest
+from dispatchflow.operations import OPERATIONS, Operation, Unsupported
+from dispatchflow.plan import unsupported_reason
+from dispatchflow.records import Record
+from dispatchflow.results import PASSED
+from dispatchflow.targets import TARGETS, Target
+from dispatchflow.tunings import TUNINGS, Lowering, Tuning
+from dispatchflow.types import ElementType
+from dispatchflow.workspace import Workspace
+
+pytestmark = pytest.mark.iree
+
+TUNING = tuple(tuning for family in TUNINGS.values() for tuning in family.expand({}))
+SHAPES = ((40, 24, 56), (1, 24, 40))
+"""Multiples of no tile; and a dim of 1. Repeated where an operation has more dims."""
+
+
+def operation_of(cls: type[Operation], shape: tuple[int, ...], signature: str, layout: str) -> Operation:
+    sizes = dict(zip(cls.dims, cycle(shape), strict=False))
+    return cls.make(sizes, cls.signatures[signature], layout)
+
+
+def everything() -> Iterator[tuple[tuple[object, ...], Case]]:
+    """Every case of the registries that is not a skip, with the choices that it is made of."""
+    for cls in OPERATIONS.values():
+        for choice in product(cls.signatures, cls.layouts, TUNING, TARGETS.values(), SHAPES):
+            signature, layout, tuning, target, shape = choice
+            try:
+                operation = operation_of(cls, shape, signature, layout)
+            except Unsupported:
+                continue
+            if unsupported_reason(operation, tuning, target) is None:
+                yield (
+                    (cls.name, signature, layout, tuning.name, target.name, shape),
+                    Case(Dispatch(operation, tuning), target, 1),
+                )
+
+
+def covering(cases: dict[tuple[object, ...], Case]) -> set[Case]:
+    """Few cases in which every pair of choices that occurs at all occurs. Greedy, the same each time."""
+    open_pairs = {pair for choice in cases for pair in combinations(enumerate(choice), 2)}
+    pairs = {choice: set(combinations(enumerate(choice), 2)) for choice in cases}
+    chosen = set()
+    while open_pairs:
+        best = max(pairs, key=lambda choice: len(pairs[choice] & open_pairs))
+        open_pairs -= pairs.pop(best)
+        chosen.add(cases[best])
+    return chosen
+
+
+CASES = dict(everything())
+COVERING = covering(CASES)
+PARAMETERS = [
+    pytest.param(case, id=case.name, marks=() if case in COVERING else pytest.mark.slow) for case in CASES.values()
+]
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """One store for all cases of this file that go well."""
+    return Workspace(tmp_path_factory.mktemp("contract"), {})
+
+
+@pytest.fixture(scope="session")
+def records(request: pytest.FixtureRequest, workspace: Workspace) -> dict[Case, tuple[Record, Record | None]]:
+    """(compiled, verified) of every case that a selected test asks for."""
+    calls = (getattr(item, "callspec", None) for item in request.session.items)
+    wanted = dict.fromkeys(call.params["case"] for call in calls if call is not None and "case" in call.params)
+
+    def make(case: Case) -> tuple[Record, Record | None]:
+        compiled = workspace.executor.compile(case)
+        return compiled, workspace.executor.verify(case, workspace.resolver.chain(case).device)
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(wanted, pool.map(make, wanted), strict=True))
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_it_compiles_as_asked(case: Case, records: dict[Case, tuple[Record, Record | None]]) -> None:
+    compiled, _ = records[case]
+
+    assert compiled.ok, compiled.reason
+    assert compiled.facts["code_bytes"] > 0
+    assert compiled.facts["applied"]
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_its_result_is_right(case: Case, records: dict[Case, tuple[Record, Record | None]]) -> None:
+    _, verified = records[case]
+
+    assert verified is not None
+    assert verified.ok, verified.reason
+    assert verified.facts["verification"] in PASSED
+    # Integers have no rounding to allow for.
+    assert case.operation.signature.result.is_float or verified.facts["verification"] == "equal"
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_word_of_every_registry_occurs_in_the_quick_cases(name: str) -> None:
+    quick = [case for case in COVERING if case.operation.name == name]
+
+    assert {case.operation.signature for case in quick} == set(OPERATIONS[name].signatures.values())
+    assert {case.operation.layout for case in quick} == set(OPERATIONS[name].layouts)
+    assert {case.tuning for case in quick} >= {t for t in TUNING if any(c.tuning == t for c in CASES.values())}
+    assert {case.target for case in quick} == set(TARGETS.values())
+
+
+# --- skips: what the plan does not even try, the compiler does not take
+
+
+def _first(wanted: Callable[[Operation, Tuning, Target], bool], target: Target) -> Operation | None:
+    for cls in OPERATIONS.values():
+        for signature in cls.signatures:
+            operation = operation_of(cls, SHAPES[0], signature, cls.layouts[0])
+            if wanted(operation, TUNING[0], target):
+                return operation
+    return None
+
+
+def _uses(operation: Operation, element: ElementType) -> bool:
+    types = operation.signature
+    return element in (*types.operands, types.accumulator, types.result)
+
+
+LACKS = [
+    pytest.param(
+        target,
+        element,
+        id=f"{element.mlir}-{target.name}",
+        marks=[pytest.mark.xfail(strict=True, reason="vmvx does compile bf16 (IREE 3.13), and its results are right")]
+        if (target.name, element.mlir) == ("vmvx", "bf16")
+        else [],
+    )
+    for target in TARGETS.values()
+    for element in target.lacks
+]
+
+
+@pytest.mark.parametrize(("target", "element"), LACKS)
+def test_an_element_type_that_a_target_lacks_is_refused_by_the_compiler(
+    target: Target, element: ElementType, workspace: Workspace
+) -> None:
+    operation = _first(lambda o, t, target: _uses(o, element), target)
+    assert operation is not None
+    case = Case(Dispatch(operation, TUNING[0]), target, 1)
+    assert element.mlir in (unsupported_reason(operation, TUNING[0], target) or "")
+
+    compiled = workspace.executor.compile(case)
+
+    assert not compiled.ok
+    assert (compiled.reason or "").startswith("compile failed: ")
+
+
+FOREIGN = [
+    pytest.param(tuning, target, id=f"{family}-{target.name}")
+    for target in TARGETS.values()
+    for family, cls in TUNINGS.items()
+    for tuning in islice(cls.expand({}), 1)
+    if _first(lambda o, t, target: t is not None and unsupported_reason(o, TUNING[0], target) is None, target)
+    and all(case.tuning.family != family for case in CASES.values() if case.target is target)
+]
+
+
+@pytest.mark.parametrize(("tuning", "target"), FOREIGN)
+def test_a_tuning_of_another_backend_is_refused_by_the_compiler(
+    tuning: Tuning, target: Target, workspace: Workspace
+) -> None:
+    operation = _first(lambda o, t, target: unsupported_reason(o, t, target) is None, target)
+    assert operation is not None
+
+    compiled = workspace.executor.compile(Case(Dispatch(operation, tuning), target, 1))
+
+    assert not compiled.ok
+
+
+def test_a_vector_tile_too_large_is_refused_and_says_so(workspace: Workspace) -> None:
+    """Without AVX the limit is lower than any that makes a skip, so that this refusal is the same on every machine."""
+    tuning = TUNINGS["double_tiling"].parse("double_tiling_64x64_8x32x31")
+    operation = operation_of(OPERATIONS["matmul"], (64, 64, 64), "f32", "tt")
+    assert tuning is not None
+    assert unsupported_reason(operation, tuning, TARGETS["llvm-cpu"]) is None
+
+    flags = (*TARGETS["llvm-cpu"].flags, "--iree-llvmcpu-target-cpu=generic")
+    compiled = workspace.executor.compile_module(Dispatch(operation, tuning).module(), flags)
+
+    assert not compiled.ok
+    assert "large vector sizes" in (compiled.reason or "")
+    assert "large vector sizes" in workspace.store.path(compiled.outputs["log"]).read_text()
+
+
+# --- deliberately broken: the reference, the module, the configuration
+
+SQUARE = (16, 16, 16)
+"""Every dim alike, so that operands taken for each other and wrong transpositions have the right shapes."""
+
+
+def default_case(cls: type[Operation], signature: str, layout: str | None = None) -> Case:
+    operation = operation_of(cls, SQUARE, signature, layout or cls.layouts[0])
+    return Case(Dispatch(operation, TUNINGS["default"].expand({})[0]), TARGETS["llvm-cpu"], 1)
+
+
+SIGNATURES = [
+    pytest.param(cls, word, id=f"{cls.name}-{word}") for cls in OPERATIONS.values() for word in cls.signatures
+]
+
+
+@pytest.fixture(scope="session")
+def compiled_squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which the default case of each signature is compiled and nothing else is made."""
+    workspace = Workspace(tmp_path_factory.mktemp("squares"), {})
+    cases = [default_case(*parameter.values) for parameter in SIGNATURES]
+    with ThreadPoolExecutor(2) as pool:
+        assert all(record.ok for record in pool.map(workspace.executor.compile, cases))
+    return workspace.root
+
+
+@pytest.fixture
+def squares(compiled_squares: Path, tmp_path: Path) -> Workspace:
+    shutil.copytree(compiled_squares, tmp_path / "squares")
+    return Workspace(tmp_path / "squares", {})
+
+
+def verified(workspace: Workspace, case: Case) -> Record:
+    record = workspace.executor.verify(case, workspace.resolver.chain(case).device)
+    assert record is not None, workspace.executor.compile(case).reason
+    return record
+
+
+def assert_different(record: Record, case: Case) -> None:
+    assert not record.ok
+    facts = record.facts
+    assert facts["verification"] == "different"
+    shape = case.operation.result().shape
+    assert len(facts["worst_index"]) == len(shape)
+    assert all(0 <= i < size for i, size in zip(facts["worst_index"], shape, strict=True))
+    assert facts["worst_got"] != facts["worst_expected"]
+    assert f"got {facts['worst_got']}, expected {facts['worst_expected']}" in (record.reason or "")
+    assert any(name.startswith("got_") for name in record.outputs)
+
+
+def without_last_term(operation: Operation, operands: list[Any]) -> list[Any]:
+    """The last slice of the thinned-out operand's reduction axis is nothing."""
+    changed = [operand.copy() for operand in operands]
+    for operand, array in zip(operation.operands(), changed, strict=True):
+        if operand.reduction_axis is not None:
+            np.moveaxis(array, operand.reduction_axis, 0)[-1] = 0
+    return changed
+
+
+BROKEN_REFERENCES: dict[str, Callable[[Operation, list[Any]], list[Any]]] = {
+    "drops the last term": without_last_term,
+    "swaps operands": lambda operation, operands: operands[::-1],
+    "transposes the last operand": lambda operation, operands: [*operands[:-1], np.swapaxes(operands[-1], -1, -2)],
+    "transposes the first operand": lambda operation, operands: [np.swapaxes(operands[0], -1, -2), *operands[1:]],
+}
+
+
+@pytest.mark.parametrize(("cls", "signature"), SIGNATURES)
+def test_the_squares_are_right_before_anything_is_broken(
+    cls: type[Operation], signature: str, squares: Workspace
+) -> None:
+    assert verified(squares, default_case(cls, signature)).ok
+
+
+@pytest.mark.parametrize("broken", BROKEN_REFERENCES)
+@pytest.mark.parametrize(("cls", "signature"), SIGNATURES)
+def test_a_broken_reference_is_told(
+    broken: str, cls: type[Operation], signature: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, right = default_case(cls, signature), cls.reference
+    monkeypatch.setattr(cls, "reference", lambda self, operands: right(self, BROKEN_REFERENCES[broken](self, operands)))
+
+    assert_different(verified(squares, case), case)
+
+
+def other_layout(operation: Operation, body: Callable[..., str], attribute: str) -> str:
+    """The last operand is read as if it lay the other way."""
+    cls = type(operation)
+    other = operation.layout[:-1] + {"t": "n", "n": "t"}[operation.layout[-1]]
+    sizes = dict(zip(operation.dims, operation.sizes, strict=True))
+    return body(cls.make(sizes, operation.signature, other), attribute)
+
+
+def begins_with_one(operation: Operation, body: Callable[..., str], attribute: str) -> str:
+    text, count = re.subn(r"arith\.constant 0(\.0)?", r"arith.constant 1\1", body(operation, attribute))
+    assert count
+    return text
+
+
+def writes_the_first_half(operation: Operation, body: Callable[..., str], attribute: str) -> str:
+    text, (rows, *rest) = body(operation, attribute), operation.result().shape
+    result, element = operation.result().mlir, operation.result().element.mlir
+    half = [rows // 2, *rest]
+    sizes, zeros, ones = (", ".join(map(str, v)) for v in (half, [0] * len(half), [1] * len(half)))
+    part = f"tensor<{'x'.join(map(str, half))}x{element}>"
+    match = re.search(r"    return (%\w+) : .*\n$", text)
+    assert match
+    return f"""\
+{text[: match.start()]}    %half = tensor.extract_slice {match[1]}[{zeros}] [{sizes}] [{ones}] : {result} to {part} loc(unknown)
+    %nothing = tensor.empty() : {result} loc(unknown)
+    %whole = tensor.insert_slice %half into %nothing[{zeros}] [{sizes}] [{ones}] : {part} into {result} loc(unknown)
+    return %whole : {result} loc(unknown)
+"""
+
+
+BROKEN_BODIES = {
+    "reads the last operand the other way": other_layout,
+    "begins its sum with one": begins_with_one,
+    "writes half of its result": writes_the_first_half,
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_BODIES)
+@pytest.mark.parametrize(("cls", "signature"), SIGNATURES)
+def test_a_broken_module_is_told(
+    broken: str, cls: type[Operation], signature: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, right = default_case(cls, signature), cls.body
+    monkeypatch.setattr(cls, "body", lambda self, attribute: BROKEN_BODIES[broken](self, right, attribute))
+
+    assert_different(verified(squares, case), case)
+
+
+def replaced(lowering: Lowering, old: str, new: str) -> Lowering:
+    changed = Lowering(lowering.prelude.replace(old, new), lowering.attribute.replace(old, new))
+    assert changed != lowering
+    return changed
+
+
+IGNORED = {
+    "a misspelt attribute": ("compilation_info = #", "compilation_inf0 = #"),
+    "a rank too many": (", 0], vector_reduction = [0, ", ", 0, 0], vector_reduction = [0, 0, "),
+    "a pipeline of other operations": ("DoubleTilingExpert", "ConvTileAndDecomposeExpert"),
+}
+
+
+@pytest.mark.parametrize("wrong", IGNORED)
+def test_a_configuration_that_the_compiler_ignores_is_a_failure(
+    wrong: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family = TUNINGS["double_tiling"]
+    right, tuning = family.lowering, family.expand({})[0]
+    monkeypatch.setattr(family, "lowering", lambda self, operation: replaced(right(self, operation), *IGNORED[wrong]))
+    case = Case(Dispatch(default_case(OPERATIONS["matmul"], "f32").operation, tuning), TARGETS["llvm-cpu"], 1)
+
+    compiled = squares.executor.compile(case)
+
+    assert not compiled.ok
+    assert (compiled.reason or "").startswith("configuration ignored: ")
+    assert verify_is_not_reached(squares, case)
+
+
+def test_a_flag_that_did_nothing_is_a_failure(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    family = TUNINGS["data_tiling"]
+    monkeypatch.setattr(family, "flags", ())
+    operation = operation_of(OPERATIONS["matmul"], (24, 16, 16), "f32", "tt")
+    case = Case(Dispatch(operation, family.expand({})[0]), TARGETS["llvm-cpu"], 1)
+
+    compiled = squares.executor.compile(case)
+
+    assert not compiled.ok
+    assert (compiled.reason or "").startswith("configuration ignored: ")
+
+
+def verify_is_not_reached(workspace: Workspace, case: Case) -> bool:
+    return workspace.executor.verify(case, workspace.resolver.chain(case).device) is None
+
+
+# --- tools that misbehave
+
+
+def with_runtime(workspace: Workspace, folder: Path, run_module: str) -> Workspace:
+    """The workspace with a runtime in which `iree-run-module` is this script."""
+    folder.mkdir()
+    for path in runtime_folder().iterdir():
+        if path.name != "iree-run-module":
+            (folder / path.name).symlink_to(path)
+    write_script(folder / "iree-run-module", run_module)
+    workspace.toolchain = replace(workspace.toolchain, runtime=str(folder))
+    return workspace
+
+
+_FINAL_OUTPUT = 'for word in "$@"; do case $word in --output=@*) out=${word#--output=@};; esac; done'
+
+MISBEHAVING_RUNS = {
+    "exit 1 with a message": ("echo 'it went wrong: error: no such device' >&2; exit 1", "no such device"),
+    "exit 1 in silence": ("exit 1", "exit code 1"),
+    "death by a signal": ("kill -SEGV $$", "died by SIGSEGV"),
+    "no end": ("sleep 600", "took longer than"),
+    "too few bytes": (f"{_FINAL_OUTPUT}; printf abc > $out", "wrote 3 B"),
+    "no output": ("exit 0", "wrote 0 B"),
+    "only zeros": (
+        f"{_FINAL_OUTPUT}; /usr/bin/head -c 1024 /dev/zero > $out",
+        "elements of the exact inputs are wrong",
+    ),
+    "only ones": (
+        f"{_FINAL_OUTPUT}; /usr/bin/head -c 1024 /dev/zero | /usr/bin/tr '\\0' '\\377' > $out",
+        "wrong; worst at",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", MISBEHAVING_RUNS)
+def test_a_module_that_does_not_run_leaves_a_reason(
+    fault: str, squares: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, reason = MISBEHAVING_RUNS[fault]
+    monkeypatch.setattr(execute, "VERIFY_LIMIT_S", 0.5)
+    workspace, case = with_runtime(squares, tmp_path / "runtime", script), default_case(OPERATIONS["matmul"], "f32")
+    began = time.monotonic()
+
+    record = verified(workspace, case)
+
+    assert not record.ok
+    assert reason in (record.reason or "")
+    assert record.facts["verification"] == ("different" if "wrong" in reason else "not compared")
+    assert workspace.resolver.chain(case)["profile"].state == "blocked"
+    assert time.monotonic() - began < 60
+
+
+def test_one_module_that_does_not_run_does_not_stop_the_others(squares: Workspace, tmp_path: Path) -> None:
+    """The script kills itself where an operand is f64, and else is the real tool."""
+    real = runtime_folder() / "iree-run-module"
+    script = f'case "$*" in *xf64*) kill -SEGV $$;; esac\nexec {real} "$@"'
+    workspace = with_runtime(squares, tmp_path / "runtime", script)
+    cases = [default_case(OPERATIONS["matmul"], word) for word in ("f32", "f64", "i8")]
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda case: verified(workspace, case), cases))
+
+    assert [record.ok for record in found] == [True, False, True]
+
+
+EMPTY_EXECUTABLE = """\
+import sys, zipfile
+with zipfile.ZipFile("module.vmfb", "w") as made:
+    made.writestr("module.fb", b"program")
+    made.writestr("main_dispatch_0_embedded_elf_x86_64.so", b"")
+"""
+
+MISBEHAVING_COMPILERS = {
+    "no output": ("exit 0", "left no module"),
+    "exit 1 with a long message": (
+        "i=0; while [ $i -lt 3000 ]; do echo 'note: " + "x" * 100 + "' >&2; i=$((i+1)); done; "
+        "echo 'module.mlir:1:1: error: it is refused' >&2; exit 1",
+        "compile failed: it is refused",
+    ),
+    "death by a signal": ("kill -ABRT $$", "died by SIGABRT"),
+    "no end": ("sleep 600", "took longer than"),
+    "an empty executable": ("{python} {folder}/empty.py", "is empty"),
+    "no archive": ("echo something else > module.vmfb", "cannot be opened"),
+    "an empty file": (": > module.vmfb", "cannot be opened"),
+}
+
+
+@pytest.mark.parametrize("fault", MISBEHAVING_COMPILERS)
+def test_a_compiler_that_misbehaves_leaves_a_reason(
+    fault: str, squares: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, reason = MISBEHAVING_COMPILERS[fault]
+    (tmp_path / "empty.py").write_text(EMPTY_EXECUTABLE)
+    write_script(
+        tmp_path / "iree-compile", script.replace("{python}", sys.executable).replace("{folder}", str(tmp_path))
+    )
+    monkeypatch.setattr(execute, "COMPILE_LIMIT_S", 0.5 if fault == "no end" else 60.0)
+    squares.toolchain = replace(squares.toolchain, compiler=str(tmp_path / "iree-compile"), digest=Digest(fault))
+    case = default_case(OPERATIONS["matmul"], "f32")
+
+    compiled = squares.executor.compile(case)
+
+    assert not compiled.ok
+    assert reason in (compiled.reason or "")
+    assert len(compiled.reason or "") < 1000
+    if fault == "exit 1 with a long message":  # said shortly, kept whole
+        assert squares.store.path(compiled.outputs["log"]).stat().st_size > 300_000
+    assert squares.resolver.chain(case)["verify"].state == "blocked"
+    assert verify_is_not_reached(squares, case)

@@ -1,0 +1,112 @@
+"""What is emitted and what enters keys, whole: a change of either shows in the diff of tests/golden/."""
+
+import json
+import re
+from dataclasses import asdict
+
+import pytest
+
+from dispatchflow import actions, commands, results
+from dispatchflow.operations.matmul import Matmul
+from dispatchflow.protocols import PROTOCOLS
+from dispatchflow.records import Record
+from dispatchflow.tunings import TUNINGS
+
+DISPATCHES = {
+    **{f"matmul_{dtype}": {"dtype": dtype} for dtype in Matmul.signatures},
+    **{f"matmul_f32_{layout}": {"layout": layout} for layout in Matmul.layouts[1:]},
+    "matmul_f32_data_tiling": {"tuning": "data_tiling"},
+    "matmul_f32_double_tiling": {"tuning": "double_tiling_64x64_4x16x4"},
+    "matmul_f16_f32_f16_nn_double_tiling_cache": {
+        "tuning": "double_tiling_128x128_4x16x4_cache_64x64",
+        "dtype": "f16_f32_f16",
+        "layout": "nn",
+    },
+}
+ACTIONS = {
+    "default": {"threads": 1},
+    "data_tiling": {"threads": 1, "tuning": "data_tiling", "dtype": "i8"},
+    "double_tiling": {"tuning": "double_tiling_64x64_4x16x4"},
+    "vmvx": {"threads": 1, "target": "vmvx"},
+}
+
+
+@pytest.mark.parametrize("name", DISPATCHES)
+def test_module_is_the_golden_one(name, case_of, golden):
+    golden(f"{name}.mlir", case_of(**DISPATCHES[name]).dispatch.module())
+
+
+def test_golden_modules_show_every_family_signature_and_layout(case_of):
+    cases = [case_of(**words) for words in DISPATCHES.values()]
+    assert {case.tuning.family for case in cases} == set(TUNINGS)
+    assert {case.operation.signature for case in cases} == set(Matmul.signatures.values())
+    assert {case.operation.layout for case in cases} == set(Matmul.layouts)
+
+
+@pytest.mark.parametrize("name", DISPATCHES)
+def test_every_location_in_a_module_is_unknown(name, case_of):
+    text = case_of(**DISPATCHES[name]).dispatch.module()
+    lines = [line.strip() for line in text.splitlines() if not line.startswith("#")]
+    opening = [line for line in lines if line.endswith(("{", ":"))]
+    assert all(line.endswith(" loc(unknown)") for line in lines if line not in opening)
+    assert sum(line.startswith("}") for line in lines) == sum(line.endswith("{") for line in opening)
+    assert set(re.findall(r"loc\(.*?\)", text)) == {"loc(unknown)"}
+    arguments = re.findall(r"%\w+: ?[^ ,)]+( loc\(unknown\))?", "\n".join(opening))
+    assert len(arguments) >= 2
+    assert all(arguments)
+
+
+@pytest.mark.parametrize("name", DISPATCHES)
+def test_module_has_no_path_no_date_and_no_name(name, case_of):
+    text = case_of(**DISPATCHES[name]).dispatch.module()
+    assert not re.search(r'[/\\"]|20\d\d', text.replace('"parallel"', ""))
+    assert set(re.findall(r"@(\w+)", text)) == {"dispatch", "main"}
+    assert text.isascii()
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_ingredients_of_a_case_s_actions_are_the_golden_ones(name, case_of, records, resolver_of, golden, monkeypatch):
+    monkeypatch.setattr(actions, "_data_sources", lambda module: f"digest of the sources of {module} and what it uses")
+    monkeypatch.setattr(actions, "_versions", lambda: {"numpy": "version", "ml_dtypes": "version"})
+    case, resolver = case_of(**ACTIONS[name]), resolver_of()
+    compile_key = resolver.chain(case)["compile"].key
+    records.add(Record(compile_key, "compile", True, facts={"code_digest": "digest of the code"}))
+    inputs, expected = resolver.data_actions(case.operation)
+    operands = {f"{recipe}_{i}": f"digest of {recipe} {i}" for recipe in ("exact", "random") for i in (0, 1)}
+    records.add(Record(inputs.key, "inputs", True, outputs=operands))
+    names = ("exact", "random") if "i8" in case.name else ("exact", "reference", "tolerance")
+    records.add(Record(expected.key, "expected", True, outputs={name: f"digest of {name}" for name in names}))
+    chain = resolver.chain(case)
+    found = [*(chain[stage].action for stage in ("emit", "compile")), inputs, expected]
+    found += [chain[stage].action for stage in ("verify", "profile")]
+    told = {action.stage: {"key": action.key, **action.ingredients} for action in found}
+    golden(f"{name}.actions.json", json.dumps({"case": case.name, **told}, indent=2) + "\n")
+
+
+def test_command_lines_are_the_golden_ones(case_of, golden):
+    """What they say beside the ingredients is the same for all cases: a change wants a new schema or protocol number."""
+    operation, protocol = case_of().operation, PROTOCOLS["std"]
+    given = commands.input_flags(operation, ["a.bin", "b.bin"])
+    lines = {
+        "environment": commands.environment(
+            {"LD_LIBRARY_PATH": "lib", "HOME": "home", "IREE_LLVM_EMBEDDED_LINKER_PATH": "x"}
+        ),
+        "compile": commands.compile_argv("iree-compile", ["--flag"]),
+        "run": commands.run_argv("iree-run-module", "module.vmfb", commands.device_flags("local-sync", [3]), given),
+        "block": commands.block_argv(
+            "tool", "module.vmfb", commands.device_flags("local-task", [2, 3]), given, protocol
+        ),
+        "next block": commands.block_argv("tool", "module.vmfb", (), given, protocol, iterations=7, dispatches=False),
+    }
+    golden("commands.json", json.dumps(lines, indent=2) + "\n")
+
+
+def test_protocols_are_the_golden_ones(golden):
+    """Their numbers are no ingredients, their versions are: a number that changes wants a new version."""
+    protocols = {protocol.id: asdict(protocol) for protocol in PROTOCOLS.values()}
+    golden("protocols.json", json.dumps(protocols, indent=2) + "\n")
+
+
+def test_columns_are_the_golden_ones(golden):
+    """The schema grows: lines are added to this file, never changed or removed."""
+    golden("columns.json", json.dumps(results.COLUMNS, indent=2) + "\n")

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+
+from dispatchflow import inputs
+from dispatchflow.inputs import dtype_of, exact, exact_range, mistrust, random
+from dispatchflow.keys import digest_of
+from dispatchflow.operations.matmul import Matmul
+from dispatchflow.types import Layout
+
+SIGNATURES = pytest.mark.parametrize("types", Matmul.signatures.values(), ids=list(Matmul.signatures))
+TERMS = pytest.mark.parametrize("k", [1, 31, 33, 63, 64, 65, 227, 228, 8192])
+
+
+def logical(op: Matmul, operands) -> tuple[np.ndarray, np.ndarray]:
+    """A[m,k] and B[k,n] as int64, whatever the layout."""
+    lhs, rhs = (operand.astype(np.float64).astype(np.int64) for operand in operands)
+    return (lhs if op.lhs is Layout.ROW else lhs.T), (rhs if op.rhs is Layout.ROW else rhs.T)
+
+
+@SIGNATURES
+@TERMS
+@pytest.mark.parametrize("layout", ["tt", "nn"])
+def test_exact_inputs_are_exact_whatever_the_order_of_summation(types, k, layout):
+    op = Matmul(9, 7, k, types, Layout(layout[0]), Layout(layout[1]))
+    operands = exact(op)
+    lhs, rhs = logical(op, operands)
+    assert all((operand.astype(np.float64) % 1 == 0).all() for operand in operands)
+    digits = min(types.accumulator.digits, types.result.digits)
+    assert (abs(lhs) @ abs(rhs)).max() <= 2**digits
+    result = lhs @ rhs
+    assert (result.astype(dtype_of(types.result)).astype(np.float64) == result).all()
+    assert (result.astype(dtype_of(types.accumulator)).astype(np.float64) == result).all()
+
+
+@SIGNATURES
+@TERMS
+def test_every_result_of_exact_inputs_has_as_many_terms_as_are_safe(types, k):
+    op = Matmul(9, 7, k, types)
+    r, safe = exact_range(op)
+    lhs, rhs = logical(op, exact(op))
+    assert set((lhs != 0).sum(axis=1)) == {min(k, safe)}
+    assert abs(lhs).max() <= r
+    assert abs(rhs).max() <= r
+    assert min(k, safe) >= min(k, 64)
+    assert mistrust(op) is None
+
+
+@SIGNATURES
+def test_every_term_counts_in_some_result(types):
+    lhs, rhs = logical(op := Matmul(128, 64, 512, types), exact(op))
+    assert (lhs != 0).any(axis=0).all()
+    assert (rhs != 0).any(axis=1).all()
+
+
+def test_offsets_of_the_mask_differ_from_row_to_row():
+    lhs, _ = logical(op := Matmul(64, 8, 1024, Matmul.signatures["bf16_f32_bf16"]), exact(op))
+    assert len({tuple(row) for row in lhs != 0}) > 50
+
+
+def test_recipe_that_tests_too_few_terms_is_mistrusted(monkeypatch):
+    op = Matmul(4, 4, 4096, Matmul.signatures["f16"])
+    monkeypatch.setattr(inputs, "exact_range", lambda operation: (1, 31))
+    assert mistrust(op) == "only 31 of 4096 terms fit exactly into f16"
+    assert mistrust(Matmul(4, 4, 31, op.types)) is None
+
+
+@SIGNATURES
+@pytest.mark.parametrize("recipe", [exact, random])
+def test_operands_have_their_declared_types_and_differ(types, recipe):
+    op = Matmul(32, 32, 32, types)
+    lhs, rhs = recipe(op)
+    for array, operand in zip((lhs, rhs), op.operands(), strict=True):
+        assert (array.shape, array.dtype) == (operand.type.shape, dtype_of(operand.type.element))
+        assert array.nbytes == operand.type.nbytes
+    assert (lhs != rhs).mean() > 0.5
+    assert (lhs != rhs.T).mean() > 0.5
+    assert (lhs != exact(op)[0]).any() or recipe is exact
+
+
+@SIGNATURES
+def test_random_inputs_fill_their_range(types):
+    for array in random(Matmul(128, 128, 128, types)):
+        wide = array.astype(np.float64)
+        if types.operands[0].is_float:
+            assert -1 <= wide.min() < -0.999
+            assert 0.999 < wide.max() <= 1
+            assert abs(wide.mean()) < 0.02
+            assert (wide != 0).all()
+        else:
+            assert (wide.min(), wide.max()) == (-128, 127)
+            assert 0.99 < (wide != 0).mean() < 1
+
+
+def test_random_inputs_that_are_not_rounded_stay_below_one():
+    assert max(array.max() for array in random(Matmul(256, 256, 256, Matmul.signatures["f64"]))) < 1
+
+
+def test_random_integers_of_32_bits_fill_their_range():
+    found = inputs._random_operand(inputs.Operand(Matmul(256, 256, 1, Matmul.signatures["i8"]).result()), 0)
+    assert found.dtype == np.int32
+    assert found.min() < -(2**31) * 0.999
+    assert found.max() > 2**31 * 0.999
+
+
+def test_smaller_operand_is_the_beginning_of_the_larger_one():
+    """One stream an operand: a shape decides how much of it is read, not what it says."""
+    small, large = (random(Matmul(m, 8, 16, Matmul.signatures["f32"]))[0] for m in (4, 8))
+    assert (large[:4] == small).all()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "dtype", "digests"),
+    [
+        (exact, "f32", ["07661060a20288fb7c0b44052ba29b31", "2da263bde1f0296fb9ffe83b56454d66"]),
+        (exact, "bf16_f32_bf16", ["f60691003a5bf9887c44885a9a36b116", "895ab66681c6b5a0f4e7d3cf6796e588"]),
+        (exact, "i8", ["605369efd42d1347401351d5b1a0a378", "ad0db861650ec6ac7c382192d2e07e5c"]),
+        (random, "f64", ["7d90d662573b81d69c6acfa27e929a10", "6a6e923e115b704e68e3df015f75723f"]),
+        (random, "f16", ["80b8f3230e61ee3c9ef22d5b29200e03", "746035c07d4691194b52638fb42e86dd"]),
+        (random, "bf16", ["3b8431aeaf60b1bbd8c709b2fa820c2a", "61ea1a928fa1861cd4cb11fd496eb552"]),
+        (random, "i8", ["a38b6394cb00847ae36a18d278736776", "ee75a51f1f5f1f0a59ec672742348c8a"]),
+    ],
+)
+def test_bytes_of_inputs_stay_what_they_were(recipe, dtype, digests):
+    """A change here makes every verification and measurement new: is it meant?"""
+    operands = recipe(Matmul(33, 17, 129, Matmul.signatures[dtype], Layout.COLUMN))
+    assert [digest_of(operand.tobytes()) for operand in operands] == digests
+
+
+@pytest.mark.parametrize("terms", [1, 2, 3, 4, 6, 30, 64, 97, 1000])
+@pytest.mark.parametrize("safe", [1, 2, 14, 64, 5000])
+def test_mask_keeps_the_same_number_in_every_line(terms, safe):
+    raw = inputs._raw(0, 0, 6 * terms)
+    for shape, axis in (((6, terms), 1), ((terms, 6), 0)):
+        mask = inputs._mask(shape, axis, safe, raw)
+        assert mask.shape == shape
+        assert set(mask.sum(axis=axis)) == {min(terms, safe)}

@@ -1,0 +1,110 @@
+import re
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dispatchflow.dispatch import Case, Dispatch
+from dispatchflow.operations.matmul import Matmul
+from dispatchflow.targets import TARGETS
+from dispatchflow.tunings import TUNINGS
+from dispatchflow.tunings.double_tiling import DoubleTiling
+from dispatchflow.types import ElementType, Layout, Signature
+
+ELEMENTS = st.sampled_from(ElementType)
+TILE = st.integers(1, 12) | st.integers(1, 2**62)
+PAIR = st.tuples(TILE, TILE)
+DOUBLE_TILINGS = st.builds(DoubleTiling, PAIR, PAIR, TILE, st.none() | PAIR)
+SHIPPED = [tuning for family in TUNINGS.values() for tuning in family.expand({})]
+MATMULS = st.builds(
+    Matmul,
+    *[st.integers(1, 12) | st.integers(1, 2**31 - 1)] * 3,
+    types=st.builds(Signature, st.tuples(ELEMENTS, ELEMENTS), ELEMENTS, ELEMENTS),
+    lhs=st.sampled_from(Layout),
+    rhs=st.sampled_from(Layout),
+)
+CASES = st.builds(
+    Case,
+    st.builds(Dispatch, MATMULS, st.sampled_from(SHIPPED) | DOUBLE_TILINGS),
+    st.sampled_from(list(TARGETS.values())),
+    st.none() | st.integers(1, 4096),
+)
+
+
+@given(CASES, CASES)
+def test_equal_names_are_equal_cases(one, other):
+    assert (one.name == other.name) == (one == other)
+
+
+@given(CASES, st.data())
+def test_each_field_of_a_case_shows_in_its_name(case, data):
+    """Cases that differ in one field alone, where random pairs differ in all."""
+    operation, tuning = case.operation, case.tuning
+    other = data.draw(CASES)
+    field = data.draw(st.sampled_from(["m", "n", "k", "types", "lhs", "rhs", "tuning", "target", "threads"]))
+    if field in ("target", "threads"):
+        changed = replace(case, **{field: getattr(other, field)})
+    elif field == "tuning":
+        changed = replace(case, dispatch=Dispatch(operation, other.tuning))
+    else:
+        changed = replace(
+            case, dispatch=Dispatch(replace(operation, **{field: getattr(other.operation, field)}), tuning)
+        )
+    assume(changed != case)
+    assert changed.name != case.name
+
+
+def test_names_of_all_combinations_are_distinct():
+    shapes = [(1, 11, 1), (11, 1, 1), (1, 1, 11), (111, 1, 1)]
+    signatures = [Signature((a, b), c, d) for a, b, c, d in product(ElementType, repeat=4)]
+    tuning, target = TUNINGS["default"].expand({})[0], TARGETS["llvm-cpu"]
+    cases = [
+        Case(Dispatch(Matmul(*shape, signature, lhs, rhs), tuning), target, threads)
+        for shape, signature, lhs, rhs, threads in product(shapes, signatures, Layout, Layout, (None, 1))
+    ]
+    assert len({case.name for case in cases}) == len(set(cases)) == len(cases)
+
+
+@given(CASES)
+def test_name_fits_a_file_name_and_a_command_line(case):
+    assert len(case.name.encode()) <= 200
+    assert re.fullmatch(r"[A-Za-z0-9_@.-]+", case.name)
+
+
+def test_long_names_that_differ_at_their_ends_only_stay_distinct(case_of):
+    tiles = (10**60, 10**60)
+    dispatch = Dispatch(case_of().operation, DoubleTiling(tiles, tiles, 1))
+    names = {Case(dispatch, TARGETS["llvm-cpu"], threads).name for threads in (None, *range(1, 50))}
+    assert len(names) == 50
+    assert {len(name) for name in names} == {200}
+
+
+@pytest.mark.parametrize("tuning", SHIPPED, ids=lambda tuning: tuning.name)
+def test_shipped_tuning_is_found_by_its_name(tuning):
+    assert type(tuning).parse(tuning.name) == tuning
+
+
+@given(DOUBLE_TILINGS)
+def test_name_of_a_tuning_is_read_back_as_that_tuning_by_its_family_alone(tuning):
+    parsed = {name: family.parse(tuning.name) for name, family in TUNINGS.items()}
+    assert {name: found for name, found in parsed.items() if found} == {"double_tiling": tuning}
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("double_tiling", "double_tiling_64x64_4x16", "double_tiling_064x64_4x16x4", "double_tiling_0x64_4x16x4"),
+        *("double_tiling_64x64_4x16x0", "double_tiling_64x64_4x16x4_cache_0x64", "double_tiling_64x64_4x16x4x"),
+    ],
+)
+def test_word_that_no_tuning_is_named_is_not_read_as_one(word):
+    assert DoubleTiling.parse(word) is None
+
+
+def test_name_shows_only_what_is_not_the_default(case_of):
+    assert case_of().name == "matmul_4x5x6_f32t_f32t_f32t_default@llvm-cpu"
+    assert case_of(threads=1, layout="nt", dtype="f16_f32_f16").name == (
+        "matmul_4x5x6_f16n_f16t_f16t_acc_f32_default@llvm-cpu-1t"
+    )

@@ -1,0 +1,132 @@
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatchflow.tunings import TUNINGS
+
+SMALL = st.lists(st.integers(1, 40), min_size=1, max_size=3)
+
+
+@settings(max_examples=40)
+@given(m=SMALL, n=SMALL, k=SMALL, threads=st.lists(st.integers(1, 9), min_size=1, max_size=2))
+def test_cases_are_the_product_of_the_axes_each_once(plan_of, m, n, k, threads):
+    found = plan_of(f'[[sweep]]\noperation = "matmul"\nm = {m}\nn = {n}\nk = {k}\nthreads = {threads}\n')
+    wanted = set(product(m, n, k, threads))
+    assert {(*case.operation.sizes, case.threads) for case in found.cases} == wanted
+    assert len(found.cases) == len(wanted) == len({case.name for case in found.cases})
+
+
+def test_shape_stands_for_the_dims(plan_of):
+    by_shape = plan_of('[[sweep]]\noperation = "matmul"\nshape = ["64x32x16", "1x2x3"]\n')
+    assert [case.operation.sizes for case in by_shape.cases] == [(64, 32, 16), (1, 2, 3)]
+
+
+TWO = """
+[[sweep]]
+operation = "matmul"
+m = [8, 16]
+n = 8
+k = 8
+tags = ["small", "both"]
+
+[[sweep]]
+operation = "matmul"
+m = [16, 32]
+n = 8
+k = 8
+tags = ["both", "large"]
+"""
+
+
+def test_case_of_two_sweeps_appears_once_with_the_tags_of_both(plan_of):
+    found = plan_of(TWO)
+    assert {case.operation.sizes[0]: found.tags[case] for case in found.cases} == {
+        8: ("small", "both"),
+        16: ("small", "both", "large"),
+        32: ("both", "large"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("tags", "sizes"), [(("small",), [8, 16]), (("large",), [16, 32]), (("large", "small"), [8, 16, 32]), (("x",), [])]
+)
+def test_tags_keep_the_sweeps_that_carry_one_of_them(plan_of, tags, sizes):
+    assert [case.operation.sizes[0] for case in plan_of(TWO, tags=tags).cases] == sizes
+
+
+LINES = '[[sweep]]\noperation = "matmul"\nm = [8, 16]\nn = [8, 16]\nk = 8\ntuning = ["default", "data_tiling"]\n'
+
+
+@pytest.mark.parametrize(
+    ("filters", "count"),
+    [
+        ("", 8),
+        ('include = "matmul_8x*"', 4),
+        ('include = ["matmul_8x*", "*data_tiling*"]', 6),
+        ('exclude = "*default*"', 4),
+        ('include = "matmul_8x*"\nexclude = ["*default*"]', 2),
+        ('exclude = "*"', 0),
+    ],
+)
+def test_include_and_exclude_are_patterns_over_names(plan_of, filters, count):
+    found = plan_of(LINES + filters)
+    assert len(found.cases) == count
+    assert found.skips == ()
+
+
+def test_what_cannot_be_is_a_skip_with_name_reason_and_place(plan_of):
+    found = plan_of(
+        '[[sweep]]\noperation = "matmul"\nm = 8\nn = 8\nk = 8\ndtype = ["f16", "f32"]\n'
+        'tuning = ["default", "double_tiling_64x64_4x16x4"]\ntarget = "vmvx"\n'
+    )
+    assert [case.name for case in found.cases] == ["matmul_8x8x8_f32t_f32t_f32t_default@vmvx"]
+    reasons = {skip.name: skip.reason for skip in found.skips}
+    assert set(reasons) == {
+        "matmul_8x8x8_f16t_f16t_f16t_default@vmvx",
+        "matmul_8x8x8_f16t_f16t_f16t_double_tiling_64x64_4x16x4@vmvx",
+        "matmul_8x8x8_f32t_f32t_f32t_double_tiling_64x64_4x16x4@vmvx",
+    }
+    assert reasons["matmul_8x8x8_f16t_f16t_f16t_default@vmvx"].startswith("f16 on vmvx: ")
+    tiled = reasons["matmul_8x8x8_f32t_f32t_f32t_double_tiling_64x64_4x16x4@vmvx"]
+    assert tiled == "double tiling is a configuration of llvm-cpu, not of vmvx"
+    assert {skip.place for skip in found.skips} == {"specs/t.toml:1, sweep[0]"}
+
+
+@pytest.mark.parametrize(
+    ("tuning", "dtype", "reason"),
+    [
+        ("double_tiling_60x64_8x16x1", "f32", "is not a multiple of vector"),
+        ("double_tiling_64x60_8x16x1", "f32", "is not a multiple of vector"),
+        ("double_tiling_64x64_32x32x8", "f32", "a vector tile of 32768 B"),
+        ("double_tiling_64x64_32x32x4", "f64", "a vector tile of 32768 B"),
+        ("double_tiling_64x64_32x32x4", "f32", None),
+    ],
+)
+def test_tiles_that_no_cpu_takes_are_skipped(plan_of, tuning, dtype, reason):
+    found = plan_of(
+        f'[[sweep]]\noperation = "matmul"\nm = 64\nn = 64\nk = 64\ntuning = "{tuning}"\ndtype = "{dtype}"\n'
+    )
+    assert (len(found.cases), len(found.skips)) == ((1, 0) if reason is None else (0, 1))
+    assert all(reason in skip.reason for skip in found.skips)
+
+
+def test_skip_of_two_sweeps_appears_once(plan_of):
+    one = '[[sweep]]\noperation = "matmul"\nm = 8\nn = 8\nk = 8\ndtype = "f16"\ntarget = "vmvx"\n'
+    assert len(plan_of(one + one).skips) == 1
+
+
+def test_note_of_an_axis_names_the_sweep_and_the_dim(plan_of):
+    found = plan_of('[[sweep]]\noperation = "matmul"\nm = 8\nn = "64:100:32"\nk = 8\n')
+    assert found.notes == ("specs/t.toml:1, sweep[0].n: '64:100:32' ends at 96; no step reaches 100",)
+
+
+def test_family_word_names_all_that_it_ships(plan_of):
+    found = plan_of('[[sweep]]\noperation = "matmul"\nm = 512\nn = 512\nk = 512\ntuning = "double_tiling"\n')
+    assert {case.tuning for case in found.cases} == set(TUNINGS["double_tiling"].expand({}))
+
+
+def test_plan_is_the_same_each_time(plan_of):
+    assert plan_of(TWO) == plan_of(TWO)
+    assert plan_of(TWO).cases == plan_of(TWO).cases

@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+
+from dispatchflow.inputs import dtype_of, exact, random
+from dispatchflow.operations.matmul import Matmul
+from dispatchflow.reference import bounds, expected
+from dispatchflow.types import Layout
+from dispatchflow.verdict import compare_bits, compare_bounded
+
+SIGNATURES = pytest.mark.parametrize("types", Matmul.signatures.values(), ids=list(Matmul.signatures))
+LAYOUTS = pytest.mark.parametrize("layout", Matmul.layouts)
+
+
+def matmul(m: int, n: int, k: int, types="f32", layout: str = "tt") -> Matmul:
+    signature = Matmul.signatures[types] if isinstance(types, str) else types
+    return Matmul(m, n, k, signature, Layout(layout[0]), Layout(layout[1]))
+
+
+def by_loops(op: Matmul, lhs, rhs) -> list[list[int]]:
+    """The definition in Python integers, from operands as they lie in memory."""
+    a = (lambda i, p: lhs[i, p]) if op.lhs is Layout.ROW else (lambda i, p: lhs[p, i])
+    b = (lambda p, j: rhs[p, j]) if op.rhs is Layout.ROW else (lambda p, j: rhs[j, p])
+    return [[sum(int(a(i, p)) * int(b(p, j)) for p in range(op.k)) for j in range(op.n)] for i in range(op.m)]
+
+
+@LAYOUTS
+@pytest.mark.parametrize("shape", [(3, 4, 5), (4, 4, 4), (1, 1, 1), (1, 7, 2)])
+def test_reference_of_a_matmul_is_its_definition(layout, shape):
+    op = matmul(*shape, layout=layout)
+    lhs, rhs = exact(op)
+    assert op.reference([lhs.astype(np.float64), rhs.astype(np.float64)]).tolist() == by_loops(op, lhs, rhs)
+
+
+@SIGNATURES
+@LAYOUTS
+def test_expected_result_has_the_declared_type_and_the_integers_of_the_definition(types, layout):
+    op = matmul(5, 6, 70, types, layout)
+    found = expected(op, exact(op))
+    assert (found.shape, found.dtype) == (op.result().shape, dtype_of(types.result))
+    assert found.astype(np.float64).tolist() == by_loops(op, *exact(op))
+
+
+def test_integer_results_wrap_as_two_s_complement_does():
+    op = matmul(1, 1, 2**17, "i8")
+    operands = [np.full(shape, -128, np.int8) for shape in ((1, 2**17), (2**17, 1))]
+    assert expected(op, operands).tolist() == [[-(2**31)]]
+    operands[0][0, 0] = 127
+    assert expected(op, operands).tolist() == [[2**31 - 128 * 255]]
+
+
+def test_float_results_are_rounded_once():
+    """1 + 2**-11 and 2**-24 more: rounded to f32 on the way, the f16 would be a tie, and go to even."""
+    op = matmul(1, 1, 3, "f16")
+    lhs = np.array([[1, 2**-11, 2**-12]], np.float16)
+    rhs = np.array([[1], [1], [2**-12]], np.float16)
+    assert expected(op, [lhs, rhs]).tolist() == [[1 + 2**-10]]
+
+
+def accumulated(op: Matmul, operands):
+    """Each product added to a sum that is rounded to the accumulator at every step; the sum rounded to the result."""
+    dtype = dtype_of(op.types.accumulator)
+    lhs, rhs = (operand.astype(np.float64) for operand in operands)
+    total = np.zeros((op.m, op.n), dtype)
+    for p in range(op.k):
+        product = np.outer(lhs[:, p], rhs[p]).astype(dtype)
+        total = (total.astype(np.float64) + product.astype(np.float64)).astype(dtype)
+    return total.astype(dtype_of(op.types.result))
+
+
+@pytest.mark.parametrize("types", [name for name in Matmul.signatures if name != "i8"])
+@pytest.mark.parametrize("k", [1, 2, 64, 1000])
+def test_correctly_rounded_arithmetic_is_well_within_the_bound(types, k):
+    op = matmul(16, 16, k, types)
+    operands = random(op)
+    verdict = compare_bounded(accumulated(op, operands), *bounds(op, operands))
+    assert verdict.word == "within bound"
+    narrowed = op.types.accumulator is not op.types.result  # then the one last rounding may be all of the bound
+    assert verdict.score <= (1 if narrowed or k <= 2 else 0.5)
+
+
+@pytest.mark.parametrize("types", ["f32", "f16_f32", "f64", "bf16"])
+def test_bound_is_tight_enough_to_tell_a_dropped_term(types):
+    op = matmul(16, 16, 64, types)
+    lhs, rhs = random(op)
+    without = accumulated(matmul(16, 16, 63, types), [lhs[:, 1:], rhs[1:]])
+    verdict = compare_bounded(without, *bounds(op, [lhs, rhs]))
+    assert verdict.word == "different"
+    assert verdict.wrong > 0.9 * 256
+
+
+def test_bound_of_one_term_is_the_definition_s():
+    op = matmul(1, 1, 1)
+    value, tolerance = bounds(op, [np.array([[0.5]], np.float32), np.array([[-0.25]], np.float32)])
+    assert value.tolist() == [[-0.125]]
+    assert tolerance.tolist() == [[2.0**-24 * 0.125 + 2.0**-24 * (0.125 + 2.0**-126)]]
+
+
+@pytest.mark.parametrize(("k", "growth"), [(1, 1), (64, 64), (100, 80), (10_000, 800)])
+def test_bound_grows_with_the_root_of_the_terms(k, growth):
+    op = matmul(1, 1, k)
+    ones = [np.ones((1, k), np.float32), -np.ones((k, 1), np.float32)]
+    _, tolerance = bounds(op, ones)
+    assert tolerance.item() == pytest.approx(2.0**-24 * (growth * k + k), rel=1e-6)
+
+
+def test_bound_covers_results_that_underflow():
+    op = matmul(1, 1, 1, "f16")
+    tiny = [np.array([[2.0**-14]], np.float16)] * 2
+    got = np.zeros((1, 1), np.float16)
+    assert compare_bounded(got, *bounds(op, tiny)).passed
+
+
+@SIGNATURES
+def test_exact_recipe_tells_every_dropped_term(types):
+    op = matmul(64, 64, 64, types)
+    lhs, rhs = exact(op)
+    right = expected(op, [lhs, rhs])
+    for p in range(op.k):
+        without = lhs.copy()
+        without[:, p] = 0
+        assert compare_bits(expected(op, [without, rhs]), right).word == "different"
+
+
+@SIGNATURES
+@LAYOUTS
+def test_exact_recipe_tells_wrong_layouts_and_swapped_operands(types, layout):
+    op = matmul(32, 32, 32, types, layout)
+    lhs, rhs = exact(op)
+    right = expected(op, [lhs, rhs])
+    for wrong in ([lhs.T, rhs], [lhs, rhs.T], [lhs.T, rhs.T], [rhs, lhs], [lhs, lhs]):
+        verdict = compare_bits(expected(op, wrong), right)
+        assert verdict.word == "different"
+        assert verdict.wrong > 0.5 * 32 * 32
+    assert compare_bits(right.T, right).word == "different"

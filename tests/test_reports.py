@@ -1,0 +1,189 @@
+import csv
+import datetime
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatchflow.plan import Skip
+from dispatchflow.reports import run, units
+from dispatchflow.reports.best import best, newest
+from dispatchflow.reports.table import FORMATS, aligned, comma_separated, json_lines, markdown, text
+
+COLUMNS = ("case", "status", "median_ns", "tags", "measured_at")
+NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 250_000, datetime.UTC)
+ROWS = [
+    {"case": "a", "status": "measured", "median_ns": 1234.5678901234567, "tags": ["x", "y"], "measured_at": NOON},
+    {"case": 'b, "quoted"\nline', "status": None, "median_ns": 1e-7, "tags": [], "measured_at": None, "more": 1},
+    {"case": "c|d"},
+]
+CELLS = st.none() | st.text(max_size=8) | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+
+
+def test_columns_of_text_are_aligned_numbers_to_the_right():
+    shown = text(("name", "ns"), [{"name": "a", "ns": 1.5}, {"name": "long", "ns": 20000}])
+    assert shown.splitlines() == ["name     ns", "a       1.5", "long  20000"]
+
+
+@given(st.lists(st.tuples(*[st.text("ab é", max_size=5)] * 3), min_size=1), st.tuples(*[st.booleans()] * 3))
+def test_every_cell_of_an_aligned_table_starts_or_ends_at_its_column(lines, right):
+    widths = [max(len(line[i]) for line in lines) for i in range(3)]
+    for line, shown in zip(lines, aligned(lines, right).split("\n"), strict=True):
+        padded, start = shown.ljust(sum(widths) + 4), 0
+        for cell, width, to_right in zip(line, widths, right, strict=True):
+            found = padded[start : start + width]
+            assert found == (cell.rjust(width) if to_right else cell.ljust(width))
+            start += width + 2
+
+
+@given(st.lists(st.fixed_dictionaries({"a": CELLS, "b": CELLS}), max_size=5))
+def test_csv_reads_back_as_what_was_written(rows):
+    header, *found = csv.reader(io.StringIO(comma_separated(("a", "b"), rows), newline=""))
+    assert header == ["a", "b"]
+    assert found == [["" if row[c] is None else str(row[c]) for c in ("a", "b")] for row in rows]
+
+
+def test_csv_keeps_all_digits_lists_as_json_and_times_as_iso():
+    _, first, second, third = csv.reader(io.StringIO(comma_separated(COLUMNS, ROWS), newline=""))
+    assert float(first[2]) == ROWS[0]["median_ns"]
+    assert json.loads(first[3]) == ["x", "y"]
+    assert datetime.datetime.fromisoformat(first[4]) == NOON
+    assert second == ['b, "quoted"\nline', "", "1e-07", "[]", ""]
+    assert third == ["c|d", "", "", "", ""]
+
+
+@given(st.lists(st.fixed_dictionaries({"a": CELLS, "b": st.lists(CELLS, max_size=2)}), max_size=5))
+def test_json_lines_read_back_as_what_was_written(rows):
+    shown = json_lines(("a", "b"), rows)
+    assert [json.loads(line) for line in shown.split("\n") if line] == rows
+
+
+def test_json_lines_have_every_column_and_no_other():
+    found = [json.loads(line) for line in json_lines(COLUMNS, ROWS).split("\n")]
+    assert [tuple(row) for row in found] == [COLUMNS] * 3
+    assert found[2] == {"case": "c|d", "status": None, "median_ns": None, "tags": None, "measured_at": None}
+    assert datetime.datetime.fromisoformat(found[0]["measured_at"]) == NOON
+
+
+def test_json_lines_hold_no_word_that_json_lacks():
+    json.loads(json_lines(("score",), [{"score": float("inf")}]), parse_constant=pytest.fail)
+
+
+def test_markdown_escapes_its_separator():
+    lines = markdown(("case", "median_ns"), [ROWS[2], ROWS[0]]).splitlines()
+    assert lines == ["| case | median_ns |", "| --- | --- |", "| c\\|d |  |", "| a | 1235 |"]
+
+
+@pytest.mark.parametrize("style", ["markdown", "text"])
+def test_row_is_one_line_whatever_its_cells_hold(style):
+    assert (
+        len(FORMATS[style](("reason",), [{"reason": "failed:\n  found  x"}]).splitlines())
+        == {"markdown": 3, "text": 2}[style]
+    )
+
+
+@pytest.mark.parametrize("style", FORMATS)
+def test_no_rows_are_a_header_or_nothing(style):
+    assert "status" in FORMATS[style](COLUMNS, []) or style == "jsonl"
+
+
+def row(case="c", tuning="default", median_ns=100.0, verification="equal", status="measured", **more):
+    return {
+        "case": case, "tuning": tuning, "median_ns": median_ns, "verification": verification, "status": status,
+        "shape": "s", "target": "llvm-cpu", "threads": 1, "protocol": "std-1", "flops_per_s": 2e9, "reason": None,
+        "applied_configuration": None,
+    } | more  # fmt: skip
+
+
+def test_newest_row_of_each_case_stands():
+    rows = [row("a", median_ns=1), row("b", median_ns=2), row("a", median_ns=3)]
+    assert [(r["case"], r["median_ns"]) for r in newest(rows)] == [("a", 3), ("b", 2)]
+
+
+def test_best_is_the_fastest_with_its_speed_up_over_the_default():
+    (found,) = best([row("a"), row("b", "tiled", 25.0), row("c", "packed", 50.0)])
+    assert (found["case"], found["speedup"], found["median_us"], found["gflops"]) == ("b", 4, 0.025, 2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"verification": word} for word in ("different", "mistrusted", "not compared", "not verified")),
+        *({"status": word} for word in ("failed", "suspect", "not measured")),
+        {"median_ns": None},
+    ],
+)
+def test_best_is_never_one_that_was_not_found_right(wrong):
+    (found,) = best([row("a"), row("b", "tiled", **{"median_ns": 1.0, **wrong})])
+    assert found["case"] == "a"
+    assert best([row("b", **wrong)]) == []
+
+
+def test_best_looks_at_the_newest_row_of_a_case_only():
+    (found,) = best([row("a", median_ns=1.0), row("b", "tiled", 50.0), row("a", median_ns=100.0)])
+    assert (found["case"], found["speedup"]) == ("b", 2)
+
+
+def test_default_that_was_not_right_gives_no_speed_up():
+    (found,) = best([row("a", verification="different"), row("b", "tiled")])
+    assert found["speedup"] is None
+
+
+@pytest.mark.parametrize("field", ["shape", "target", "threads", "protocol"])
+def test_best_compares_only_what_is_alike(field):
+    assert len(best([row("a"), row("b", "tiled", **{field: 2})])) == 2
+
+
+def test_summary_counts_what_was_made_and_gives_each_reason_once():
+    rows = [row("a"), *(row(f"f{i}", status="failed", reason="no") for i in range(3)), row("n", status="noisy")]
+    rows.append(row("s", status="suspect", reason="above the ceiling"))
+    lines = run.summary(
+        {"compile": 2, "profile": 0}, 4, rows, [Skip("x", "cannot", ""), Skip("y", "cannot", "")], ["hm"], 1.5
+    )
+    assert lines.splitlines() == [
+        "note: hm",
+        "failed: no (3 cases, such as f0)",
+        "logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again",
+        "suspect: s: above the ceiling",
+        "noisy: n; remeasure=noisy takes them again, protocol=thorough takes longer",
+        "skipped: cannot (2 cases, such as x)",
+        "6 cases: 2 compiled; 4 reused, 3 failed, 2 skipped; 1.50 s",
+    ]
+
+
+def test_table_has_a_line_for_each_case_and_its_state():
+    shown = run.table([row("a"), row("b", status="failed", median_ns=None), row("c", status="noisy")], {"a"})
+    lines = [line.split() for line in shown.splitlines()]
+    assert [line[0] for line in lines] == ["case", "a", "b", "c"]
+    assert [line[-1] for line in lines[1:]] == ["now", "failed", "reused"]
+
+
+def test_long_table_shows_failures_and_the_fastest_of_each_shape():
+    many = [row(f"c{i}", median_ns=100.0 + i, shape=f"s{i % 2}") for i in range(60)]
+    many.append(row("wrong", status="failed", median_ns=None))
+    shown = [line.split()[0] for line in run.table(many, set()).splitlines()]
+    assert shown == ["case", "wrong", "c0", "c1", "62" if len(many) == 62 else "61"]
+
+
+def test_fastest_of_a_long_table_is_right():
+    """verify=warn measures wrong results too: they are failures with a time."""
+    many = [row(f"c{i}", median_ns=100.0 + i) for i in range(60)]
+    many.append(row("wrong", status="failed", verification="different", median_ns=1.0))
+    assert [line.split()[0] for line in run.table(many, set()).splitlines()][1:3] == ["wrong", "c0"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        *((0.4, "0.40 ns"), (999.0, "999 ns"), (1000.0, "1.00 µs"), (12_345.0, "12.3 µs"), (1.5e6, "1.50 ms")),
+        *((2e9, "2.00 s"), (3.6e12, "3600 s")),
+    ],
+)
+def test_nanoseconds_have_three_digits_and_a_unit(value, shown):
+    assert units.nanoseconds(value) == shown
+
+
+def test_seconds_of_minutes_are_minutes():
+    assert [units.seconds(s) for s in (0.412, 59.9, 252)] == ["412 ms", "59.9 s", "4 min 12 s"]

@@ -1,0 +1,187 @@
+import datetime
+import json
+import time
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dispatchflow import publish, results
+from dispatchflow.keys import digest_file
+from dispatchflow.records import Record
+from dispatchflow.results import COLUMNS, read, write_part
+from dispatchflow.store import Store
+
+VALUES = {
+    "int32": 7, "int64": 2**40, "double": 0.1, "string": "é|,\n", "list<int64>": [0, 2**40], "list<double>": [0.1, 1e300],
+    "list<string>": ["a", ""], "timestamp": 1_700_000_000.25,
+}  # fmt: skip
+FULL = {name: VALUES[kind] for name, kind in COLUMNS.items()}
+AT = datetime.datetime.fromtimestamp(1_700_000_000.25, datetime.UTC)
+
+
+def test_row_comes_back_from_parquet_as_it_went_in(tmp_path):
+    write_part(tmp_path / "a.parquet", [FULL, {"recorded_at": 1.8e9}])
+    first, second = read(tmp_path)
+    assert first == FULL | {name: AT for name, kind in COLUMNS.items() if kind == "timestamp"}
+    assert {name for name, value in second.items() if value is not None} == {"recorded_at"}
+
+
+def test_part_has_all_columns_with_their_types_even_when_all_are_absent(tmp_path):
+    write_part(tmp_path / "a.parquet", [{"recorded_at": 1.0}])
+    schema = pq.read_schema(tmp_path / "a.parquet")
+    assert schema.names == list(COLUMNS)
+    assert schema.field("median_ns").type == pa.float64()
+    assert schema.field("blocks_ns").type == pa.list_(pa.float64())
+    assert schema.field("recorded_at").type == pa.timestamp("us", tz="UTC")
+    assert schema.metadata[b"dispatchflow.schema_version"] == str(results.SCHEMA_VERSION).encode()
+
+
+def test_writing_leaves_the_part_and_nothing_beside_it(tmp_path):
+    write_part(tmp_path / "a.parquet", [FULL])
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
+
+
+def test_rows_of_all_parts_come_oldest_first(tmp_path):
+    write_part(tmp_path / "a.parquet", [{"case": "third", "recorded_at": 3.0}, {"case": "first", "recorded_at": 1.0}])
+    write_part(tmp_path / "b.parquet", [{"case": "second", "recorded_at": 2.0}])
+    assert [row["case"] for row in read(tmp_path)] == ["first", "second", "third"]
+
+
+def test_column_that_an_older_part_lacks_is_none(tmp_path):
+    write_part(tmp_path / "old.parquet", [FULL])
+    old = pq.read_table(tmp_path / "old.parquet").drop_columns(["score", "tags"])
+    pq.write_table(old, tmp_path / "old.parquet")
+    write_part(tmp_path / "new.parquet", [FULL | {"recorded_at": 1.8e9}])
+    older, newer = read(tmp_path)
+    assert (older["score"], older["tags"], older["case"]) == (None, None, FULL["case"])
+    assert (newer["score"], newer["tags"]) == (FULL["score"], FULL["tags"])
+
+
+def test_folder_without_parts_has_no_rows(tmp_path):
+    (tmp_path / "half.parquet.123.tmp").write_bytes(b"half")
+    assert read(tmp_path) == []
+
+
+def test_part_that_is_no_parquet_is_an_error_that_callers_expect(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 but no more")
+    with pytest.raises((OSError, ValueError)):
+        read(tmp_path)
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return SimpleNamespace(store=Store(tmp_path / "store"), run="run-1")
+
+
+def test_part_is_written_once_and_never_changed(workspace):
+    store = workspace.store
+    store.records.add_rows({"i1": {"case": "a", "recorded_at": 1.0}})
+    publish.publish(workspace, [], [])
+    part = store.results / "run-1.parquet"
+    before = (digest_file(part), part.stat().st_mtime_ns)
+    store.records.add_rows({"i1": {"case": "changed", "recorded_at": 1.0}, "i2": {"case": "b", "recorded_at": 2.0}})
+    workspace.run = "run-2"
+    publish.publish(workspace, [], [])
+    publish.publish(workspace, [], [])
+    assert (digest_file(part), part.stat().st_mtime_ns) == before
+    assert sorted(path.name for path in store.results.iterdir()) == ["run-1.parquet", "run-2.parquet"]
+    assert [row["case"] for row in read(store.results)] == ["a", "b"]
+
+
+def test_part_that_a_killed_run_did_not_write_is_written_by_the_next(workspace):
+    workspace.store.records.add_rows({"i1": {"case": "a", "recorded_at": 1.0}})
+    workspace.store.records.assign_rows("killed.parquet")
+    publish.publish(workspace, [], [])
+    assert [path.name for path in workspace.store.results.iterdir()] == ["killed.parquet"]
+    assert [row["case"] for row in read(workspace.store.results)] == ["a"]
+
+
+AROUND = {"host": "h", "cpu": "c", "protocol": "std-1", "run": "r"}
+
+
+@pytest.fixture
+def row(case_of, records, resolver_of):
+    """The row of a case that was compiled, verified as said, and measured with these blocks."""
+
+    def make(blocks=(), status="measured", verify=None, ceilings=(None, None), **recorded):
+        resolver, case = resolver_of(), case_of(threads=1)
+        facts = {"code_digest": "d", "applied": "P matmul<x>", "compile_s": 0.5, "code_bytes": 9}
+        records.add(Record(resolver.chain(case)["compile"].key, "compile", facts=facts, **{"ok": True, **recorded}))
+        inputs, expected = resolver.data_actions(case.operation)
+        names = [f"{recipe}_{i}" for recipe in ("exact", "random") for i in (0, 1)]
+        records.add(Record(inputs.key, "inputs", True, outputs=dict.fromkeys(names, "d")))
+        records.add(Record(expected.key, "expected", True, outputs={"exact": "d", "reference": "d", "tolerance": "d"}))
+        if verify is not None:
+            ok, facts = verify
+            records.add(
+                Record(resolver.chain(case)["verify"].key, "verify", ok, None if ok else "differs", facts=facts)
+            )
+        if blocks:
+            measurement = records.begin_measurement(resolver.chain(case)["profile"].key, {}, {}, "r")
+            for number, ns in enumerate(blocks):
+                records.add_block(measurement, number, ns, ns / 2, 0.1)
+            records.end_measurement(measurement, status, None, {"cpus": [0], "load_1m": 0.5})
+        around = results.Surroundings(resolver.toolchain, **AROUND)
+        return results.row_of(resolver.chain(case), ("tag",), ceilings, 1.1, around, time.time())
+
+    return make
+
+
+RIGHT = (True, {"verification": "equal", "score": 0.1})
+
+
+def test_row_of_a_measured_case_has_its_times_rates_and_conditions(row):
+    found = row([100.0, 101.0, 102.0, 103.0, 104.0, 105.0], verify=RIGHT)
+    assert (found["status"], found["reason"], found["verification"]) == ("measured", None, "equal")
+    assert (found["median_ns"], found["min_ns"], found["ci_low_ns"], found["ci_high_ns"]) == (102.5, 100, 100, 105)
+    assert found["dispatch_ns"] == 51.25
+    assert (found["m"], found["n"], found["k"], found["flops"]) == (4, 5, 6, 240)
+    assert found["flops_per_s"] == pytest.approx(240 / 102.5e-9)
+    assert found["traffic_bytes"] == 4 * (24 + 30 + 20)
+    assert found["bytes_per_s"] == pytest.approx(296 / 102.5e-9)
+    assert (found["cpus"], found["load_1m"], found["governor"]) == ([0], 0.5, None)
+    assert (found["tags"], found["applied_configuration"]) == (["tag"], "P matmul<x>")
+    assert set(found) <= set(COLUMNS)
+
+
+def test_row_that_was_measured_goes_through_parquet_whole(row, tmp_path):
+    found = row([100.0] * 6, verify=RIGHT)
+    write_part(tmp_path / "a.parquet", [json.loads(json.dumps(found))])
+    (back,) = read(tmp_path)
+    times = {"measured_at", "recorded_at"}
+    assert {name: back[name] for name in found if name not in times} == {
+        n: v for n, v in found.items() if n not in times
+    }
+
+
+def test_rate_above_the_ceiling_is_suspect(row):
+    found = row([100.0] * 6, verify=RIGHT, ceilings=(1e9, None))
+    assert found["status"] == "suspect"
+    assert found["reason"] == "2.4e+09 flops_per_s is above this machine's ceiling, 1e+09"
+    assert row([100.0] * 6, verify=RIGHT, ceilings=(2.4e9 / 1.09, None))["status"] == "measured"
+
+
+def test_noisy_row_says_how_noisy(row):
+    found = row([90.0, 100.0, 100.0, 100.0, 100.0, 110.0], status="noisy", verify=RIGHT)
+    assert (found["status"], found["reason"]) == ("noisy", "the median's interval is ±10.0% after 6 blocks")
+
+
+def test_wrong_result_is_a_failure(row):
+    found = row(verify=(False, {"verification": "different", "worst_index": [0, 1]}))
+    assert (found["status"], found["reason"], found["verification"]) == ("failed", "differs", "different")
+    assert found["worst_index"] == [0, 1]
+    assert found.get("median_ns") is None
+
+
+def test_compile_that_failed_is_a_failure_that_was_not_compared(row):
+    found = row(ok=False, reason="compile failed: no")
+    assert (found["status"], found["reason"]) == ("failed", "compile failed: no")
+    assert (found["verification"], found["measurement_key"]) == ("not compared", None)
+
+
+def test_case_that_was_only_verified_is_not_measured(row):
+    found = row(verify=RIGHT)
+    assert found["status"] == "not measured"
+    assert "never measured" in found["reason"]

@@ -1,0 +1,77 @@
+import pytest
+
+from dispatchflow.chain import Settings
+from dispatchflow.errors import SpecError
+from dispatchflow.protocols import PROTOCOLS
+from dispatchflow.variables import VARIABLES, parse, settings
+
+ALL = ("cases", "run", "report")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        *(("m", "64:128:64", "64:128:64"), ("dtype", "f16,f16->f32", "f16,f16->f32"), ("tags", "a, b", ("a", "b"))),
+        *(("protocol", "fast", "fast"), ("verify", "warn", "warn"), ("retry", "yes", True), ("retry", "no", False)),
+        *(("remeasure", "yes", "yes"), ("remeasure", "noisy", "noisy"), ("remeasure", "no", None)),
+        *(("remeasure", "7", 7), ("remeasure", "0", 0), ("top", "3", 3), ("columns", "case,score", ("case", "score"))),
+        *(("history", "yes", True), ("specs", "a.toml b", ("a.toml", "b")), ("operation", "matmul", "matmul")),
+    ],
+)
+def test_variable_is_read_as_its_kind(name, text, value):
+    found = parse({name: text}, ALL)
+    assert found == {name: value}
+    assert type(found[name]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        *(
+            ("protocol", "slow", "fast, std, thorough"),
+            ("verify", "yes", "on, off, warn"),
+            ("verify", "", "on, off, warn"),
+        ),
+        *(("retry", "true", "yes, no"), ("retry", "YES", "yes, no"), ("history", "1", "yes, no")),
+        *(("remeasure", "-1", "yes, no, noisy"), ("remeasure", "1.5", "yes, no, noisy")),
+        *(("top", "0", "1 or more"), ("top", "many", "1 or more"), ("operation", "conv", "matmul")),
+        *(("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
+    ],
+)
+def test_value_that_is_not_allowed_says_what_is(name, text, says):
+    with pytest.raises(SpecError) as caught:
+        parse({name: text}, ALL)
+    assert caught.value.problem == f"{name} cannot be '{text}'"
+    assert says in str(caught.value.facts["allowed"])
+    assert caught.value.hint
+
+
+def test_unknown_variable_is_refused_with_the_nearest_known_one():
+    with pytest.raises(SpecError, match="unknown variable 'protocl'") as caught:
+        parse({"protocl": "fast"}, ALL)
+    assert caught.value.facts["given"] == "protocl=fast"
+    assert caught.value.hint == "Did you mean 'protocol'?"
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"), [("sort", ("cases", "run")), ("protocol", ("report",)), ("m", ("report",)), ("top", ())]
+)
+def test_variable_of_another_command_is_refused_as_such(name, groups):
+    with pytest.raises(SpecError, match=f"'{name}=' means nothing to this command"):
+        parse({name: "1"}, groups)
+
+
+@pytest.mark.parametrize("groups", [("cases",), ("run",), ("report",)])
+def test_tags_are_known_everywhere(groups):
+    assert parse({"tags": "a"}, groups) == {"tags": ("a",)}
+
+
+def test_every_variable_says_what_it_means_and_belongs_to_a_group():
+    assert {variable.group for variable in VARIABLES.values()} == set(ALL)
+    assert all(variable.meaning for variable in VARIABLES.values())
+
+
+def test_settings_are_what_was_said_and_else_the_defaults():
+    assert settings({}) == Settings(PROTOCOLS["std"], "on", None, False)
+    values = parse({"protocol": "fast", "verify": "off", "remeasure": "3", "retry": "yes"}, ("run",))
+    assert settings(values) == Settings(PROTOCOLS["fast"], "off", 3, True)
