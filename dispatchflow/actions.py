@@ -15,6 +15,9 @@ from dispatchflow.protocols import Protocol
 
 STAGES = ("emit", "compile", "verify", "profile")
 
+CONFIGURATION_CHECK = 1
+"""Version of `applied.parse` and `Tuning.ignored`. Raise it when what counts as applied changes."""
+
 VERIFICATION = 1
 """Version of the verification ladder. Raise it when what counts as right changes."""
 
@@ -37,8 +40,23 @@ def emit(case: Case) -> Action:
     return _action("emit", module=digest_of(case.dispatch.module().encode()))
 
 
-def compilation(module: Digest, flags: Sequence[str], toolchain: Digest, environment: Mapping[str, str]) -> Action:
-    return _action("compile", module=module, flags=tuple(flags), toolchain=toolchain, environment=dict(environment))
+def compilation(
+    module: Digest,
+    flags: Sequence[str],
+    toolchain: Digest,
+    environment: Mapping[str, str],
+    requested: str | None = None,
+) -> Action:
+    """`requested`: the configuration that must be found applied; a compile that ignored it is a failure."""
+    return _action(
+        "compile",
+        module=module,
+        flags=tuple(flags),
+        toolchain=toolchain,
+        environment=dict(environment),
+        requested=requested,
+        check=CONFIGURATION_CHECK,
+    )
 
 
 def inputs(operation: Operation) -> Action:

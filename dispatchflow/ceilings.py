@@ -50,14 +50,12 @@ class Ceilings:
         return self._known[name]
 
     def calibrate(self, device: Device, session: Session) -> None:
-        """Unless done before. A kernel that does not compile or run here leaves its ceiling unknown."""
-        if self.rates(device):
-            return
+        """Once more; the highest ever stands. A kernel that does not compile or run here leaves its ceiling unknown."""
         plain = Device(
             "local-sync" if device.threads == 1 else "local-task", device.threads, device.cpus, device.identity
         )
         trials = [(kernel, trial) for kernel in self._kernels() if (trial := self._trial(kernel, plain, session))]
-        rates: dict[str, float] = {}
+        rates = dict(self.rates(device))
         for kernel, trial in trials:
             session.decide(trial)
             if trial.blocks_ns:

@@ -141,7 +141,10 @@ class Resolver:
         emit_action = actions.emit(case)
         module = emit_action.ingredients["module"]
         steps = {"emit": self._step(emit_action, "the module is not in the store")}
-        compile_action = actions.compilation(module, self.flags(case), self.toolchain.digest, self.environment)
+        requested = case.tuning.requested(case.operation)
+        compile_action = actions.compilation(
+            module, self.flags(case), self.toolchain.digest, self.environment, requested
+        )
         compiled = steps["compile"] = self._step(compile_action, "never compiled with these ingredients")
         steps["verify"] = verified = self._verify(case.operation, compiled, device)
         steps["profile"] = self._profile(case.operation, compiled, verified, device)
@@ -213,7 +216,7 @@ class Resolver:
 
 def _waiting(stage: str, compiled: Step, data: Mapping[str, Any] | None) -> Step | None:
     if compiled.state in ("failed", "blocked"):
-        return Step(stage, "blocked", f"compile failed: {compiled.why}")
+        return Step(stage, "blocked", compiled.why)
     if compiled.pending:
         return Step(stage, "later", "depends on the code that compile makes")
     if data is None:

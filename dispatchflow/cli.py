@@ -26,6 +26,8 @@ from dispatchflow.machine import cores
 from dispatchflow.making import JOBS, Run
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_WITH_VALUE = tuple(f"{dash}{JOBS[length]}" for dash, length in (("-", "short"), ("--", "long")))
+
 _running = False
 
 
@@ -61,7 +63,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
         print(f"doit: {error}", file=sys.stderr)
         return error.exit_code
     except (CmdParseError, InvalidCommand, InvalidDodoFile, InvalidTask) as error:
-        print(f"doit: {error}", file=sys.stderr)
+        print(f"doit: {str(error).partition(' (parsing options')[0]}", file=sys.stderr)  # doit lists its objects there
         return 2
     except BrokenPipeError:
         return 0
@@ -84,22 +86,22 @@ class Main(DoitMain):  # type: ignore[misc]
             options, rest = CmdParse([CmdOption(o) for o in DodoTaskLoader.cmd_options]).parse_only(all_args)
         except CmdParseError:
             options, rest = {}, all_args
-        words = []
-        for word in rest:
+        flags: list[str] = []
+        words: list[str] = []
+        waiting = iter(rest)
+        for word in waiting:  # options may stand anywhere, as they may for most tools
             if match := _VARIABLE.match(word):
                 self.app.raw[match[0][:-1]] = word[match.end() :]
                 set_var(match[0][:-1], word[match.end() :])
-            elif word:
-                words.append(word)
+            elif word.startswith("-"):
+                flags += [word, next(waiting, "")] if word in _WITH_VALUE else [word]
             else:
-                raise SpecError(
-                    "an empty word", {"in": " ".join(all_args)}, "Remove it, or quote the pattern that it should be."
-                )
+                words.append(word)
         name = words.pop(0) if words and words[0] in commands else "run"
         command = commands[name](
             task_loader=self.task_loader, config=self.config, bin_name="doit", cmds=commands, opt_vals=options
         )
-        code: int = command.parse_execute(words)
+        code: int = command.parse_execute(flags + words)
         return code
 
 
@@ -217,7 +219,7 @@ class Explain(Look):
 
 class Report(Look):
     name = "report"
-    doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=text|csv|jsonl|markdown, out="
+    doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out= (doit variables)"
     fastest = False
 
     def execute(self, params: Any, args: list[str]) -> int:

@@ -48,18 +48,26 @@ class Executor:
         return self._make(actions.emit(case), make)
 
     def compile(self, case: Case) -> Record:
+        tuning, operation = case.tuning, case.operation
         return self.compile_module(
-            case.dispatch.module(), self.resolver.flags(case), lambda dump: _ignored(case.tuning, case.operation, dump)
+            case.dispatch.module(),
+            self.resolver.flags(case),
+            tuning.requested(operation),
+            lambda dump: _ignored(tuning, operation, dump),
         )
 
     def compile_module(
-        self, module: str, flags: Sequence[str], ignored: Callable[[str], str | None] = lambda dump: None
+        self,
+        module: str,
+        flags: Sequence[str],
+        requested: str | None = None,
+        ignored: Callable[[str], str | None] = lambda dump: None,
     ) -> Record:
         """A module's vmfb and what the compiler chose for it. `ignored` tells, from the compiler's dump, why the
-        configuration that was asked for is not the one applied: then the action failed."""
+        configuration that was requested is not the one applied: then the action failed."""
         resolver, text = self.resolver, module.encode()
         digest = digest_of(text)
-        action = actions.compilation(digest, flags, resolver.toolchain.digest, resolver.environment)
+        action = actions.compilation(digest, flags, resolver.toolchain.digest, resolver.environment, requested)
 
         def make(scratch: Path) -> _Result:
             (scratch / "module.mlir").write_bytes(text)

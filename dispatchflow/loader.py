@@ -120,5 +120,5 @@ def namespace(dodo: Path) -> dict[str, Any]:
 def foreign_tasks(names: dict[str, Any], commands: Sequence[str]) -> list[Task]:
     """The tasks of the user's own `task_*` functions."""
     creators = any(name.startswith("task_") or hasattr(value, "create_doit_tasks") for name, value in names.items())
-    tasks: list[Task] = doit_loader.load_tasks(names, list(commands), allow_delayed=False) if creators else []
+    tasks: list[Task] = doit_loader.load_tasks(names, [*STAGES, *commands], allow_delayed=False) if creators else []
     return tasks

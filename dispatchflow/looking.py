@@ -27,6 +27,7 @@ _REPORT_COLUMNS = (
     "ci_high_ns",
     "flops_per_s",
     "bytes_per_s",
+    "protocol",
     "toolchain_version",
 )
 
@@ -64,6 +65,9 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
     for reason, count in Counter(skip.reason for skip in workspace.plan.skips).most_common(10):
         yield f"skipped  {count}: {reason}"
     yield from (f"note: {note}" for note in workspace.plan.notes)
+    if not costs:
+        yield "no estimate: nothing ever ran here"
+        return
     yield f"about {units.seconds(total_s)} with -n {jobs}" + (
         f", and {', '.join(unknown)}, which never ran here" if unknown else ""
     )
@@ -125,12 +129,13 @@ def _difference(old: Any, new: Any) -> str:
 
 
 def _artifacts(workspace: Workspace, chain: Chain) -> Iterator[str]:
-    if not any(chain[stage].record for stage in STAGES):
+    links = view.links(chain, workspace.resolver)
+    if not links:
         yield "\nnothing is made yet"
         return
-    folder = view.write(workspace.view_path, workspace.store, workspace.resolver, chain)
-    yield f"\nartifacts, links into the store: {folder}"
-    yield from (f"  {path.name}" for path in sorted(folder.iterdir()))
+    yield f"\nartifacts, also in {workspace.view_path / chain.case.name}:"
+    width = max(map(len, links))
+    yield from (f"  {name:<{width}}  {workspace.store.path(digest)}" for name, digest in sorted(links.items()))
     yield "\nby hand, in that directory (repro.sh has the same):"
     for name, argv in view.command_lines(chain, workspace.resolver).items():
         yield f"  {name}: {processes.quoted(argv)}{' < module.mlir' if name == 'compile' else ''}"

@@ -120,7 +120,7 @@ def conditions() -> dict[str, Any]:
     found: dict[str, Any] = {"load_1m": os.getloadavg()[0], "cpus_allowed": sorted(os.sched_getaffinity(0))}
     for name, path in {
         "governor": _CPU / "cpu0/cpufreq/scaling_governor",
-        "mhz": _CPU / "cpu0/cpufreq/scaling_cur_freq",
+        "khz": _CPU / "cpu0/cpufreq/scaling_cur_freq",
         "turbo_off": _CPU / "intel_pstate/no_turbo",
         "boost": _CPU / "cpufreq/boost",
         "smt": _CPU / "smt/active",
@@ -130,6 +130,8 @@ def conditions() -> dict[str, Any]:
             found[name] = path.read_text().strip()
         except OSError:
             continue
+    if "khz" in found:
+        found["mhz"] = int(found.pop("khz")) / 1000
     stat = Path("/proc/stat").read_text().splitlines()[0].split()
     found["steal_ticks"] = int(stat[8])
     return found

@@ -12,7 +12,7 @@ from doit.dependency import Dependency
 from doit.reporter import ConsoleReporter
 from doit.task import Stream, Task
 
-from dispatchflow import loader, publish, tasks
+from dispatchflow import loader, tasks
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.chain import Chain
@@ -90,6 +90,7 @@ class Run(DoitRun):  # type: ignore[misc]
         reporter, stream = Reporter(sys.stdout, {}), Stream(config.get("verbosity"))
         runner = ExclusiveRunner(self.dep_manager, reporter, True, False, stream, jobs)
         runner.prepare = stages.prepare
+        runner.publish = lambda: stages.settle(selection.last_stage())
         code: int = runner.run_all(control.task_dispatcher())
         return bool(foreign) and code != 0
 
@@ -122,20 +123,16 @@ def _pending(workspace: Workspace, selection: Selection) -> list[tuple[Chain, li
 
 
 def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:
-    """Views, rows, table, summary; the exit code."""
-    workspace, progress = stages.workspace, stages.progress
-    last = selection.last_stage()
+    """Rows, table, summary; the exit code."""
+    workspace, last = stages.workspace, selection.last_stage()
     if not last:
         return int(failed)
-    chains = workspace.chains(list(last))
-    stages.finish(chains)
-    rows = publish.rows_of(workspace, chains)
-    wanted = [i for i, case in enumerate(last) if last[case] == "profile"]
-    publish.publish(workspace, [chains[i] for i in wanted], [rows[i] for i in wanted])
-    fresh = {case.name for case, trial in stages.trials.items() if not trial.adopted}
-    if table := run_report.table([rows[i] for i in wanted], fresh):
+    rows = stages.settle(last)
+    measured = {case.name for case, trial in stages.trials.items() if not trial.adopted}
+    wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
+    if table := run_report.table(wanted, measured):
         print(table)
-    took_s = time.time() - workspace.began
-    reused = sum(case not in stages.touched for case in last)
-    print(run_report.summary(progress.made, reused, rows, workspace.plan.skips, workspace.plan.notes, took_s))
+    made, took_s = {case.name for case in stages.made}, time.time() - workspace.began
+    plan = workspace.plan
+    print(run_report.summary(stages.progress.made, made, rows, plan.skips, plan.notes, took_s))
     return 1 if failed or any(row["status"] == "failed" for row in rows) else 0

@@ -87,8 +87,12 @@ class Session:
         return [trial for trial in self._trials.values() if trial.outcome is None]
 
     def add(self, trial: Trial) -> Trial:
-        """Equal keys are one measurement."""
-        return self._trials.setdefault(trial.key, trial)
+        """Equal keys are one measurement, unless the last one is decided already."""
+        known = self._trials.get(trial.key)
+        if known is not None and known.outcome is None:
+            return known
+        self._trials[trial.key] = trial
+        return trial
 
     def decide(self, trial: Trial) -> None:
         """Go on with the rounds until this one is decided; others are decided on the way."""
@@ -116,7 +120,8 @@ class Session:
             trial.awaited = True
             return False
         theirs = self._store.records.measurement(trial.key)
-        if theirs is not None and (trial.awaited or theirs.id > self._newest_before):
+        later = theirs is not None and theirs.run != self._run and theirs.id > self._newest_before
+        if theirs is not None and (trial.awaited or later):
             self._store.claims.drop(trial.key)
             trial.outcome, trial.reason, trial.adopted = theirs.status, theirs.reason, True
             return False
@@ -142,7 +147,7 @@ class Session:
         if trial.outcome is not None:
             records.end_measurement(trial.id, trial.outcome, trial.reason, self._conditions(trial))
             self._store.claims.drop(trial.key)
-        self._on_block(trial, len(self.undecided))
+        self._on_block(trial, sum(other.protocol is trial.protocol for other in self.undecided))
 
     def _measured(self, trial: Trial) -> tuple[blocks.Block, float]:
         argv = trial.argv(self._store, self._toolchain)

@@ -32,10 +32,10 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[dict[str, Any
     return rows
 
 
-def publish(workspace: Workspace, chains: Sequence[Chain], rows: Sequence[dict[str, Any]]) -> int:
+def publish(workspace: Workspace, found: Sequence[tuple[Chain, dict[str, Any]]]) -> int:
     """Append the rows that say something new. Returns how many."""
     records = workspace.store.records
-    named = {results.identity(chain): row for chain, row in zip(chains, rows, strict=True)}
+    named = {results.identity(chain, row["status"]): row for chain, row in found}
     known = records.known_rows(named)
     new = {identity: row for identity, row in named.items() if identity not in known}
     if new:

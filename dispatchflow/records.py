@@ -20,7 +20,6 @@ from typing import Any
 
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key
-from dispatchflow.locks import locked
 
 _VERSION = 1
 _SCHEMA = """
@@ -85,8 +84,7 @@ class Records:
         self._lock = threading.RLock()
         self._db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
         try:
-            with locked(path.with_suffix(".lock")):  # changing to WAL does not wait for another who opens the file
-                self._db.execute("pragma journal_mode = wal")
+            self._use_wal()
             self._db.execute("pragma synchronous = normal")
             version = self._db.execute("pragma user_version").fetchone()[0]
             if version == 0:
@@ -103,6 +101,17 @@ class Records:
                 {"file": path, "found": error},
                 "Move the file away to begin anew; the Parquet parts in results/ stay readable.",
             ) from error
+
+    def _use_wal(self) -> None:
+        # Unlike a transaction, this change does not wait for another who is opening the same new file.
+        for attempts_left in reversed(range(600)):
+            try:
+                self._db.execute("pragma journal_mode = wal")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or not attempts_left:
+                    raise
+                time.sleep(0.1)
 
     def _create(self) -> None:
         with self._transaction():

@@ -78,7 +78,7 @@ COLUMNS: dict[str, str] = {
     "load_1m": "double",
     "steal_ticks": "int64",
     "governor": "string",
-    "mhz": "string",
+    "mhz": "double",
     "cgroup_cpu_max": "string",
     "tags": "list<string>",
     "run_id": "string",
@@ -196,11 +196,14 @@ def _times(
     }
 
 
-def identity(chain: Chain) -> str:
-    """Equal identities say the same result: such a row is written once."""
+def identity(chain: Chain, status: str) -> str:
+    """Equal identities say the same result: such a row is written once. `status`: a judgement may be corrected."""
     steps = {stage: (step.key, step.state) for stage, step in chain.steps.items()}
     measured = chain["profile"].measurement
-    return key_of("row", {"case": chain.case.name, "steps": steps, "measurement": measured.id if measured else None})
+    return key_of(
+        "row",
+        {"case": chain.case.name, "steps": steps, "status": status, "measurement": measured.id if measured else None},
+    )
 
 
 # --- Parquet

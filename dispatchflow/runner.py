@@ -14,10 +14,12 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
     """Compiles and verifications of all chains come first, in parallel; then the measurements, one at a time.
 
     A user's own tasks run alone too: doit captures a Python task's output by swapping sys.stdout for all threads.
-    `prepare` is called before each of them with the cases whose measurements wait.
+    `prepare` is called before each of them with the cases whose measurements wait, `publish` before one of the user's:
+    it may read the rows.
     """
 
     prepare: Callable[[list[Case]], None]
+    publish: Callable[[], object]
 
     def run_tasks(self, task_dispatcher: Any) -> None:
         self._in_flight, self._exhausted = 0, False
@@ -51,7 +53,12 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         return None if self._exhausted else self._hold()
 
     def _exclusive(self) -> Any:
-        self.prepare([task.meta["exclusive"] for task in self._deferred if task.meta])
+        measurements = [task for task in self._deferred if task.meta]
+        self.prepare([task.meta["exclusive"] for task in measurements])
+        if measurements:
+            self._deferred.remove(measurements[0])
+            return self._issued(measurements[0])
+        self.publish()
         return self._issued(self._deferred.pop(0))
 
     def _issued(self, task: Any) -> Any:

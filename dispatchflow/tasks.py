@@ -6,19 +6,20 @@ the store already has (docs/decisions/0003).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from doit.task import Task
 
-from dispatchflow import view
+from dispatchflow import publish, view
 from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
 from dispatchflow.loader import Selection
 from dispatchflow.measure import Session, Trial
 from dispatchflow.progress import Progress
+from dispatchflow.targets import Device
 from dispatchflow.workspace import Workspace
 
 STAGE_DOCS = {
@@ -37,8 +38,10 @@ class Stages:
         self._prepared: dict[Case, None] = {}
         self.trials: dict[Case, Trial] = {}
         """The measurements of this invocation."""
-        self.touched: dict[Case, None] = {}
-        """Cases of which something was made or tried in this invocation."""
+        self.touched: set[Case] = set()
+        """Cases of which a stage was run."""
+        self.made: set[Case] = set()
+        """Cases for which that made something; the others found it made by somebody else."""
 
     def done(self, stage: str, case: Case) -> bool:
         """doit's `uptodate`: asked after the upstream stages ran, when the key can be known."""
@@ -50,7 +53,7 @@ class Stages:
 
     def run(self, stage: str, case: Case) -> bool:
         """Execute one stage; False when it failed, which keeps the stages after it from running."""
-        self.touched[case] = None
+        self.touched.add(case)
         self.progress.begin(stage, case.name)
         executor = self.workspace.executor
         if stage == "profile":
@@ -62,6 +65,7 @@ class Stages:
         if record is not None and record.run != self.workspace.run:  # another case has the same key, or cutoff
             self.progress.reused(stage, case.name)
         else:
+            self.made.add(case)
             failure = None if record and record.ok else (record.reason if record else "it did not compile") or "failed"
             self.progress.end(stage, case.name, record.cost_s if record else 0.0, failure)
         return bool(record and record.ok) or (stage == "verify" and self.workspace.settings.verify == "warn")
@@ -75,8 +79,13 @@ class Stages:
         self._prepared.update(dict.fromkeys(new))
         self.trials |= {case: trial for case in new if (trial := self._trial(case)) is not None}
         self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.max_blocks)
-        for device in {trial.device.threads: trial.device for trial in self.trials.values()}.values():
-            workspace.ceilings.calibrate(device, self.session)
+        for device in self._devices():
+            if not workspace.ceilings.rates(device):
+                workspace.ceilings.calibrate(device, self.session)
+
+    def _devices(self) -> list[Device]:
+        """One for each number of threads that was measured with."""
+        return list({trial.device.threads: trial.device for trial in self.trials.values()}.values())
 
     @cached_property
     def session(self) -> Session:
@@ -105,19 +114,33 @@ class Stages:
         self.session.decide(trial)
         if trial.adopted:
             self.workspace.resolver.settled.add(trial.key)
+        if trial.adopted or trial.label != case.name:  # measured by another invocation, or under another name
             self.progress.reused("profile", case.name)
         else:
+            self.made.add(case)
             self.progress.end("profile", case.name, trial.spent_s, trial.reason)
         return trial.outcome != "failed"
 
-    def finish(self, chains: Sequence[Chain]) -> None:
-        """Views and `explain`'s memory of what was touched."""
+    def settle(self, cases: Mapping[Case, str]) -> list[dict[str, Any]]:
+        """How these cases stand now, a row each. Rows of those that were asked for up to `profile` are published;
+        views, and what `explain` compares with, are written for those that were touched."""
         workspace = self.workspace
+        chains = workspace.chains(list(cases))
+        rows = publish.rows_of(workspace, chains)
+        if any(
+            row["status"] == "suspect" and chain.case in self.trials for chain, row in zip(chains, rows, strict=True)
+        ):
+            # Either the result is wrong or the ceiling: calibration may have had a slow moment. The highest stands.
+            for device in self._devices():
+                workspace.ceilings.calibrate(device, self.session)
+            rows = publish.rows_of(workspace, chains)
+        publish.publish(workspace, [(c, r) for c, r in zip(chains, rows, strict=True) if cases[c.case] == "profile"])
         for chain in chains:
             if chain.case in self.touched:
                 keys = {stage: step.key for stage, step in chain.steps.items() if step.key is not None}
                 workspace.store.records.set_latest(chain.case.name, keys)
                 view.write(workspace.view_path, workspace.store, workspace.resolver, chain)
+        return rows
 
 
 def made_already(selection: Selection, made: Sequence[Task]) -> list[Task]:

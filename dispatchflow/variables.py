@@ -10,6 +10,7 @@ from dispatchflow.chain import VERIFY_MODES, Settings
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.protocols import PROTOCOLS
+from dispatchflow.reports.table import FORMATS
 
 AXES = ("dtype", "layout", "tuning", "target", "threads")
 DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
@@ -68,14 +69,14 @@ VARIABLES: dict[str, Variable] = {
     "threads": Variable("cases", "number of threads, or all"),
     "tags": Variable("cases", "only sweeps with one of these tags", _words),
     "specs": Variable("cases", "spec files or directories", _words),
-    "protocol": Variable("run", "how long is measured: fast, std, thorough", _one_of(PROTOCOLS)),
+    "protocol": Variable("run", f"how long is measured: {', '.join(PROTOCOLS)}", _one_of(PROTOCOLS)),
     "verify": Variable("run", "on; off; warn: measure wrong results too", _one_of(VERIFY_MODES)),
     "remeasure": Variable("run", "yes; noisy; older than so many days", _remeasure),
     "retry": Variable("run", "yes: try recorded failures again", _yes),
     "sort": Variable("report", "a column; -column for descending"),
     "top": Variable("report", "the first so many of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
-    "format": Variable("report", "text, csv, jsonl or markdown"),
+    "format": Variable("report", f"one of {', '.join(FORMATS)}"),
     "out": Variable("report", "write to this file"),
     "history": Variable("report", "yes: all rows of a case, not the newest only", _yes),
 }

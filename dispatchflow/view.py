@@ -18,11 +18,11 @@ def write(root: Path, store: Store, resolver: Resolver, chain: Chain) -> Path:
     expected results, what a wrong module returned, case.txt and repro.sh."""
     folder = root / chain.case.name
     folder.mkdir(parents=True, exist_ok=True)
-    links = _links(chain, resolver)
-    for name, digest in links.items():
+    wanted = links(chain, resolver)
+    for name, digest in wanted.items():
         _link(folder / name, store.path(digest))
     for path in folder.iterdir():
-        if path.is_symlink() and path.name not in links:
+        if path.is_symlink() and path.name not in wanted:
             path.unlink()
     (folder / "case.txt").write_text(description(chain))
     script = folder / "repro.sh"
@@ -55,17 +55,18 @@ def description(chain: Chain) -> str:
     return "".join(f"{name:<13}  {value}\n" for name, value in lines.items() if value is not None)
 
 
-def _links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
-    links: dict[str, Digest] = {}
+def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
+    """File name in the view → object."""
+    found: dict[str, Digest] = {}
     names = {"vmfb": "module.vmfb", "module": "module.mlir", "configurations": "configurations.mlir"}
     for stage in ("emit", "compile", "verify"):
         record = chain[stage].record
         for output, digest in (record.outputs if record else {}).items():
-            links[names.get(output, f"{stage}.log" if output == "log" else f"{output}.bin")] = digest
+            found[names.get(output, f"{stage}.log" if output == "log" else f"{output}.bin")] = digest
     for name, digests in (resolver.data(chain.case.operation) or {}).items():
         for index, digest in enumerate(digests):
-            links[f"{name}.bin" if name.startswith("expected") else f"{name}_{index}.bin"] = digest
-    return links
+            found[f"{name}.bin" if name.startswith("expected") else f"{name}_{index}.bin"] = digest
+    return found
 
 
 def _link(path: Path, to: Path) -> None:
@@ -101,7 +102,7 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     compare = 'cmp module.vmfb "$case/module.vmfb" && echo "same bytes"'
     bodies = {
         "compile": f'cd "$(mktemp -d)"\n    {processes.quoted(lines["compile"])} < "$case/module.mlir"\n    {compare}',
-        "run": f"taskset -c {cpus} {processes.quoted(lines['run'])}",
+        "run": processes.quoted(lines["run"]),
         "benchmark": f"taskset -c {cpus} {processes.quoted(lines['benchmark'])}",
     }
     cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())

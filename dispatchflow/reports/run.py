@@ -102,13 +102,13 @@ def _state(row: Mapping[str, Any], fresh: bool) -> str:
 
 def summary(
     made: Mapping[str, int],
-    reused: int,
+    fresh: set[str],
     rows: Sequence[Mapping[str, Any]],
     skips: Sequence[Skip],
     notes: Sequence[str],
     took_s: float,
 ) -> str:
-    """What was made, reused, failed, skipped, each with its reasons."""
+    """What was made, reused, failed, skipped, each with its reasons. `fresh`: the cases that something was made for."""
     lines = [f"note: {note}" for note in notes]
     failed = [row for row in rows if row["status"] == "failed"]
     reasons = Counter(row["reason"] for row in failed)
@@ -125,6 +125,7 @@ def summary(
         example = next(skip.name for skip in skips if skip.reason == reason)
         lines.append(f"skipped: {reason} ({_example(example, n)})")
     stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count) or "nothing made"
+    reused = sum(row["status"] != "failed" and row["case"] not in fresh for row in rows)
     counts = f"{reused} reused, {len(failed)} failed, {len(skips)} skipped"
     lines.append(f"{units.count(len(rows), 'case')}: {stages}; {counts}; {units.seconds(took_s)}")
     return "\n".join(lines)
