@@ -22,7 +22,7 @@ _LEVELS = {
     "vector_common_parallel": "vector ",
     "vector_reduction": "k ",
 }
-_AUXILIARY = ("fill", "pack", "unpack", "generic")
+_AUXILIARY = ("fill", "pack", "unpack")
 
 
 def table(rows: Sequence[Mapping[str, Any]], fresh: set[str]) -> str:
@@ -76,7 +76,8 @@ def interval(row: Mapping[str, Any]) -> str:
 def applied(text: str | None) -> str:
     """The main op's tiles, `matmul 64x64 vector 4x16 k 4`; the row has the whole."""
     found = re.findall(r"(\w+)<([^>]*)>", text or "")
-    main = next((f for f in found if f[0] not in _AUXILIARY), found[0] if found else None)
+    working = [f for f in found if f[0] not in _AUXILIARY] or found
+    main = next((f for f in working if f[0] != "generic"), working[0] if working else None)
     if main is None:
         return (text or "").split("<")[0]
     words = [main[0]]
