@@ -59,7 +59,7 @@ class Trial:
             self.protocol,
             self.iterations,
             # A second pass as long as the first: enough of them for a median, not one a block.
-            dispatches=len(self.blocks_ns) < self.protocol.min_blocks,
+            dispatches=toolchain.dispatch_statistics and len(self.blocks_ns) < self.protocol.min_blocks,
         )
 
 

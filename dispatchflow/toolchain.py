@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from dispatchflow import processes
@@ -27,6 +27,8 @@ class Toolchain:
     digest: Digest
     runtime_version: str
     runtime_digest: Digest
+    dispatch_statistics: bool
+    """Whether the benchmark tool accounts for each dispatch: from 3.13 on."""
 
     def tool(self, name: str) -> str:
         """Path of a runtime tool."""
@@ -43,7 +45,9 @@ def current(store: Store) -> Toolchain:
     runtime = _installed("iree/_runtime_libs/iree-run-module", "iree-base-runtime").parent
     files = _compiler_files(compiler)
     tools = [runtime / "iree-run-module", runtime / "iree-benchmark-module"]
-    stamp = key_of("toolchain", {os.fspath(path): _stamp(path) for path in (*files, *tools)})
+    known = tuple(field.name for field in fields(Toolchain))
+    stamps = {os.fspath(path): _stamp(path) for path in (*files, *tools)}
+    stamp = key_of("toolchain", {"known": known, "files": stamps})
     if remembered := store.records.remembered(f"toolchain:{stamp}"):
         return Toolchain(**json.loads(remembered))
     version, revision = _version(store, compiler)
@@ -55,6 +59,7 @@ def current(store: Store) -> Toolchain:
         digest=Digest(key_of("compiler", {os.fspath(p.relative_to(compiler.parent)): digest_file(p) for p in files})),
         runtime_version=_runtime_version(runtime),
         runtime_digest=Digest(key_of("runtime", {path.name: digest_file(path) for path in tools})),
+        dispatch_statistics="--dispatch_statistics" in _output(store, tools[1], "--help"),
     )
     store.records.remember(f"toolchain:{stamp}", json.dumps(asdict(toolchain)))
     return toolchain
@@ -84,16 +89,23 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 
 def _version(store: Store, compiler: Path) -> tuple[str, str]:
-    with store.scratch() as scratch:
-        outcome = processes.run(processes.Command((os.fspath(compiler), "--version"), scratch, time_limit_s=60))
-        text = (scratch / "stdout").read_text(errors="replace")
-        errors = processes.shortened(scratch / "stderr", 400)
-    match = re.search(r"version (\S+) @ (\S+)", text)
-    if outcome.failure or match is None:
-        raise ToolchainError(
-            "the compiler does not run", {"program": compiler, "found": outcome.failure or text, "stderr": errors}
-        )
+    text = _output(store, compiler, "--version")
+    if (match := re.search(r"version (\S+) @ (\S+)", text)) is None:
+        raise ToolchainError("the compiler does not tell its version", {"program": compiler, "found": text[:400]})
     return match[1], match[2]
+
+
+def _output(store: Store, program: Path, argument: str) -> str:
+    with store.scratch() as scratch:
+        command = processes.Command((os.fspath(program), argument), scratch, time_limit_s=60)
+        try:
+            failure = processes.run(command).failure
+        except OSError as error:
+            failure = str(error)
+        if failure:
+            facts = {"program": program, "found": failure, "stderr": processes.shortened(scratch / "stderr", 400)}
+            raise ToolchainError(f"{program.name} does not run", facts)
+        return (scratch / "stdout").read_text(errors="replace")
 
 
 def _runtime_version(runtime: Path) -> str:

@@ -90,7 +90,12 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
         "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case)),
         "run": commands.run_argv(toolchain.tool("iree-run-module"), "module.vmfb", flags, given, "again.bin"),
         "benchmark": commands.block_argv(
-            toolchain.tool("iree-benchmark-module"), "module.vmfb", flags, given, resolver.settings.protocol
+            toolchain.tool("iree-benchmark-module"),
+            "module.vmfb",
+            flags,
+            given,
+            resolver.settings.protocol,
+            dispatches=toolchain.dispatch_statistics,
         ),
     }
 

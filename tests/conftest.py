@@ -33,6 +33,7 @@ TOOLCHAIN = Toolchain(
     digest=Digest("digest-of-the-toolchain"),
     runtime_version="3.13.0",
     runtime_digest=Digest("digest-of-the-runtime"),
+    dispatch_statistics=True,
 )
 
 
