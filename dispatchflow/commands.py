@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
 from dispatchflow.dispatch import FUNCTION
-from dispatchflow.operations import Operation
 from dispatchflow.protocols import Protocol
+from dispatchflow.types import TensorType
 
 ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
 """All that reaches a tool of the user's environment: the compiler reads more than a dozen variables, each of which
@@ -34,11 +33,10 @@ def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
     return (f"--device={device}", *pinned)
 
 
-def input_flags(operation: Operation, paths: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
-    return tuple(
-        f"--input={operand.type.spelling}=@{os.fspath(path)}"
-        for operand, path in zip(operation.operands(), paths, strict=True)
-    )
+def input_flags(types: Sequence[TensorType], files: Sequence[str | None]) -> tuple[str, ...]:
+    """One flag an operand; None stands for all ones, which need no file."""
+    values = [f"@{file}" if file else "1" for file in files]
+    return tuple(f"--input={tensor.spelling}={value}" for tensor, value in zip(types, values, strict=True))
 
 
 def run_argv(

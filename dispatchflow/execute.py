@@ -155,23 +155,27 @@ class Executor:
             return None
         compiled, data = found
         action = actions.verification(compiled.facts["code_digest"], data, device.identity, device.threads)
-        module = self.store.path(compiled.outputs["vmfb"])
+        module = compiled.outputs["vmfb"]
         return self._make(action, lambda scratch: self._verify(scratch, case.operation, device, module, data))
 
-    def _verify(self, scratch: Path, operation: Operation, device: Device, module: Path, data: Data) -> _Result:
+    def _verify(self, scratch: Path, operation: Operation, device: Device, module: Digest, data: Data) -> _Result:
         from dispatchflow import inputs, verdict
 
         outputs: dict[str, Digest] = {}
         verdicts: dict[str, Verdict] = {}
-        for recipe in ("exact", "random"):
+        names = {recipe: [f"{recipe}_{i}.bin" for i in range(len(data[recipe]))] for recipe in ("exact", "random")}
+        self.store.place(scratch, {"module.vmfb": module})
+        for recipe in names:
+            self.store.place(scratch, dict(zip(names[recipe], data[recipe], strict=True)))
+        for recipe in names:
             if recipe == "exact" and inputs.mistrust(operation):
                 verdicts[recipe] = verdict.Verdict("mistrusted")
                 continue
             argv = commands.run_argv(
                 self.resolver.toolchain.tool("iree-run-module"),
-                str(module),
+                "module.vmfb",
                 commands.device_flags(device.uri, device.cpus),
-                commands.input_flags(operation, [self.store.path(digest) for digest in data[recipe]]),
+                commands.input_flags([operand.type for operand in operation.operands()], names[recipe]),
             )
             outcome = processes.run(
                 processes.Command(argv, scratch, self.resolver.environment, time_limit_s=VERIFY_LIMIT_S)

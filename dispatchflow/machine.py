@@ -109,6 +109,11 @@ def host_cpu(store: Store, toolchain: Toolchain) -> HostCpu:
     return host
 
 
+def memory_bytes() -> int:
+    """Of the machine, used or not."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def last_level_cache_bytes() -> int | None:
     sizes = [path.read_text().strip() for path in _CPU.glob("cpu0/cache/index*/size")]
     known = [int(size[:-1]) * {"K": 1 << 10, "M": 1 << 20}[size[-1]] for size in sizes if size[-1:] in "KM"]

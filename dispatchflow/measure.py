@@ -49,13 +49,18 @@ class Trial:
     adopted: bool = False
     """Another invocation measured it while this one was waiting."""
 
-    def argv(self, store: Store, toolchain: Toolchain) -> tuple[str, ...]:
-        path = store.path
+    def objects(self) -> dict[str, Digest]:
+        """The files that the block reads, by the names on its command line."""
+        inputs = {f"random_{i}.bin": digest for i, (_, digest) in enumerate(self.operands) if digest is not None}
+        return {"module.vmfb": self.module, **inputs}
+
+    def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
+        files = [None if digest is None else f"random_{i}.bin" for i, (_, digest) in enumerate(self.operands)]
         return commands.block_argv(
             toolchain.tool("iree-benchmark-module"),
-            str(path(self.module)),
+            "module.vmfb",
             commands.device_flags(self.device.uri, self.device.cpus),
-            [f"--input={tensor.spelling}={f'@{path(digest)}' if digest else 1}" for tensor, digest in self.operands],
+            commands.input_flags([tensor for tensor, _ in self.operands], files),
             self.protocol,
             self.iterations,
             # A second pass as long as the first: enough of them for a median, not one a block.
@@ -150,8 +155,9 @@ class Session:
         self._on_block(trial, sum(other.protocol is trial.protocol for other in self.undecided))
 
     def _measured(self, trial: Trial) -> tuple[blocks.Block, float]:
-        argv = trial.argv(self._store, self._toolchain)
+        argv = trial.argv(self._toolchain)
         with self._store.scratch() as scratch:
+            self._store.place(scratch, trial.objects())
             command = processes.Command(
                 argv, scratch, self._environment, time_limit_s=BLOCK_LIMIT_S, cpus=trial.device.cpus
             )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -34,12 +34,14 @@ class Store:
     """Raises StoreError on opening: a network file system, or a place that cannot be written."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root = root = root.absolute()
         try:
             for folder in ("objects", "locks", "tmp", "results"):
                 (root / folder).mkdir(parents=True, exist_ok=True)
             _refuse_network(root)
             self._sweep()
+            with self.scratch():  # can it be written? SQLite would only say that its own file cannot
+                pass
             self.records = Records(root / "records.sqlite")
         except OSError as error:
             raise StoreError(
@@ -71,6 +73,12 @@ class Store:
             pass
         self.records.drop_output(digest)
         raise DamagedObject(digest)
+
+    def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
+        """Links of these names in `folder`, where a tool runs: it then sees no path of ours, whose characters could
+        mean something to it (`--module=` ends a path at an @), and its command line is the one that a user repeats."""
+        for name, digest in objects.items():
+            (folder / name).symlink_to(self.path(digest))
 
     def put_bytes(self, content: bytes) -> Digest:
         digest = digest_of(content)

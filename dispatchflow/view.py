@@ -84,8 +84,8 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
     call it in an empty directory, as repro.sh does."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     flags = commands.device_flags(device.uri, device.cpus)
-    inputs = [f"random_{i}.bin" for i in range(len(case.operation.operands()))]
-    given = commands.input_flags(case.operation, inputs)
+    types = [operand.type for operand in case.operation.operands()]
+    given = commands.input_flags(types, [f"random_{i}.bin" for i in range(len(types))])
     return {
         "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case)),
         "run": commands.run_argv(toolchain.tool("iree-run-module"), "module.vmfb", flags, given, "again.bin"),

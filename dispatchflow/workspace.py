@@ -18,9 +18,12 @@ from dispatchflow.execute import Executor
 from dispatchflow.locks import Machine
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.plan import Plan, Skip
+from dispatchflow.reports import units
 from dispatchflow.store import Store
 from dispatchflow.targets import TARGETS, Device
 
+# The reference holds each element as itself, as float64, and as its magnitude.
+_REFERENCE_BYTES = 24
 _DIMS_HINT = "Dims make a sweep of their own, without specs: give one of the two."
 
 
@@ -48,21 +51,18 @@ class Workspace:
 
     @cached_property
     def plan(self) -> Plan:
-        """The cases of specs and variables. More threads than this machine has cores is a skip.
+        """The cases of specs and variables. What this machine has too few cores or memory for is a skip.
 
         Raises:
             SpecError: a spec or variable that is wrong, or no specs.
         """
         tags = () if self._adhoc else self.values.get("tags", ())
         found = plan.expand(self._sweeps(), tags)
-        cores = len(machine.cores())
-        fits = {case: case.threads is None or case.threads <= cores for case in found.cases}
-        skips = [
-            Skip(case.name, f"{case.threads} threads; this machine has {cores} cores", "")
-            for case in found.cases
-            if not fits[case]
-        ]
-        return Plan(tuple(case for case in found.cases if fits[case]), found.tags, (*found.skips, *skips), found.notes)
+        cores, memory = len(machine.cores()), machine.memory_bytes()
+        reasons = {case: _too_large(case, cores, memory) for case in found.cases}
+        skips = [Skip(case.name, reason, "") for case, reason in reasons.items() if reason]
+        fits = tuple(case for case, reason in reasons.items() if not reason)
+        return Plan(fits, found.tags, (*found.skips, *skips), found.notes)
 
     @property
     def _adhoc(self) -> bool:
@@ -138,6 +138,17 @@ class Workspace:
 
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
         return [self.resolver.chain(case) for case in cases]
+
+
+def _too_large(case: Case, cores: int, memory: int) -> str | None:
+    """Why this machine cannot run the case, None when it can."""
+    if case.threads is not None and case.threads > cores:
+        return f"{case.threads} threads; this machine has {cores} cores"
+    tensors = [*(operand.type for operand in case.operation.operands()), case.operation.result()]
+    needed = _REFERENCE_BYTES * sum(tensor.size for tensor in tensors)
+    if needed > memory:
+        return f"verification needs about {units.size(needed)} of memory; this machine has {units.size(memory)}"
+    return None
 
 
 def _operation_of(dims: Mapping[str, str]) -> str:

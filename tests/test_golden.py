@@ -86,7 +86,7 @@ def test_ingredients_of_a_case_s_actions_are_the_golden_ones(name, case_of, reco
 def test_command_lines_are_the_golden_ones(case_of, golden):
     """What they say beside the ingredients is the same for all cases: a change wants a new schema or protocol number."""
     operation, protocol = case_of().operation, PROTOCOLS["std"]
-    given = commands.input_flags(operation, ["a.bin", "b.bin"])
+    given = commands.input_flags([operand.type for operand in operation.operands()], ["a.bin", "b.bin"])
     lines = {
         "environment": commands.environment(
             {"LD_LIBRARY_PATH": "lib", "HOME": "home", "IREE_LLVM_EMBEDDED_LINKER_PATH": "x"}

@@ -23,7 +23,7 @@ def count(value: int, noun: str) -> str:
 
 
 def size(value_bytes: float) -> str:
-    for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+    for scale, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if value_bytes >= scale:
             return f"{_digits(value_bytes / scale)} {unit}"
     return f"{int(value_bytes)} B"
