@@ -91,7 +91,6 @@ def _run(request):
 
 
 def main():
-    os.setsid()  # the terminal's Ctrl-C is for our parent, which then closes the pipe
     # Unbuffered: a buffered reader would hide from select() that the pipe was closed, or hold a next request.
     requests = os.fdopen(0, "rb", buffering=0, closefd=False)
     while line := requests.readline():

@@ -14,6 +14,7 @@ from dispatchflow import processes
 from dispatchflow.commands import environment
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import digest_of, key_of
+from dispatchflow.locks import Machine
 from dispatchflow.store import Store
 from dispatchflow.targets import Device, HostCpu, Target
 from dispatchflow.toolchain import Toolchain
@@ -91,7 +92,7 @@ def host_cpu(store: Store, toolchain: Toolchain) -> HostCpu:
         "--iree-llvmcpu-target-cpu=host",
         "--compile-to=executable-targets",
     )
-    with store.scratch() as scratch:
+    with Machine().busy(), store.scratch() as scratch:
         (scratch / "trivial.mlir").write_text(_TRIVIAL)
         argv = (toolchain.compiler, "trivial.mlir", *flags, "-o", "-")
         outcome = processes.run(processes.Command(argv, scratch, env=environment({}), time_limit_s=60))

@@ -74,6 +74,7 @@ def run(command: Command) -> Outcome:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,  # the terminal's Ctrl-C is for us; the launcher ends when its pipe closes
         )
     assert launcher.stdin is not None and launcher.stdout is not None
     request = {

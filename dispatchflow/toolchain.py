@@ -12,6 +12,7 @@ from pathlib import Path
 from dispatchflow import processes
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import Digest, digest_file, key_of
+from dispatchflow.locks import Machine
 from dispatchflow.store import Store
 
 
@@ -96,7 +97,7 @@ def _version(store: Store, compiler: Path) -> tuple[str, str]:
 
 
 def _output(store: Store, program: Path, argument: str) -> str:
-    with store.scratch() as scratch:
+    with Machine().busy(), store.scratch() as scratch:
         command = processes.Command((os.fspath(program), argument), scratch, time_limit_s=60)
         try:
             failure = processes.run(command).failure

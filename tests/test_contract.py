@@ -148,14 +148,7 @@ def _uses(operation: Operation, element: ElementType) -> bool:
 
 
 LACKS = [
-    pytest.param(
-        target,
-        element,
-        id=f"{element.mlir}-{target.name}",
-        marks=[pytest.mark.xfail(strict=True, reason="vmvx does compile bf16 (IREE 3.13), and its results are right")]
-        if (target.name, element.mlir) == ("vmvx", "bf16")
-        else [],
-    )
+    pytest.param(target, element, id=f"{element.mlir}-{target.name}")
     for target in TARGETS.values()
     for element in target.lacks
 ]

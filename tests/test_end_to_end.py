@@ -370,7 +370,6 @@ def test_a_failed_case_is_exit_code_1_and_does_not_stop_the_others(copied: Proje
     assert copied.doit("protocol=fast", f"profile:{NAME}", **tools).code == 0
 
 
-@pytest.mark.xfail(strict=True, reason="flops beyond int64 reach Parquet: a traceback, in this run and all later ones")
 def test_a_size_beyond_every_machine_is_a_failed_case_or_a_skip_and_not_a_crash(copied: Project) -> None:
     size = 2**31 - 1
     outcome = copied.doit("protocol=fast", f"m={size}", f"n={size}", f"k={size}", "threads=1", "profile:*")
@@ -535,7 +534,6 @@ def test_report_reads_a_store_that_cannot_be_written(copied: Project) -> None:
     assert (found.returncode, found.stdout, found.stderr) == (0, wanted, "")
 
 
-@pytest.mark.xfail(strict=True, reason="blames the records and advises to move them away")
 def test_a_run_on_a_store_that_cannot_be_written_says_so(copied: Project) -> None:
     found = with_store_read_only(copied, "protocol=fast m=20 n=16 k=16")
 
