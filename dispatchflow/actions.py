@@ -12,6 +12,7 @@ from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Key, digest_of, key_of
 from dispatchflow.operations import Operation
 from dispatchflow.protocols import Protocol
+from dispatchflow.syntax import Syntax
 
 STAGES = ("emit", "compile", "verify", "profile")
 
@@ -35,9 +36,9 @@ def _action(stage: str, **ingredients: Any) -> Action:
     return Action(stage, key_of(stage, ingredients), ingredients)
 
 
-def emit(case: Case) -> Action:
+def emit(case: Case, syntax: Syntax) -> Action:
     """Named by the text that it makes: who printed it does not matter."""
-    return _action("emit", module=digest_of(case.dispatch.module().encode()))
+    return _action("emit", module=digest_of(case.dispatch.module(syntax).encode()))
 
 
 def compilation(

@@ -7,7 +7,8 @@ import re
 from dispatchflow.tunings import Applied, AppliedExecutable
 
 _EXECUTABLE = re.compile(r"hal\.executable\.export public @(\S+)")
-_PIPELINE = re.compile(r"translation_info<pipeline = #(?:[\w.]*pipeline<(\w+)>|[\w.]*\.(\w+))")
+# `#iree_cpu.pipeline<Name>`, `#iree_codegen.vmvx_pipeline`; before 3.12 a bare `CPUName`.
+_PIPELINE = re.compile(r"translation_info<pipeline = (?:#[\w.]*pipeline<(\w+)>|#[\w.]*\.(\w+)|(?:CPU)?(\w+))")
 # Of the op itself, `{lowering_config = …`: not one inside an attribute that the compiler did not know and kept.
 _CONFIGURED = re.compile(
     r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? [^\n]*?(?<=[{ ])lowering_config = #[\w.]+lowering_config<([^>]*)>"
@@ -25,7 +26,7 @@ def parse(dump: str) -> Applied:
         executables.append(
             AppliedExecutable(
                 name=name[1],
-                pipeline=(pipeline[1] or pipeline[2]) if pipeline else "none",
+                pipeline=next(filter(None, pipeline.groups())) if pipeline else "none",
                 # `linalg.generic` says its attributes after its region's opening line: one line, one op.
                 configurations=tuple((m[1].rsplit(".", 1)[-1], m[2]) for m in _CONFIGURED.finditer(text)),
             )

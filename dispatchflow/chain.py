@@ -16,6 +16,7 @@ from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Key
 from dispatchflow.operations import Operation
 from dispatchflow.protocols import Protocol
+from dispatchflow.syntax import syntax_of
 from dispatchflow.targets import Device, HostCpu
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Resolver:
         run: str,
     ) -> None:
         self._records, self.toolchain, self.host = records, toolchain, host
+        self.syntax = syntax_of(toolchain.version)
         self.environment, self.settings, self._device_of, self._now, self._run = (
             environment,
             settings,
@@ -138,7 +140,7 @@ class Resolver:
 
     def chain(self, case: Case) -> Chain:
         device = self._device_of(case)
-        emit_action = actions.emit(case)
+        emit_action = actions.emit(case, self.syntax)
         module = emit_action.ingredients["module"]
         steps = {"emit": self._step(emit_action, "the module is not in the store")}
         requested = case.tuning.requested(case.operation)

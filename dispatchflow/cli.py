@@ -18,7 +18,7 @@ from doit.cmdparse import CmdOption, CmdParse, CmdParseError
 from doit.doit_cmd import DoitMain, set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
-from dispatchflow import looking, tasks, variables
+from dispatchflow import looking, releases, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.errors import DispatchflowError, SpecError
@@ -238,4 +238,16 @@ class Best(Report):
     fastest = True
 
 
-COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Variables)
+class Toolchains(Look):
+    name = "toolchains"
+    doc_purpose = "the compilers at hand: version, revision, digest, size; remove=3.12.0 removes a fetched one"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        workspace = self.app.workspace(("toolchains",))
+        if "remove" in workspace.values:
+            releases.remove(workspace.store, workspace.values["remove"])
+        print(looking.toolchains(workspace))
+        return 0
+
+
+COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Toolchains, Variables)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dispatchflow.keys import digest_of
 from dispatchflow.operations import Operation
+from dispatchflow.syntax import NEWEST, Syntax
 from dispatchflow.targets import Target
 from dispatchflow.tunings import Tuning
 
@@ -20,9 +21,9 @@ class Dispatch:
     operation: Operation
     tuning: Tuning
 
-    def module(self) -> str:
+    def module(self, syntax: Syntax = NEWEST) -> str:
         """The MLIR text. Free of paths, dates and names, every location unknown: equal dispatches, equal bytes."""
-        operation, lowering = self.operation, self.tuning.lowering(self.operation)
+        operation, lowering = self.operation, self.tuning.lowering(self.operation, syntax)
         arguments = ", ".join(
             f"%arg{i}: {operand.type.mlir} loc(unknown)" for i, operand in enumerate(operation.operands())
         )

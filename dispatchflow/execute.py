@@ -40,17 +40,17 @@ class Executor:
         self.store, self.resolver, self.machine, self.run = store, resolver, machine, run
 
     def emit(self, case: Case) -> Record:
-        text = case.dispatch.module().encode()
+        text = case.dispatch.module(self.resolver.syntax).encode()
 
         def make(scratch: Path) -> _Result:
             return True, None, {"module": self.store.put_bytes(text)}, {}
 
-        return self._make(actions.emit(case), make)
+        return self._make(actions.emit(case, self.resolver.syntax), make)
 
     def compile(self, case: Case) -> Record:
         tuning, operation = case.tuning, case.operation
         return self.compile_module(
-            case.dispatch.module(),
+            case.dispatch.module(self.resolver.syntax),
             self.resolver.flags(case),
             tuning.requested(operation),
             lambda dump: _ignored(tuning, operation, dump),

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import processes, results, view
+from dispatchflow import processes, releases, results, toolchain, view
 from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
-from dispatchflow.errors import NothingMatched, SpecError, StoreError, suggestion
+from dispatchflow.errors import NothingMatched, SpecError, StoreError, ToolchainError, suggestion
 from dispatchflow.loader import Selection, is_pattern
 from dispatchflow.reports import best as best_report
-from dispatchflow.reports import units
+from dispatchflow.reports import table, units
 from dispatchflow.reports.table import FORMATS
 from dispatchflow.workspace import Workspace
 
@@ -139,6 +139,23 @@ def _artifacts(workspace: Workspace, chain: Chain) -> Iterator[str]:
     yield "\nby hand, in that directory (repro.sh has the same):"
     for name, argv in view.command_lines(chain, workspace.resolver).items():
         yield f"  {name}: {processes.quoted(argv)}{' < module.mlir' if name == 'compile' else ''}"
+
+
+def toolchains(workspace: Workspace) -> str:
+    """`doit toolchains`: this environment's and the fetched ones."""
+    words = ["current", *sorted(path.name for path in releases.folder(workspace.store).glob("*"))]
+    rows: list[dict[str, str | None]] = []
+    for word in words:
+        try:
+            found = toolchain.find(workspace.store, word, workspace.say)
+        except ToolchainError as error:
+            rows.append({"iree": word, "version": error.problem})
+            continue
+        place = releases.folder(workspace.store) / word
+        size = units.size(sum(path.stat().st_size for path in place.rglob("*"))) if place.is_dir() else None
+        shown = {"version": found.version, "revision": found.revision[:12], "digest": found.digest, "size": size}
+        rows.append({"iree": word, **shown, "compiler": found.compiler})
+    return table.text(("iree", "version", "revision", "digest", "size", "compiler"), rows)
 
 
 def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastest: bool) -> str:

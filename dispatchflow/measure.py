@@ -176,4 +176,5 @@ class Session:
             "load_1m_end": now["load_1m"],
             "cpus": list(trial.device.cpus),
             "runtime": self._toolchain.runtime_version,
+            "toolchain": self._toolchain.version,
         }

@@ -42,6 +42,7 @@ COLUMNS: dict[str, str] = {
     "toolchain_version": "string",
     "toolchain_revision": "string",
     "runtime_version": "string",
+    "measured_with": "string",
     "code_digest": "string",
     "compile_key": "string",
     "verify_key": "string",
@@ -189,6 +190,7 @@ def _times(
         "ceiling_bytes_per_s": ceilings[1],
         "measured_at": found.at,
         "runtime_version": conditions.get("runtime", row["runtime_version"]),
+        "measured_with": conditions.get("toolchain"),
         **{
             name: conditions.get(name)
             for name in ("cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")

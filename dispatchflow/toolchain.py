@@ -6,10 +6,11 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from dispatchflow import processes
+from dispatchflow import processes, releases
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import Digest, digest_file, key_of
 from dispatchflow.locks import Machine
@@ -36,14 +37,44 @@ class Toolchain:
         return os.path.join(self.runtime, name)
 
 
-def current(store: Store) -> Toolchain:
-    """The compiler and runtime of this Python environment, remembered until one of their files changes.
+COMPILER = "iree/compiler/_mlir_libs/iree-compile"
+RUNTIME = "iree/_runtime_libs/iree-run-module"
+
+
+def find(store: Store, word: str, say: Callable[[str], None]) -> Toolchain:
+    """`current`: this Python environment; `3.12.0`: a release; else a path: an IREE build tree, or an environment.
 
     Raises:
-        ToolchainError: one of the two is not installed, or does not run.
+        ToolchainError: there is no compiler, or no runtime with it, or one does not run.
     """
-    compiler = _installed("iree/compiler/_mlir_libs/iree-compile", "iree-base-compiler")
-    runtime = _installed("iree/_runtime_libs/iree-run-module", "iree-base-runtime").parent
+    if word == "current":
+        places = [Path(entry) for entry in sys.path if entry]
+        hint = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-compiler iree-base-runtime."
+    elif releases.is_version(word):
+        places, hint = [releases.fetched(store, word, say)], ""
+    else:
+        root = Path(word).absolute()
+        places = [root, *root.glob("lib/python*/site-packages")]
+        hint = "Name a release (3.12.0), a build tree with tools/, or a Python environment."
+    # A build tree has its tools side by side.
+    compiler = _first(places, (COMPILER, "tools/iree-compile"))
+    runtime = _first(places, (RUNTIME, "tools/iree-run-module"))
+    if compiler is None or runtime is None:
+        lacking = "compiler" if compiler is None else "runtime"
+        raise ToolchainError(f"iree={word} has no {lacking}", {"looked in": ", ".join(map(str, places))}, hint)
+    return described(store, compiler, runtime.parent)
+
+
+def _first(places: Sequence[Path], names: Sequence[str]) -> Path | None:
+    return next((place / name for place in places for name in names if (place / name).is_file()), None)
+
+
+def described(store: Store, compiler: Path, runtime: Path) -> Toolchain:
+    """With its identity, remembered until one of its files changes.
+
+    Raises:
+        ToolchainError: one of the programs does not run.
+    """
     files = _compiler_files(compiler)
     tools = [runtime / "iree-run-module", runtime / "iree-benchmark-module"]
     known = tuple(field.name for field in fields(Toolchain))
@@ -57,7 +88,7 @@ def current(store: Store) -> Toolchain:
         runtime=os.fspath(runtime),
         version=version,
         revision=revision,
-        digest=Digest(key_of("compiler", {os.fspath(p.relative_to(compiler.parent)): digest_file(p) for p in files})),
+        digest=Digest(key_of("compiler", {_place(compiler, path): digest_file(path) for path in files})),
         runtime_version=_runtime_version(runtime),
         runtime_digest=Digest(key_of("runtime", {path.name: digest_file(path) for path in tools})),
         dispatch_statistics="--dispatch_statistics" in _output(store, tools[1], "--help"),
@@ -66,21 +97,16 @@ def current(store: Store) -> Toolchain:
     return toolchain
 
 
-def _installed(path: str, package: str) -> Path:
-    for entry in sys.path:
-        if (found := Path(entry) / path).is_file():
-            return found
-    raise ToolchainError(
-        f"{package} is not installed",
-        {"python": sys.executable, "looked for": path},
-        f"Run {os.path.basename(sys.executable)} -m pip install {package}.",
-    )
+def _place(compiler: Path, path: Path) -> str:
+    """Relative to the compiler: where a toolchain lies is no part of what it is."""
+    return os.path.relpath(path, compiler.parent)
 
 
 def _compiler_files(compiler: Path) -> list[Path]:
-    folder = compiler.parent
+    folder, build = compiler.parent, compiler.parent.parent / "lib"
     platform = (folder / "iree_platform_libs").rglob("*")
-    files = [compiler, *sorted(folder.glob("libIREECompiler*")), folder / "iree-lld", *sorted(platform)]
+    libraries = [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*")]
+    files = [compiler, *sorted(libraries), folder / "iree-lld", *sorted(platform)]
     return [path for path in files if path.is_file()]
 
 

@@ -20,6 +20,7 @@ from dispatchflow.operations import OPERATIONS
 from dispatchflow.plan import Plan, Skip
 from dispatchflow.reports import units
 from dispatchflow.store import Store
+from dispatchflow.syntax import NEWEST, Syntax, syntax_of
 from dispatchflow.targets import TARGETS, Device
 
 # The reference holds each element as itself, as float64, and as its magnitude.
@@ -58,8 +59,8 @@ class Workspace:
         """
         tags = () if self._adhoc else self.values.get("tags", ())
         found = plan.expand(self._sweeps(), tags)
-        cores, memory = len(machine.cores()), machine.memory_bytes()
-        reasons = {case: _too_large(case, cores, memory) for case in found.cases}
+        cores, memory, syntax = len(machine.cores()), machine.memory_bytes(), self._syntax
+        reasons = {case: case.tuning.inexpressible(syntax) or _too_large(case, cores, memory) for case in found.cases}
         skips = [Skip(case.name, reason, "") for case, reason in reasons.items() if reason]
         fits = tuple(case for case, reason in reasons.items() if not reason)
         return Plan(fits, found.tags, (*found.skips, *skips), found.notes)
@@ -100,9 +101,18 @@ class Workspace:
             )
         return files
 
+    @property
+    def _syntax(self) -> Syntax:
+        # A plan without another toolchain needs no store: `doit list` of a directory that cannot be written.
+        return syntax_of(self.toolchain.version) if "iree" in self.values else NEWEST
+
     @cached_property
     def toolchain(self) -> toolchain.Toolchain:
-        return toolchain.current(self.store)
+        return toolchain.find(self.store, self.values.get("iree", "current"), self.say)
+
+    def say(self, line: str) -> None:
+        """Of something that takes long before anything else can be shown."""
+        print(line, flush=True)
 
     @cached_property
     def resolver(self) -> Resolver:

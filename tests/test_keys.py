@@ -13,6 +13,7 @@ from dispatchflow import actions, keys
 from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.keys import Digest, canonical, digest_file, digest_of, key_of
 from dispatchflow.protocols import PROTOCOLS
+from dispatchflow.syntax import NEWEST
 from dispatchflow.tunings import TUNINGS
 from dispatchflow.tunings.default import Default
 
@@ -197,10 +198,10 @@ def test_source_of_data_is_the_text_of_the_modules_that_make_it(monkeypatch):
 
 
 def test_emit_key_is_of_the_text_alone(case_of):
-    base = actions.emit(case_of()).key
-    assert actions.emit(case_of(threads=1, target="vmvx")).key == base
+    base = actions.emit(case_of(), NEWEST).key
+    assert actions.emit(case_of(threads=1, target="vmvx"), NEWEST).key == base
     changes = [dict(layout="nt"), dict(dtype="f16"), dict(shape="4x5x7"), dict(tuning="double_tiling_64x64_4x16x4")]
-    others = {actions.emit(case_of(**change)).key for change in changes}
+    others = {actions.emit(case_of(**change), NEWEST).key for change in changes}
     assert len(others | {base}) == 1 + len(changes)
 
 

@@ -5,7 +5,7 @@ from dispatchflow.errors import SpecError
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.variables import VARIABLES, parse, settings
 
-ALL = ("cases", "run", "report")
+ALL = ("cases", "run", "report", "toolchains")
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,8 @@ def applied(text: str | None) -> str:
 
 def _state(row: Mapping[str, Any], fresh: bool) -> str:
     when = "measured now" if fresh else "reused"
+    if row.get("measured_with") not in (None, row.get("toolchain_version")):
+        when = f"same code as {row['measured_with']}"
     match row["status"]:
         case "measured":
             return when

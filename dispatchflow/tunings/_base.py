@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
+from dispatchflow.syntax import Syntax
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Tuning:
         """Injective over the family's fields; begins with the family's name."""
         return self.family
 
-    def lowering(self, operation: Operation) -> Lowering:
+    def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
         return Lowering()
 
     @property
@@ -81,6 +82,10 @@ class Tuning:
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
         """Why this tuning cannot be asked for here, None when it can. The reason of a skip."""
+        return None
+
+    def inexpressible(self, syntax: Syntax) -> str | None:
+        """Why this release's text has no way to ask for it, None when it has. The reason of a skip."""
         return None
 
     def requested(self, operation: Operation) -> str | None:

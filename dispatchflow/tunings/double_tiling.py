@@ -1,6 +1,6 @@
 """CPU double tiling: distribution tiles over workers, vector tiles over registers, a reduction step.
 
-Written as an op-level `compilation_info` for pipeline `DoubleTilingExpert` (IREE 3.12 and newer).
+Written as an op-level `compilation_info` for pipeline `DoubleTilingExpert`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
+from dispatchflow.syntax import Syntax
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
-_PIPELINE = "#iree_cpu.pipeline<DoubleTilingExpert>"
+_PIPELINE = "DoubleTilingExpert"
 _PARAMETERS = {"distribution": 2, "vector": 2, "reduction": 1, "cache": 2}
 _NAME = re.compile(r"double_tiling_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)(?:_cache_(\d+)x(\d+))?")
 
@@ -69,11 +70,11 @@ class DoubleTiling(Tuning):
         cache = "" if self.cache is None else f"_cache_{self.cache[0]}x{self.cache[1]}"
         return f"{self.family}_{dm}x{dn}_{vm}x{vn}x{self.reduction}{cache}"
 
-    def lowering(self, operation: Operation) -> Lowering:
+    def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
         return Lowering(
             prelude=f"""\
 #config = #iree_cpu.lowering_config<{self.requested(operation)}>
-#translation = #iree_codegen.translation_info<pipeline = {_PIPELINE}>
+#translation = #iree_codegen.translation_info<pipeline = {syntax.cpu_pipeline(_PIPELINE)}>
 #compilation = #iree_codegen.compilation_info<lowering_config = #config, translation_info = #translation>
 """,
             attribute="{compilation_info = #compilation} ",
@@ -91,6 +92,9 @@ class DoubleTiling(Tuning):
             return f"a vector tile of {tile_bytes} B; the compiler refuses {_MAX_TILE_BYTES} B and more"
         return None
 
+    def inexpressible(self, syntax: Syntax) -> str | None:
+        return None if syntax.has_cpu_lowering_config else f"{syntax} cannot be given CPU tiles by name"
+
     def requested(self, operation: Operation) -> str:
         (dm, dn), (vm, vn) = self.distribution, self.vector
         cache = "" if self.cache is None else f"cache_parallel = [{self.cache[0]}, {self.cache[1]}, 0], "
@@ -103,7 +107,7 @@ class DoubleTiling(Tuning):
         asked = self.requested(operation)
         for executable in applied.executables:
             if any(config == asked for _, config in executable.configurations):
-                wrong = executable.pipeline != "DoubleTilingExpert"
+                wrong = executable.pipeline != _PIPELINE
                 return f"applied under pipeline {executable.pipeline}" if wrong else None
         return f"asked for {asked}; applied {applied.text or 'nothing'}"
 

@@ -1,0 +1,41 @@
+"""What MLIR text must look like for a compiler release: the one place that knows the differences."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_NEWEST = (999, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """Of one release, (major, minor). Everything else asks here instead of comparing versions."""
+
+    release: tuple[int, int] = _NEWEST
+
+    @property
+    def has_cpu_lowering_config(self) -> bool:
+        """`#iree_cpu.lowering_config` with the levels that a request names. Before 3.6 there is no such attribute, and
+        3.6 wants four levels of every configuration."""
+        return self.release >= (3, 7)
+
+    def cpu_pipeline(self, name: str) -> str:
+        """`DoubleTilingExpert` as an attribute: an enumerator of its own before 3.12."""
+        return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"
+
+    def __str__(self) -> str:
+        return "the newest IREE" if self.release == _NEWEST else f"IREE {self.release[0]}.{self.release[1]}"
+
+
+NEWEST = Syntax()
+
+
+def syntax_of(version: str) -> Syntax:
+    """From what `iree-compile --version` says: `3.12.0rc20260917`; a date, `20241104.1068`, is older than 3.0. A build
+    tree that says nothing is taken for the newest."""
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if match is None:
+        return NEWEST
+    major, minor = int(match[1]), int(match[2])
+    return Syntax((2, 0) if major > 9999 else (major, minor))

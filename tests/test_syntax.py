@@ -1,0 +1,49 @@
+"""What differs between compiler releases is chosen by the release, in one place."""
+
+import pytest
+
+from dispatchflow.applied import parse
+from dispatchflow.syntax import NEWEST, Syntax, syntax_of
+from dispatchflow.tunings import TUNINGS
+
+TILED = TUNINGS["double_tiling"].parse("double_tiling_64x64_4x16x4")
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        ("3.13.0rc20261016", (3, 13)),
+        ("3.9.0rc20251125", (3, 9)),
+        ("20241104.1068", (2, 0)),
+        ("unknown", NEWEST.release),
+        ("", NEWEST.release),
+    ],
+)
+def test_release_is_read_from_the_compilers_own_version(version, release):
+    assert syntax_of(version).release == release
+
+
+@pytest.mark.parametrize(
+    ("release", "pipeline"),
+    [((3, 11), "= CPUDoubleTilingExpert>"), ((3, 12), "= #iree_cpu.pipeline<DoubleTilingExpert>>")],
+)
+def test_pipeline_is_spelt_as_the_release_spells_it(release, pipeline, case_of):
+    text = case_of(tuning=TILED.name).dispatch.module(Syntax(release))
+    assert f"translation_info<pipeline {pipeline}" in text
+
+
+@pytest.mark.parametrize("spelling", ["#iree_cpu.pipeline<DoubleTilingExpert>", "CPUDoubleTilingExpert"])
+def test_applied_pipeline_has_one_name_in_all_releases(spelling):
+    dump = f"hal.executable.export public @x\nfunc attributes {{i = #iree_codegen.translation_info<pipeline = {spelling}>}}"
+    assert parse(dump).executables[0].pipeline == "DoubleTilingExpert"
+
+
+def test_release_without_the_configuration_skips_it_with_a_reason():
+    assert TILED.inexpressible(Syntax((3, 6))) == "IREE 3.6 cannot be given CPU tiles by name"
+    assert TILED.inexpressible(Syntax((3, 7))) is None
+    assert all(tuning.inexpressible(Syntax((2, 0))) is None for tuning in TUNINGS["default"].expand({}))
+
+
+def test_text_of_what_did_not_change_is_the_same_for_all_releases(case_of):
+    dispatch = case_of(tuning="default").dispatch
+    assert dispatch.module(Syntax((3, 0))) == dispatch.module(NEWEST)
