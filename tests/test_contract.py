@@ -358,7 +358,7 @@ def test_a_configuration_that_the_compiler_ignores_is_a_failure(
 ) -> None:
     family = TUNINGS["double_tiling"]
     right, tuning = family.lowering, family.expand({})[0]
-    monkeypatch.setattr(family, "lowering", lambda self, operation: replaced(right(self, operation), *IGNORED[wrong]))
+    monkeypatch.setattr(family, "lowering", lambda *given: replaced(right(*given), *IGNORED[wrong]))
     case = Case(Dispatch(default_case(OPERATIONS["matmul"], "f32").operation, tuning), TARGETS["llvm-cpu"], 1)
 
     compiled = squares.executor.compile(case)
