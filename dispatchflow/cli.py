@@ -24,6 +24,7 @@ from dispatchflow.app import App
 from dispatchflow.errors import DispatchflowError, SpecError
 from dispatchflow.machine import cores
 from dispatchflow.making import JOBS, Run
+from dispatchflow.reports import units
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _WITH_VALUE = tuple(f"{dash}{JOBS[length]}" for dash, length in (("-", "short"), ("--", "long")))
@@ -166,7 +167,7 @@ class List(Look):
         cases, skips = workspace.plan.cases, workspace.plan.skips
         example = f"profile:{cases[0].operation.name}_*" if cases else "profile:*"
         skipped = f" and {len(skips):,} skipped (doit list skipped)" if skips else ""
-        print(f"\n{len(cases):,} cases{skipped}; for example: doit '{example}'")
+        print(f"\n{units.count(len(cases), 'case')}{skipped}; for example: doit '{example}'")
         return 0
 
 
@@ -226,7 +227,10 @@ class Report(Look):
         workspace = self.app.workspace(("report",))
         text = looking.report(workspace.store_path / "results", workspace.values, args, self.fastest)
         if out := workspace.values.get("out"):
-            Path(out).write_text(text + "\n", encoding="utf-8")
+            try:
+                Path(out).write_text(text + "\n", encoding="utf-8")
+            except OSError as error:
+                raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
         else:
             print(text)
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from dispatchflow.tunings import Tuning
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
     from dispatchflow.verdict import Verdict
+
+_log = logging.getLogger(__name__)
 
 COMPILE_LIMIT_S = 300.0
 VERIFY_LIMIT_S = 120.0
@@ -145,8 +148,8 @@ class Executor:
                     for digest in (compiled.outputs["vmfb"], *(d for digests in data.values() for d in digests)):
                         self.store.checked(digest)
                     return compiled, data
-            except DamagedObject:
-                continue
+            except DamagedObject as damaged:
+                _log.warning("object %s of %s was damaged or missing, and is made again", damaged, case.name)
         raise StoreError("objects are damaged as fast as they are made", {"store": self.store.root}, "Check the disk.")
 
     def verify(self, case: Case, device: Device) -> Record | None:

@@ -65,6 +65,9 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
     for reason, count in Counter(skip.reason for skip in workspace.plan.skips).most_common(10):
         yield f"skipped  {count}: {reason}"
     yield from (f"note: {note}" for note in workspace.plan.notes)
+    if not any(chain[stage].pending for chain, furthest in wanted for stage in STAGES[: furthest + 1]):
+        yield "nothing to make"
+        return
     if not costs:
         yield "no estimate: nothing ever ran here"
         return
@@ -136,9 +139,15 @@ def _artifacts(workspace: Workspace, chain: Chain) -> Iterator[str]:
     yield f"\nartifacts, also in {workspace.view_path / chain.case.name}:"
     width = max(map(len, links))
     yield from (f"  {name:<{width}}  {workspace.store.path(digest)}" for name, digest in sorted(links.items()))
-    yield "\nby hand, in that directory (repro.sh has the same):"
+    yield "\nby hand (repro.sh in that directory has the same):"
+    environment = " ".join(
+        f"{name}={processes.quoted([value])}" for name, value in workspace.resolver.environment.items()
+    )
+    folder = processes.quoted([str(workspace.view_path / chain.case.name)])
     for name, argv in view.command_lines(chain, workspace.resolver).items():
-        yield f"  {name}: {processes.quoted(argv)}{' < module.mlir' if name == 'compile' else ''}"
+        # The compiler gets an empty directory: in the view its output would be written through a link into the store.
+        place, given = ('"$(mktemp -d)"', f" < {folder}/module.mlir") if name == "compile" else (folder, "")
+        yield f"  {name}: cd {place} && {environment} {processes.quoted(argv)}{given}"
 
 
 def toolchains(workspace: Workspace) -> str:

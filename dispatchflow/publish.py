@@ -32,18 +32,18 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[dict[str, Any
     return rows
 
 
-def publish(workspace: Workspace, found: Sequence[tuple[Chain, dict[str, Any]]]) -> int:
-    """Append the rows that say something new. Returns how many."""
+def publish(workspace: Workspace, found: Sequence[tuple[Chain, dict[str, Any]]]) -> set[str]:
+    """Append the rows that say another thing than the newest of their case and protocol. Returns these cases' names."""
     records = workspace.store.records
-    named = {results.identity(chain, row["status"]): row for chain, row in found}
-    known = records.known_rows(named)
-    new = {identity: row for identity, row in named.items() if identity not in known}
+    named = {f"{row['case']} {row['protocol']}": (results.identity(chain, row["status"]), row) for chain, row in found}
+    said = records.said(named)
+    new = {name: named[name] for name in named if said.get(name) != named[name][0]}
     if new:
-        records.add_rows(new)
+        records.add_rows(new, workspace.run)
     # Rows first belong to a part, then the part is written: whatever kills us, the next run writes what lacks.
     records.assign_rows(f"{workspace.run}.parquet")
     for part in records.parts():
         path = workspace.store.results / part
         if not path.exists():
             results.write_part(path, records.rows_of(part))
-    return len(new)
+    return {row["case"] for _, row in new.values()}

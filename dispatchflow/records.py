@@ -4,6 +4,7 @@ record        one a key: a success, or a failure that would repeat itself
 latest        the key that a case's stage had when it was last made: for `explain`
 measurement   append-only; blocks are recorded as they end; never pooled
 row           what goes to Parquet: first here, then in a part that can be written again from here
+said          the identity of each case's newest row
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ create table block (
 ) without rowid;
 create table row (identity text primary key, content text not null, part text);
 create index row_part on row (part);
+create table said (name text primary key, identity text not null) without rowid;
 create table remembered (name text primary key, value text not null) without rowid;
 """
 
@@ -242,23 +244,28 @@ class Records:
 
     # --- rows
 
-    def known_rows(self, identities: Iterable[str]) -> set[str]:
-        wanted = list(identities)
+    def said(self, names: Iterable[str]) -> dict[str, str]:
+        """Name → the identity of its newest row, for those that have one."""
+        wanted = list(names)
         if len(wanted) > 500:
-            return {identity for (identity,) in self._all("select identity from row")} & set(wanted)
-        return {
-            identity
-            for (identity,) in self._all(
-                f"select identity from row where identity in ({','.join('?' * len(wanted))})", *wanted
-            )
-        }
+            return dict(self._all("select name, identity from said"))
+        return dict(
+            self._all(f"select name, identity from said where name in ({','.join('?' * len(wanted))})", *wanted)
+        )
 
-    def add_rows(self, rows: Mapping[str, Mapping[str, Any]]) -> None:
-        """identity → content; what is already there stays as it is."""
+    def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str) -> int:
+        """Name → (identity, content), each unless this was said last of that name. Returns how many were added."""
+        added = 0
         with self._transaction():
-            self._db.executemany(
-                "insert or ignore into row values (?,?,null)", [(i, json.dumps(c)) for i, c in rows.items()]
-            )
+            for name, (identity, content) in rows.items():
+                if self._all("select 1 from said where name = ? and identity = ?", name, identity):
+                    continue  # another invocation was faster
+                again = self._all("select 1 from row where identity = ?", identity)  # the same as some time before
+                unique = f"{identity} {run}" if again else identity
+                self._db.execute("insert or ignore into row values (?,?,null)", (unique, json.dumps(content)))
+                self._db.execute("insert or replace into said values (?,?)", (name, identity))
+                added += 1
+        return added
 
     def assign_rows(self, part: str) -> int:
         """All rows without a part become this part's. Returns how many."""

@@ -123,7 +123,7 @@ class Stages:
 
     def settle(self, cases: Mapping[Case, str]) -> list[dict[str, Any]]:
         """How these cases stand now, a row each. Rows of those that were asked for up to `profile` are published;
-        views, and what `explain` compares with, are written for those that were touched."""
+        views, and what `explain` compares with, are written for those that were touched or stand otherwise now."""
         workspace = self.workspace
         chains = workspace.chains(list(cases))
         rows = publish.rows_of(workspace, chains)
@@ -134,9 +134,10 @@ class Stages:
             for device in self._devices():
                 workspace.ceilings.calibrate(device, self.session)
             rows = publish.rows_of(workspace, chains)
-        publish.publish(workspace, [(c, r) for c, r in zip(chains, rows, strict=True) if cases[c.case] == "profile"])
+        asked = [(chain, row) for chain, row in zip(chains, rows, strict=True) if cases[chain.case] == "profile"]
+        new = publish.publish(workspace, asked)
         for chain in chains:
-            if chain.case in self.touched:
+            if chain.case in self.touched or chain.case.name in new:
                 keys = {stage: step.key for stage, step in chain.steps.items() if step.key is not None}
                 workspace.store.records.set_latest(chain.case.name, keys)
                 view.write(workspace.view_path, workspace.store, workspace.resolver, chain)

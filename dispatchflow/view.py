@@ -112,6 +112,7 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     }
     cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
     environment = " ".join(f"{k}={processes.quoted([v])}" for k, v in resolver.environment.items())
+    absent = " ".join(name for name in commands.ALLOWED_ENVIRONMENT if name not in resolver.environment)
     return f"""\
 #!/bin/sh
 # {chain.case.name}
@@ -119,6 +120,7 @@ def repro(chain: Chain, resolver: Resolver) -> str:
 set -eu
 case=$(cd "$(dirname "$0")" && pwd)
 cd "$case"
+unset {absent}
 export {environment}
 case "${{1:-}}" in
 {cases}

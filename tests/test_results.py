@@ -77,11 +77,13 @@ def workspace(tmp_path):
 
 def test_part_is_written_once_and_never_changed(workspace):
     store = workspace.store
-    store.records.add_rows({"i1": {"case": "a", "recorded_at": 1.0}})
+    store.records.add_rows({"a": ("i1", {"case": "a", "recorded_at": 1.0})}, "run")
     publish.publish(workspace, [])
     part = store.results / "run-1.parquet"
     before = (digest_file(part), part.stat().st_mtime_ns)
-    store.records.add_rows({"i1": {"case": "changed", "recorded_at": 1.0}, "i2": {"case": "b", "recorded_at": 2.0}})
+    store.records.add_rows(
+        {"a": ("i1", {"case": "changed", "recorded_at": 1.0}), "b": ("i2", {"case": "b", "recorded_at": 2.0})}, "run"
+    )
     workspace.run = "run-2"
     publish.publish(workspace, [])
     publish.publish(workspace, [])
@@ -91,7 +93,7 @@ def test_part_is_written_once_and_never_changed(workspace):
 
 
 def test_part_that_a_killed_run_did_not_write_is_written_by_the_next(workspace):
-    workspace.store.records.add_rows({"i1": {"case": "a", "recorded_at": 1.0}})
+    workspace.store.records.add_rows({"a": ("i1", {"case": "a", "recorded_at": 1.0})}, "run")
     workspace.store.records.assign_rows("killed.parquet")
     publish.publish(workspace, [])
     assert [path.name for path in workspace.store.results.iterdir()] == ["killed.parquet"]

@@ -151,9 +151,9 @@ def test_measurement_is_complete_only_when_it_was_ended(records):
 
 
 def test_rows_belong_to_the_part_that_they_were_assigned_to_first(records):
-    records.add_rows({"i2": {"case": "b"}, "i1": {"case": "a"}})
+    assert records.add_rows({"b": ("i2", {"case": "b"}), "a": ("i1", {"case": "a"})}, "run") == 2
     assert records.assign_rows("1.parquet") == 2
-    records.add_rows({"i1": {"case": "changed"}, "i3": {"case": "c", "score": None}})
+    assert records.add_rows({"a": ("i1", {"case": "changed"}), "c": ("i3", {"case": "c", "score": None})}, "run") == 1
     assert records.assign_rows("2.parquet") == 1
     assert records.assign_rows("3.parquet") == 0
     assert sorted(records.parts()) == ["1.parquet", "2.parquet"]
@@ -162,10 +162,17 @@ def test_rows_belong_to_the_part_that_they_were_assigned_to_first(records):
 
 
 @pytest.mark.parametrize("asked", [3, 2000])
-def test_known_rows_are_those_that_were_added(records, asked):
-    records.add_rows({f"i{i}": {} for i in range(2)})
-    assert records.known_rows(f"i{i}" for i in range(asked)) == {"i0", "i1"}
-    assert records.known_rows([]) == set()
+def test_what_was_said_last_of_a_name_is_known(records, asked):
+    records.add_rows({f"n{i}": (f"i{i}", {}) for i in range(2)}, "run")
+    assert records.said(f"n{i}" for i in range(asked)) == {"n0": "i0", "n1": "i1"}
+    assert records.said([]) == {}
+
+
+def test_going_back_to_an_earlier_state_is_said_once_more_and_staying_there_is_not(records):
+    said = [records.add_rows({"case": (state, {"state": state})}, f"run {i}") for i, state in enumerate("abaaab")]
+    assert said == [1, 1, 1, 0, 0, 1]
+    records.assign_rows("part")
+    assert [row["state"] for row in records.rows_of("part")] == ["a", "b", "a", "b"]
 
 
 def test_remembered_facts_are_replaced(records):
@@ -184,7 +191,7 @@ def test_connections_open_and_write_at_once_and_see_each_other(tmp_path):
             own = Records(tmp_path / "records.sqlite")
             for i in range(20):
                 own.add(replace(RECORD, key=Key(f"{name}{i}")))
-                own.add_rows({f"{name}{i}": {}})
+                own.add_rows({f"{name}{i}": (f"{name}{i}", {})}, "run")
         except Exception as error:
             failures.append(error)
 
