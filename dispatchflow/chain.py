@@ -152,18 +152,22 @@ class Resolver:
         steps["profile"] = self._profile(case.operation, compiled, verified, device)
         return Chain(case, device, steps)
 
+    def again(self, record: Record) -> str | None:
+        """Why a recorded failure is to be tried again, None when the record stands."""
+        if record.ok or record.run == self._run:
+            return None
+        if self.settings.retry:
+            return f"retry=yes; failed before: {record.reason}"
+        return None if record.facts.get("repeatable", True) else f"may go better now: {record.reason}"
+
     def _step(self, action: Action, missing: str) -> Step:
         record = self._records.get(action.key)
         if record is None:
             return Step(action.stage, "missing", missing, action)
+        if (why := self.again(record)) is not None:
+            return Step(action.stage, "missing", why, action, record)
         if record.ok:
             return Step(action.stage, "made", "the store has it", action, record)
-        if record.run == self._run:
-            return Step(action.stage, "failed", record.reason or "failed", action, record)
-        if self.settings.retry:
-            return Step(action.stage, "missing", f"retry=yes; failed before: {record.reason}", action, record)
-        if not record.facts.get("repeatable", True):
-            return Step(action.stage, "missing", f"may go better now: {record.reason}", action, record)
         return Step(action.stage, "failed", record.reason or "failed", action, record)
 
     def _verify(self, operation: Operation, compiled: Step, device: Device) -> Step:

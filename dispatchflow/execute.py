@@ -232,10 +232,7 @@ class Executor:
 
     def _standing(self, action: Action) -> Record | None:
         record = self.store.records.get(action.key)
-        if record is None or record.ok or record.run == self.run:
-            return record
-        again = self.resolver.settings.retry or not record.facts.get("repeatable", True)
-        return None if again else record
+        return None if record is None or self.resolver.again(record) else record
 
     def _put(self, array: Array) -> Digest:
         return self.store.put_bytes(array.tobytes())
