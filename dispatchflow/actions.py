@@ -10,9 +10,11 @@ from typing import Any
 
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Key, digest_of, key_of
+from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.protocols import Protocol
 from dispatchflow.syntax import Syntax
+from dispatchflow.targets import Device
 
 STAGES = ("emit", "compile", "verify", "profile")
 
@@ -21,6 +23,41 @@ CONFIGURATION_CHECK = 1
 
 VERIFICATION = 1
 """Version of the verification ladder. Raise it when what counts as right changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What code is run on, and compared with: bytes, not how they were made.
+
+    digests: set (`exact`, `random`, `given`, `expected_…`) → its objects.
+    arguments: of each operand the type that the tools are told, `4x8xf32`; `=` and the number for a bare number.
+    """
+
+    digests: Mapping[str, tuple[Digest, ...]]
+    arguments: tuple[str, ...]
+
+    def only(self, recipe: str) -> Data:
+        return Data({recipe: self.digests[recipe]}, self.arguments)
+
+    def files(self, recipe: str) -> dict[str, Digest]:
+        """Names in the directory where a tool runs → objects."""
+        return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])}
+
+    def inputs(self, recipe: str) -> tuple[str, ...]:
+        """What `--input=` is given, one an operand."""
+        return tuple(
+            argument[1:] if argument.startswith("=") else f"{argument}=@{recipe}_{i}.bin"
+            for i, argument in enumerate(self.arguments)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Which code is called where."""
+
+    code: Digest
+    function: str
+    device: Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +76,11 @@ def _action(stage: str, **ingredients: Any) -> Action:
 def emit(case: Case, syntax: Syntax) -> Action:
     """Named by the text that it makes: who printed it does not matter."""
     return _action("emit", module=digest_of(case.dispatch.module(syntax).encode()))
+
+
+def reprint(source: Digest, toolchain: Digest) -> Action:
+    """`emit` of a user's module: printed by the compiler, without comments, names and places of the file."""
+    return _action("emit", source=source, toolchain=toolchain)
 
 
 def compilation(
@@ -70,40 +112,68 @@ def expectation(operation: Operation) -> Action:
     return _action("expected", **_data_ingredients(operation))
 
 
-def verification(code: Digest, data: Mapping[str, Sequence[Digest]], device: Mapping[str, Any], threads: int) -> Action:
-    """`data`: the digests of the bytes of inputs and expected results, by name. Not how they were made."""
+def arguments(module: Module, types: Sequence[str]) -> Action:
+    """A module's operands: outputs `given_0`, `given_1`, …"""
+    given = [(i.type, i.value, i.file.digest if i.file else None) for i in module.inputs or ()]
     return _action(
-        "verify",
-        code=code,
-        data={name: tuple(digests) for name, digests in data.items()},
-        protocol=VERIFICATION,
-        device=dict(device),
-        threads=threads,
+        "inputs",
+        types=tuple(types),
+        given=None if module.inputs is None else tuple(given),
+        source=_sources("given.py", "inputs.py", "types.py"),
+        **_versions(),
     )
 
 
-def measurement(
-    code: Digest, data: Sequence[Digest], protocol: Protocol, device: Mapping[str, Any], threads: int
-) -> Action:
-    return _action("profile", code=code, data=tuple(data), protocol=protocol.id, device=dict(device), threads=threads)
+def expected_files(module: Module, results: Sequence[str]) -> Action:
+    """What the user says that a module gives: outputs `0`, `1`, …"""
+    files = tuple(file.digest for file in module.expected)
+    return _action("expected", files=files, results=tuple(results), source=_sources("given.py", "types.py"))
+
+
+def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
+    """What another target makes of the module: outputs `0`, `1`, …"""
+    return _action("expected", **_call(call, operands), results=tuple(results), protocol=VERIFICATION)
+
+
+def verification(call: Call, data: Data, tolerance: str | None) -> Action:
+    """`tolerance`: of a user's module; an operation has its own bound, among the data."""
+    return _action("verify", **_call(call, data), tolerance=tolerance, protocol=VERIFICATION)
+
+
+def measurement(call: Call, operands: Data, protocol: Protocol) -> Action:
+    return _action("profile", **_call(call, operands), protocol=protocol.id)
+
+
+def _call(call: Call, data: Data) -> dict[str, Any]:
+    return {
+        "code": call.code,
+        "function": call.function,
+        "arguments": data.arguments,
+        "data": dict(data.digests),
+        "device": dict(call.device.identity),
+        "threads": call.device.threads,
+    }
 
 
 def _data_ingredients(operation: Operation) -> dict[str, Any]:
     return {
         "operation": f"{operation.name}_{operation.label}",
-        "source": _data_sources(type(operation).__module__),
+        "source": _sources(*_modules_of(operation)),
         **_versions(),
     }
 
 
+def _modules_of(operation: Operation) -> tuple[str, ...]:
+    own = "/".join(type(operation).__module__.split(".")[1:]) + ".py"
+    return (own, "operations/_base.py", "inputs.py", "reference.py", "types.py")
+
+
 @lru_cache
-def _data_sources(operation_module: str) -> Digest:
+def _sources(*names: str) -> Digest:
     """The digest of the modules that make inputs and expected results. Their text, not their behaviour: a comment
     makes them anew, and then the digests of the bytes say that nothing changed."""
     folder = Path(__file__).parent
-    own = folder.joinpath(*operation_module.split(".")[1:]).with_suffix(".py")
-    names = (own, folder / "operations/_base.py", folder / "inputs.py", folder / "reference.py", folder / "types.py")
-    return Digest(key_of("source", {path.name: path.read_bytes() for path in names}))
+    return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))
 
 
 @lru_cache

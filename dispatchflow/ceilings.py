@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dispatchflow import calibration, machine
-from dispatchflow.actions import measurement
+from dispatchflow.actions import Call, Data, measurement
 from dispatchflow.execute import Executor
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.measure import Session, Trial
+from dispatchflow.program import ENTRY
 from dispatchflow.protocols import Protocol
 from dispatchflow.store import Store
 from dispatchflow.targets import Device
@@ -67,16 +68,18 @@ class Ceilings:
         self._known[self._name(device)] = rates
 
     def _trial(self, kernel: calibration.Kernel, device: Device, session: Session) -> Trial | None:
-        compiled = self._executor.compile_module(kernel.module, self._flags)
+        compiled = self._executor.compile_module(kernel.module.encode(), self._flags)
         if not compiled.ok:
             return None
-        action = measurement(compiled.facts["code_digest"], [], _PROTOCOL, device.identity, device.threads)
+        ones = f"{kernel.input.spelling}=1"
+        call = Call(compiled.facts["code_digest"], ENTRY, device)
+        action = measurement(call, Data({}, (f"={ones}",)), _PROTOCOL)
         return session.add(
             Trial(
                 action.key,
                 f"calibration:{kernel.name}",
-                compiled.outputs["vmfb"],
-                [(kernel.input, None)],
+                {"module.vmfb": compiled.outputs["vmfb"]},
+                (ones,),
                 device,
                 action.ingredients,
                 _PROTOCOL,

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dispatchflow import actions
-from dispatchflow.actions import Action
+from dispatchflow import actions, module
+from dispatchflow.actions import Action, Data
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Key
+from dispatchflow.module import Declaration, Module
 from dispatchflow.operations import Operation
+from dispatchflow.program import Program
 from dispatchflow.protocols import Protocol
 from dispatchflow.syntax import syntax_of
-from dispatchflow.targets import Device, HostCpu
+from dispatchflow.targets import Device, HostCpu, Target
 
 if TYPE_CHECKING:
     from dispatchflow.records import Measurement, Record, Records
@@ -96,7 +98,7 @@ class Resolver:
         host: HostCpu,
         environment: Mapping[str, str],
         settings: Settings,
-        device_of: Callable[[Case], Device],
+        device_of: Callable[[Target, int | None], Device],
         now: float,
         run: str,
     ) -> None:
@@ -116,41 +118,129 @@ class Resolver:
     def flags(self, case: Case) -> tuple[str, ...]:
         return (*case.target.resolved_flags(self.host), *case.tuning.flags)
 
-    def data_actions(self, operation: Operation) -> tuple[Action, Action]:
-        """(inputs, expected)"""
+    def emission(self, case: Case) -> Action:
+        if isinstance(case.operation, Module):
+            return actions.reprint(case.operation.source.digest, self.toolchain.digest)
+        return actions.emit(case, self.syntax)
+
+    def declaration(self, program: Module) -> Declaration | None:
+        """The types of its function; None while it is not printed, or where it has no such function."""
+        record = self._records.get(actions.reprint(program.source.digest, self.toolchain.digest).key)
+        return module.from_facts(record.facts["functions"]).get(program.function) if record and record.ok else None
+
+    def inputs_action(self, program: Program) -> Action | None:
+        """None while a module's types are not known."""
+        if isinstance(program, Operation):
+            return self._data_actions(program)[0]
+        assert isinstance(program, Module)
+        declared = self.declaration(program)
+        return actions.arguments(program, declared.inputs) if declared else None
+
+    def expected_action(self, program: Program) -> Action | None:
+        """None while it cannot be known, and for what is compared with nothing."""
+        if isinstance(program, Operation):
+            return self._data_actions(program)[1]
+        assert isinstance(program, Module)
+        if (declared := self.declaration(program)) is None:
+            return None
+        if program.expected:
+            return actions.expected_files(program, declared.results)
+        compiled, operands = self._reference(program), self.operands(program)
+        if compiled is None or not compiled.ok or operands is None:
+            return None
+        call = actions.Call(compiled.facts["code_digest"], program.function, self.reference_device(program))
+        return actions.expected_from(call, operands, declared.results)
+
+    def reference_flags(self, program: Module) -> tuple[str, ...]:
+        assert program.against is not None
+        return program.against.resolved_flags(self.host)
+
+    def reference_device(self, program: Module) -> Device:
+        """One thread of the target that a module is compared with."""
+        assert program.against is not None
+        return self._device_of(program.against, 1)
+
+    def _reference(self, program: Module) -> Record | None:
+        """The compile for the target that a module is compared with; None while it is not made, and where there is
+        none."""
+        record = self._records.get(actions.reprint(program.source.digest, self.toolchain.digest).key)
+        if program.against is None or record is None or not record.ok:
+            return None
+        flags = self.reference_flags(program)
+        action = actions.compilation(record.outputs["module"], flags, self.toolchain.digest, self.environment)
+        return self._records.get(action.key)
+
+    def _data_actions(self, operation: Operation) -> tuple[Action, Action]:
         if operation not in self._data:
             self._data[operation] = (actions.inputs(operation), actions.expectation(operation))
         return self._data[operation]
 
-    def operands(self, operation: Operation) -> dict[str, tuple[Digest, ...]] | None:
-        """`exact`, `random` → the digests of the operands' bytes; None while they are not made."""
-        record = self._records.get(self.data_actions(operation)[0].key)
+    def operands(self, program: Program) -> Data | None:
+        """What it is run on; None while that is not made."""
+        action = self.inputs_action(program)
+        record = self._records.get(action.key) if action else None
         if record is None or not record.ok:
             return None
-        count = len(operation.operands())
-        return {recipe: tuple(record.outputs[f"{recipe}_{i}"] for i in range(count)) for recipe in ("exact", "random")}
+        if isinstance(program, Operation):
+            arguments = tuple(operand.type.spelling for operand in program.operands())
+        else:
+            arguments = tuple(record.facts["arguments"])
+        indices = range(len(arguments))
+        digests = {recipe: tuple(record.outputs[f"{recipe}_{i}"] for i in indices) for recipe in program.recipes}
+        return Data(digests, arguments)
 
-    def data(self, operation: Operation) -> dict[str, tuple[Digest, ...]] | None:
+    def data(self, program: Program) -> Data | None:
         """`operands` and `expected_…`: all that verification compares; None while something is not made."""
-        operands = self.operands(operation)
-        record = self._records.get(self.data_actions(operation)[1].key)
-        if operands is None or record is None or not record.ok:
+        operands = self.operands(program)
+        if operands is None or not program.compared:
+            return operands
+        action = self.expected_action(program)
+        record = self._records.get(action.key) if action else None
+        if record is None or not record.ok:
             return None
-        return operands | {f"expected_{name}": (digest,) for name, digest in record.outputs.items()}
+        expected = {f"expected_{name}": (digest,) for name, digest in record.outputs.items() if name != "log"}
+        return Data({**operands.digests, **expected}, operands.arguments)
+
+    def data_failure(self, program: Program) -> str | None:
+        """Why what it is run on or compared with cannot be made: only for a user's module. None when nothing is
+        known to be wrong."""
+        if isinstance(program, Operation):
+            return None
+        assert isinstance(program, Module)
+        reference = self._reference(program)
+        if reference is not None and not reference.ok and self.again(reference) is None:
+            return f"the reference, {program.name} on {program.against and program.against.name}: {reference.reason}"
+        for action in (self.inputs_action(program), self.expected_action(program)):
+            record = self._records.get(action.key) if action else None
+            if record is not None and not record.ok and self.again(record) is None:
+                return record.reason
+        return None
 
     def chain(self, case: Case) -> Chain:
-        device = self._device_of(case)
-        emit_action = actions.emit(case, self.syntax)
-        module = emit_action.ingredients["module"]
-        steps = {"emit": self._step(emit_action, "the module is not in the store")}
-        requested = case.tuning.requested(case.operation)
-        compile_action = actions.compilation(
-            module, self.flags(case), self.toolchain.digest, self.environment, requested
+        device, program = self._device_of(case.target, case.threads), case.operation
+        emitted = self._step(self.emission(case), "the module is not in the store")
+        compiled = self._compile(case, emitted)
+        verified = self._verify(program, compiled, device)
+        profiled = self._profile(program, compiled, verified, device)
+        return Chain(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
+
+    def _compile(self, case: Case, emitted: Step) -> Step:
+        assert emitted.action is not None
+        printed = emitted.action.ingredients.get("module")  # an operation's text is known before it is stored
+        if printed is None:
+            assert isinstance(case.operation, Module)
+            if emitted.state == "failed":
+                return Step("compile", "blocked", emitted.why)
+            if emitted.pending or emitted.record is None:
+                return Step("compile", "later", "depends on how the compiler prints the file")
+            if (known := emitted.record.facts["functions"]) and case.operation.function not in known:
+                why = f"no public function '{case.operation.function}'; the file has {', '.join(known)}"
+                return Step("compile", "failed", why)
+            printed = emitted.record.outputs["module"]
+        action = actions.compilation(
+            printed, self.flags(case), self.toolchain.digest, self.environment, case.dispatch.requested
         )
-        compiled = steps["compile"] = self._step(compile_action, "never compiled with these ingredients")
-        steps["verify"] = verified = self._verify(case.operation, compiled, device)
-        steps["profile"] = self._profile(case.operation, compiled, verified, device)
-        return Chain(case, device, steps)
+        return self._step(action, "never compiled with these ingredients")
 
     def again(self, record: Record) -> str | None:
         """Why a recorded failure is to be tried again, None when the record stands."""
@@ -170,27 +260,28 @@ class Resolver:
             return Step(action.stage, "made", "the store has it", action, record)
         return Step(action.stage, "failed", record.reason or "failed", action, record)
 
-    def _verify(self, operation: Operation, compiled: Step, device: Device) -> Step:
+    def _verify(self, program: Program, compiled: Step, device: Device) -> Step:
         if self.settings.verify == "off":
             return Step("verify", "off", "verify=off")
-        data = self.data(operation)
-        if early := _waiting("verify", compiled, data):
+        data = self.data(program)
+        if early := self._waiting("verify", program, compiled, data):
             return early
         assert compiled.record is not None and data is not None
-        action = actions.verification(compiled.record.facts["code_digest"], data, device.identity, device.threads)
-        return self._step(action, "this code was never verified on this device")
+        call = actions.Call(compiled.record.facts["code_digest"], program.function, device)
+        tolerance = program.tolerance if isinstance(program, Module) else None
+        return self._step(actions.verification(call, data, tolerance), "this code was never verified on this device")
 
-    def _profile(self, operation: Operation, compiled: Step, verified: Step, device: Device) -> Step:
-        data = self.operands(operation)
-        if early := _waiting("profile", compiled, data):
+    def _profile(self, program: Program, compiled: Step, verified: Step, device: Device) -> Step:
+        operands = self.operands(program)
+        if early := self._waiting("profile", program, compiled, operands):
             return early
         if verified.state == "failed" and self.settings.verify == "on":
             return Step(
                 "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it all the same"
             )
-        assert compiled.record is not None and data is not None
-        code = compiled.record.facts["code_digest"]
-        action = actions.measurement(code, data["random"], self.settings.protocol, device.identity, device.threads)
+        assert compiled.record is not None and operands is not None
+        call = actions.Call(compiled.record.facts["code_digest"], program.function, device)
+        action = actions.measurement(call, operands.only(program.recipes[-1]), self.settings.protocol)
         found = self._records.measurement(action.key)
         if found is None:
             return Step(
@@ -219,12 +310,13 @@ class Resolver:
             return f"retry=yes; failed before: {found.reason}"
         return None
 
-
-def _waiting(stage: str, compiled: Step, data: Mapping[str, Any] | None) -> Step | None:
-    if compiled.state in ("failed", "blocked"):
-        return Step(stage, "blocked", compiled.why)
-    if compiled.pending:
-        return Step(stage, "later", "depends on the code that compile makes")
-    if data is None:
-        return Step(stage, "later", "inputs and expected results are not made yet")
-    return None
+    def _waiting(self, stage: str, program: Program, compiled: Step, data: Data | None) -> Step | None:
+        if compiled.state in ("failed", "blocked"):
+            return Step(stage, "blocked", compiled.why)
+        if compiled.pending:
+            return Step(stage, "later", "depends on the code that compile makes")
+        if data is None:
+            if (failure := self.data_failure(program)) is not None:
+                return Step(stage, "failed" if stage == "verify" else "blocked", failure)
+            return Step(stage, "later", "inputs and expected results are not made yet")
+        return None

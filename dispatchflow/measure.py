@@ -15,11 +15,11 @@ from dispatchflow import blocks, commands, machine, processes, statistics
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import Digest, Key
 from dispatchflow.locks import Machine
+from dispatchflow.program import ENTRY
 from dispatchflow.protocols import Protocol
 from dispatchflow.store import Store
 from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
-from dispatchflow.types import TensorType
 
 BLOCK_LIMIT_S = 300.0
 _PATIENCE_S = 0.2
@@ -31,12 +31,14 @@ class Trial:
 
     key: Key
     label: str
-    module: Digest
-    operands: Sequence[tuple[TensorType, Digest | None]]
-    """None: all ones, which need no file."""
+    objects: Mapping[str, Digest]
+    """The files that a block reads, by the names on its command line; `module.vmfb` is one."""
+    inputs: Sequence[str]
+    """As `commands.block_argv` takes them."""
     device: Device
     ingredients: Mapping[str, Any]
     protocol: Protocol
+    function: str = ENTRY
     blocks_ns: list[float] = field(default_factory=list)
     spent_s: float = 0.0
     iterations: int | None = None
@@ -49,22 +51,17 @@ class Trial:
     adopted: bool = False
     """Another invocation measured it while this one was waiting."""
 
-    def objects(self) -> dict[str, Digest]:
-        """The files that the block reads, by the names on its command line."""
-        inputs = {f"random_{i}.bin": digest for i, (_, digest) in enumerate(self.operands) if digest is not None}
-        return {"module.vmfb": self.module, **inputs}
-
     def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
-        files = [None if digest is None else f"random_{i}.bin" for i, (_, digest) in enumerate(self.operands)]
         return commands.block_argv(
             toolchain.tool("iree-benchmark-module"),
             "module.vmfb",
             commands.device_flags(self.device.uri, self.device.cpus),
-            commands.input_flags([tensor for tensor, _ in self.operands], files),
+            self.inputs,
             self.protocol,
             self.iterations,
             # A second pass as long as the first: enough of them for a median, not one a block.
             dispatches=toolchain.dispatch_statistics and len(self.blocks_ns) < self.protocol.min_blocks,
+            function=self.function,
         )
 
 
@@ -157,7 +154,7 @@ class Session:
     def _measured(self, trial: Trial) -> tuple[blocks.Block, float]:
         argv = trial.argv(self._toolchain)
         with self._store.scratch() as scratch:
-            self._store.place(scratch, trial.objects())
+            self._store.place(scratch, trial.objects)
             command = processes.Command(
                 argv, scratch, self._environment, time_limit_s=BLOCK_LIMIT_S, cpus=trial.device.cpus
             )

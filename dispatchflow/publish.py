@@ -9,6 +9,7 @@ from typing import Any
 
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
+from dispatchflow.operations import Operation
 from dispatchflow.workspace import Workspace
 
 
@@ -21,13 +22,15 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[dict[str, Any
     rows = []
     for chain in chains:
         operation = chain.case.operation
-        bounds = calibration.ceilings(
-            workspace.ceilings.rates(chain.device),
-            operation.signature,
-            machine.cpu().flags,
-            operation.traffic_bytes(),
-            cache,
-        )
+        bounds: tuple[float | None, float | None] = (None, None)
+        if isinstance(operation, Operation):  # of a user's module nobody said how much it does
+            bounds = calibration.ceilings(
+                workspace.ceilings.rates(chain.device),
+                operation.signature,
+                machine.cpu().flags,
+                operation.traffic_bytes(),
+                cache,
+            )
         rows.append(results.row_of(chain, tags[chain.case], bounds, calibration.MARGIN, around, time.time()))
     return rows
 

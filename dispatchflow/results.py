@@ -122,7 +122,7 @@ def row_of(
         "operation": operation.name,
         **dict(zip(operation.dims, operation.sizes, strict=True)),
         "shape": case.shape_name,
-        "element_types": operation.signature.spelling,
+        "element_types": operation.element_types,
         "layout": operation.layout,
         "tuning": case.tuning.name,
         "target": case.target.name,
@@ -137,7 +137,7 @@ def row_of(
         "measurement_key": profiled.key,
         "verification": verdict.get("verification", "not verified" if verified.state == "off" else "not compared"),
         **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
-        "requested_configuration": case.tuning.requested(operation),
+        "requested_configuration": case.dispatch.requested,
         "applied_configuration": facts.get("applied"),
         "flops": operation.flops(),
         "traffic_bytes": operation.traffic_bytes(),
@@ -166,12 +166,12 @@ def _times(
         return {}
     times, conditions = summary(found.blocks_ns), found.conditions
     rates = {
-        "flops_per_s": row["flops"] / times.median_ns * 1e9,
-        "bytes_per_s": row["traffic_bytes"] / times.median_ns * 1e9,
+        f"{unit}_per_s": None if row[amount] is None else row[amount] / times.median_ns * 1e9
+        for unit, amount in (("flops", "flops"), ("bytes", "traffic_bytes"))
     }
     status, reason = found.status, None
     for (name, rate), ceiling in zip(rates.items(), ceilings, strict=True):
-        if ceiling is not None and rate > ceiling * margin:
+        if ceiling is not None and rate is not None and rate > ceiling * margin:
             status, reason = "suspect", f"{rate:.3g} {name} is above this machine's ceiling, {ceiling:.3g}"
     if status == "noisy" and times.half_width is not None:
         reason = f"the median's interval is ±{times.half_width:.1%} after {len(found.blocks_ns)} blocks"

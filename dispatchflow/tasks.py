@@ -19,6 +19,7 @@ from dispatchflow.dispatch import Case
 from dispatchflow.loader import Selection
 from dispatchflow.measure import Session, Trial
 from dispatchflow.progress import Progress
+from dispatchflow.records import Record
 from dispatchflow.targets import Device
 from dispatchflow.workspace import Workspace
 
@@ -66,9 +67,14 @@ class Stages:
             self.progress.reused(stage, case.name)
         else:
             self.made.add(case)
-            failure = None if record and record.ok else (record.reason if record else "it did not compile") or "failed"
-            self.progress.end(stage, case.name, record.cost_s if record else 0.0, failure)
+            self.progress.end(stage, case.name, record.cost_s if record else 0.0, self._failure(case, record))
         return bool(record and record.ok) or (stage == "verify" and self.workspace.settings.verify == "warn")
+
+    def _failure(self, case: Case, record: Record | None) -> str | None:
+        if record is None:  # what it needs cannot be had
+            step = self.workspace.resolver.chain(case).failure
+            return step.why if step else "it cannot be run"
+        return None if record.ok else record.reason or "failed"
 
     def prepare(self, cases: Iterable[Case]) -> None:
         """Before a block: all pending measurements enter the session, so that rounds interleave them."""
@@ -99,12 +105,18 @@ class Stages:
         action = chain["profile"].action
         if found is None or action is None or not chain["profile"].pending:
             return None
-        compiled, data = found
-        types = [operand.type for operand in case.operation.operands()]
-        operands = list(zip(types, data["random"], strict=True))
-        protocol = self.workspace.settings.protocol
+        (compiled, data), recipe = found, case.operation.recipes[-1]
         return self.session.add(
-            Trial(action.key, case.name, compiled.outputs["vmfb"], operands, chain.device, action.ingredients, protocol)
+            Trial(
+                action.key,
+                case.name,
+                {"module.vmfb": compiled.outputs["vmfb"], **data.files(recipe)},
+                data.inputs(recipe),
+                chain.device,
+                action.ingredients,
+                self.workspace.settings.protocol,
+                case.operation.function,
+            )
         )
 
     def _profile(self, case: Case) -> bool:

@@ -36,6 +36,11 @@ class Toolchain:
         """Path of a runtime tool."""
         return os.path.join(self.runtime, name)
 
+    @property
+    def printer(self) -> str:
+        """Path of iree-opt, which reads what the compiler reads."""
+        return os.path.join(os.path.dirname(self.compiler), "iree-opt")
+
 
 COMPILER = "iree/compiler/_mlir_libs/iree-compile"
 RUNTIME = "iree/_runtime_libs/iree-run-module"

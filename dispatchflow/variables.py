@@ -8,6 +8,7 @@ from typing import Any
 
 from dispatchflow.chain import VERIFY_MODES, Settings
 from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.module import Module
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.reports.table import FORMATS
@@ -61,7 +62,7 @@ def _count(value: str) -> int:
 
 VARIABLES: dict[str, Variable] = {
     **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
-    "operation": Variable("cases", "the operation of a sweep given here", _one_of(OPERATIONS)),
+    "operation": Variable("cases", "the operation of a sweep given here", _one_of((*OPERATIONS, Module.name))),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
     "layout": Variable("cases", "a letter an operand: t row-major, n column-major"),
     "tuning": Variable("cases", "families or names: default,data_tiling"),

@@ -9,19 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import commands, machine, plan, spec, toolchain, variables
+from dispatchflow import commands, machine, module_spec, plan, spec, toolchain, variables
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain, Resolver, Settings
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import SpecError
 from dispatchflow.execute import Executor
 from dispatchflow.locks import Machine
-from dispatchflow.operations import OPERATIONS
+from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.plan import Plan, Skip
 from dispatchflow.reports import units
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
-from dispatchflow.targets import TARGETS, Device
+from dispatchflow.targets import TARGETS, Device, Target
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
@@ -83,7 +83,7 @@ class Workspace:
         sweeps = [
             sweep
             for path in self._spec_files()
-            for sweep in spec.parse(_text(path), _relative(path, self.root), overrides)
+            for sweep in spec.parse(_text(path), _relative(path, self.root), overrides, _reader(path.parent))
         ]
         return [sweep for sweep in sweeps if words.get("operation", sweep.operation.name) == sweep.operation.name]
 
@@ -131,10 +131,10 @@ class Workspace:
     def _devices(self) -> dict[tuple[str, int | None], Device]:
         return {}
 
-    def _device(self, case: Case) -> Device:
-        place = (case.target.name, case.threads)
+    def _device(self, target: Target, threads: int | None) -> Device:
+        place = (target.name, threads)
         if place not in self._devices:
-            self._devices[place] = machine.device(case.target, case.threads, self.toolchain)
+            self._devices[place] = machine.device(target, threads, self.toolchain)
         return self._devices[place]
 
     @cached_property
@@ -154,6 +154,8 @@ def _too_large(case: Case, cores: int, memory: int) -> str | None:
     """Why this machine cannot run the case, None when it can."""
     if case.threads is not None and case.threads > cores:
         return f"{case.threads} threads; this machine has {cores} cores"
+    if not isinstance(case.operation, Operation):
+        return None
     tensors = [*(operand.type for operand in case.operation.operands()), case.operation.result()]
     needed = _REFERENCE_BYTES * sum(tensor.size for tensor in tensors)
     if needed > memory:
@@ -171,6 +173,14 @@ def _operation_of(dims: Mapping[str, str]) -> str:
             {"given": ", ".join(dims), "known": "; ".join(f"{n}: {', '.join(o.dims)}" for n, o in OPERATIONS.items())},
         )
     return (exact or having)[0]
+
+
+def _reader(folder: Path) -> module_spec.Read:
+    def read(name: str) -> tuple[str, bytes]:
+        path = folder / name
+        return os.fspath(path), path.read_bytes()
+
+    return read
 
 
 def _text(path: Path) -> str:

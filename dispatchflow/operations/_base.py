@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dispatchflow.program import Program
 from dispatchflow.types import Signature, TensorType
 
 if TYPE_CHECKING:
@@ -29,13 +30,10 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation(ABC):
-    """What is computed. Frozen: identity is the fields; the label is for people."""
+class Operation(Program):
+    """What is computed. Frozen: identity is the fields; the label is injective over them. `name` equals the file's."""
 
-    name: ClassVar[str]
-    """The spec's word and the row's `operation`; equal to the file's name."""
-    dims: ClassVar[tuple[str, ...]]
-    """The names of the dimensions, in the order of the label."""
+    recipes: ClassVar[tuple[str, ...]] = ("exact", "random")
     signatures: ClassVar[Mapping[str, Signature]]
     """Short word → element types; the first is the default. Both the word and the full spelling are accepted."""
     layouts: ClassVar[tuple[str, ...]]
@@ -52,12 +50,11 @@ class Operation(ABC):
 
     @property
     @abstractmethod
-    def sizes(self) -> tuple[int, ...]:
-        """The sizes of `dims`, in their order."""
+    def signature(self) -> Signature: ...
 
     @property
-    @abstractmethod
-    def signature(self) -> Signature: ...
+    def element_types(self) -> str:
+        return self.signature.spelling
 
     @property
     @abstractmethod
