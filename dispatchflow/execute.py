@@ -262,7 +262,8 @@ class Executor:
         return self._make(actions.verification(call, data, tolerance), make)
 
     def _place(self, scratch: Path, device: Device, vmfb: Digest) -> Place:
-        return Place(self.store, self.resolver.toolchain, self.resolver.environment, scratch, device, vmfb)
+        self.store.place(scratch, {"module.vmfb": vmfb})
+        return Place(self.store, self.resolver.toolchain, self.resolver.environment, scratch, device)
 
     def _make(self, action: Action, make: Callable[[Path], Result]) -> Record:
         """The record of this action: found, or made now. A recorded failure is tried again as `Resolver` says."""

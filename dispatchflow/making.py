@@ -78,7 +78,7 @@ class Run(DoitRun):  # type: ignore[misc]
         jobs: int,
     ) -> bool:
         """Run doit over what is pending. True when one of the user's own tasks failed."""
-        twins: dict[tuple[str, str], str] = {}
+        twins: dict[tuple[Any, ...], str] = {}
         made = [task for chain, wanted in pending for task in tasks.tasks_of(stages, chain, wanted, twins)]
         foreign = [*tasks.made_already(selection, made), *own] if selection.foreign else []
         control = TaskControl([*made, *foreign])

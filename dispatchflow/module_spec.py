@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -26,7 +25,6 @@ FIELDS: list[tuple[str, Any, Any]] = [
     ("name", str | None, None),
 ]
 
-_TYPE = re.compile(r"(?:\d+x)*(?:[a-z]+\d+\w*|index)")
 _INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0.5|1 2 3, @file.npy, 4x8xf32=@file.bin, 5 (a number)"
 
 
@@ -81,9 +79,9 @@ def _entries(written: str | Sequence[str] | None, content: bytes, name: str, pla
 
 def _input(text: str, place: str, read: Read) -> Input:
     kind, equals, value = (part.strip() for part in text.partition("="))
-    if not equals and not _TYPE.fullmatch(kind):
-        kind, value = "", kind  # a bare number, or @file.npy, which knows its type
-    if kind and not _TYPE.fullmatch(kind):
+    if not equals and (kind.startswith("@") or _is_number(kind) or kind in RECIPES):
+        kind, value = "", kind  # its type is the function's, or the file's
+    if kind and not (module.is_scalar(kind) or module.shape_of(kind)):
         raise SpecError(f"'{kind}' is no type", {"spec": place, "found": text, "allowed": _INPUT_FORMS}, "")
     if value.startswith("@"):
         if not kind and not value.endswith(".npy"):

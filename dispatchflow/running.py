@@ -22,18 +22,17 @@ Result = tuple[bool, str | None, dict[str, Digest], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a module is called: a scratch directory, a device, that device's tools."""
+    """Where a module is called: a scratch directory with its `module.vmfb`, a device, that device's tools."""
 
     store: Store
     toolchain: Toolchain
     environment: Mapping[str, str]
     scratch: Path
     device: Device
-    module: Digest
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
         """Writes the results as `outputs` into the scratch directory. None when it went well, else the failure."""
-        self.store.place(self.scratch, {"module.vmfb": self.module, **data.files(recipe)})
+        self.store.place(self.scratch, data.files(recipe))
         argv = commands.run_argv(
             self.toolchain.tool("iree-run-module"),
             "module.vmfb",

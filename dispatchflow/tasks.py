@@ -167,7 +167,7 @@ def made_already(selection: Selection, made: Sequence[Task]) -> list[Task]:
     return [*groups, *empty]
 
 
-def tasks_of(stages: Stages, chain: Chain, wanted: Sequence[str], twins: dict[tuple[str, str], str]) -> list[Task]:
+def tasks_of(stages: Stages, chain: Chain, wanted: Sequence[str], twins: dict[tuple[Any, ...], str]) -> list[Task]:
     """The tasks of these stages of one case, in order.
 
     `twins` maps (stage, key) to the task that makes it: a second case with the same key waits for the first instead of
@@ -175,9 +175,12 @@ def tasks_of(stages: Stages, chain: Chain, wanted: Sequence[str], twins: dict[tu
     """
     case, tasks = chain.case, list[Task]()
     for stage in wanted:
-        name, key = f"{stage}:{case.name}", chain[stage].key
+        name = f"{stage}:{case.name}"
+        key: tuple[Any, ...] = (stage, chain[stage].key)
+        if stage == "compile" and chain[stage].key is None:  # of a module that is not printed yet
+            key = (stage, chain["emit"].key, *stages.workspace.resolver.flags(case))
         deps = [tasks[-1].name] if tasks else []
-        first = twins.setdefault((stage, key), name) if key is not None and stage != "profile" else name
+        first = twins.setdefault(key, name) if key[1] is not None and stage != "profile" else name
         meta: dict[str, Any] = {"stage": stage}
         tasks.append(
             Task(

@@ -14,6 +14,7 @@ from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.reports.table import FORMATS
 
 AXES = ("dtype", "layout", "tuning", "target", "threads")
+MODULE = ("file", "function", "inputs", "reference")
 DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
 
 
@@ -44,6 +45,10 @@ def _words(value: str) -> tuple[str, ...]:
     return words
 
 
+def _semicolons(value: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in value.split(";") if word.strip())
+
+
 def _yes(value: str) -> bool:
     return _one_of(("yes", "no"))(value) == "yes"
 
@@ -62,6 +67,10 @@ def _count(value: str) -> int:
 
 VARIABLES: dict[str, Variable] = {
     **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
+    "file": Variable("cases", "a module's MLIR file, instead of specs"),
+    "function": Variable("cases", "the module's functions; all when left out", _words),
+    "inputs": Variable("cases", "its inputs, with ; between: 4x8xf32;4x8xf32=0.5;@a.npy;5", _semicolons),
+    "reference": Variable("cases", "the target whose results a module is compared with"),
     "operation": Variable("cases", "the operation of a sweep given here", _one_of((*OPERATIONS, Module.name))),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
     "layout": Variable("cases", "a letter an operand: t row-major, n column-major"),

@@ -16,6 +16,7 @@ from dispatchflow.dispatch import Case
 from dispatchflow.errors import SpecError
 from dispatchflow.execute import Executor
 from dispatchflow.locks import Machine
+from dispatchflow.module import Module
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.plan import Plan, Skip
 from dispatchflow.reports import units
@@ -25,7 +26,7 @@ from dispatchflow.targets import TARGETS, Device, Target
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
-_DIMS_HINT = "Dims make a sweep of their own, without specs: give one of the two."
+_DIMS_HINT = "Dims, or file=, make a sweep of their own, without specs: give one of the two."
 
 
 class Workspace:
@@ -67,18 +68,20 @@ class Workspace:
 
     @property
     def _adhoc(self) -> bool:
-        return any(dim in self.values for dim in variables.DIMS)
+        return any(word in self.values for word in (*variables.DIMS, *variables.MODULE))
 
     def _sweeps(self) -> list[spec.Sweep]:
         words = {name: self.values[name] for name in (*variables.AXES, "operation") if name in self.values}
         if self._adhoc:
             if "specs" in self.values:
                 raise SpecError(
-                    "specs= and dims are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT
+                    "specs= and a sweep are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT
                 )
-            dims = {dim: self.values[dim] for dim in variables.DIMS if dim in self.values}
-            table = {"operation": _operation_of(dims), "tags": list(self.values.get("tags", ())), **words, **dims}
-            return [spec.sweep(table, spec.COMMAND_LINE)]
+            own = {name: self.values[name] for name in (*variables.DIMS, *variables.MODULE) if name in self.values}
+            own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
+            operation = Module.name if set(own) & set(variables.MODULE) else _operation_of(own)
+            table = {"operation": operation, "tags": list(self.values.get("tags", ())), **words, **own}
+            return [spec.sweep(table, spec.COMMAND_LINE, _reader(Path()))]
         overrides = {name: word for name, word in words.items() if name != "operation"}
         sweeps = [
             sweep
