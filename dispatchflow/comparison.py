@@ -37,7 +37,12 @@ class Comparison:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2 / self.ratio
 
 
-def compare(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: float = 0.0) -> Comparison:
+def compare(
+    baseline_ns: Sequence[float],
+    candidate_ns: Sequence[float],
+    floor: float = 0.0,
+    confidence: float = CONFIDENCE,
+) -> Comparison:
     """Of paired blocks: the i-th of both were taken one after the other in round i, which of them first drawn by lot.
 
     The ratio is the median of the rounds' ratios, its interval two of these ratios in order (as in
@@ -58,7 +63,7 @@ def compare(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: 
         raise ValueError("no rounds")
     ordered = sorted(log(c / b) for b, c in zip(baseline_ns, candidate_ns, strict=True))
     count = len(ordered)
-    rank = interval_rank(count, CONFIDENCE)
+    rank = interval_rank(count, confidence)
     interval = None if rank is None else (exp(ordered[rank]), exp(ordered[count - 1 - rank]))
     return _judged(exp(median(ordered)), interval, count, floor)
 
