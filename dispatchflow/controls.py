@@ -13,6 +13,7 @@ from dispatchflow.comparison import Comparison, compare, compare_apart
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import ToolError
 from dispatchflow.measure import Trial
+from dispatchflow.progress import Progress
 from dispatchflow.records import Measurement
 from dispatchflow.reports import units
 from dispatchflow.runtimes import (
@@ -70,10 +71,8 @@ class _Sides:
 class Controls:
     """`trial_of` describes the measurement of a case, whose artifacts it makes sure of; None when it cannot."""
 
-    def __init__(
-        self, workspace: Workspace, trial_of: Callable[[Case], Trial | None], say: Callable[[str], None]
-    ) -> None:
-        self._workspace, self._trial_of, self._say = workspace, trial_of, say
+    def __init__(self, workspace: Workspace, trial_of: Callable[[Case], Trial | None], progress: Progress) -> None:
+        self._workspace, self._trial_of, self._progress = workspace, trial_of, progress
 
     def judge(self, reused: Iterable[Chain]) -> list[Case]:
         """Those of these cases whose measurements do not count any more, because the runtime moved.
@@ -87,7 +86,7 @@ class Controls:
             taken, device = taken_of(group[0]), group[0].device
             name = runtimes.name(str(taken.runtime), resolver.toolchain.runtime_digest, device.identity)
             if (judgement := self._settled(name, chosen)) is not None:
-                self._say(judgement.text)
+                self._progress.say(judgement.text)
                 moved += [chain.case for chain in group] if judgement.moved else []
         resolver.forget_judgements()
         return moved
@@ -112,9 +111,8 @@ class Controls:
     def _measured(self, chosen: Sequence[Chain]) -> Judgement | None:
         """None when none of them can be run."""
         workspace, taken = self._workspace, taken_of(chosen[0])
-        present = replace(
-            workspace.toolchain, dispatch_statistics=False
-        )  # its second pass is for ordinary measurements
+        # The account of each dispatch is for ordinary measurements: it costs a second pass.
+        present = replace(workspace.toolchain, dispatch_statistics=False)
         place = toolchain.runtime_of(workspace.store, str(taken.runtime))
         former = None if place is None else replace(present, runtime=place)
         sides = [
@@ -129,7 +127,7 @@ class Controls:
             side.trial.iterations = max(1, round(side.trial.protocol.block_s * 1e9 / typical_ns))
         old, new = _labels(taken, workspace.toolchain)
         how = "in the same rounds" if former else "the old one is not at hand: against the recorded blocks"
-        self._say(f"measuring {units.count(len(sides), 'control')} with runtimes {old} and {new}, {how}")
+        self._progress.say(f"measuring {units.count(len(sides), 'control')} with runtimes {old} and {new}, {how}")
         self._rounds(sides, former, present)
         controls = tuple(side.control() for side in sides)
         return Judgement(old, new, chosen[0].device.uri, workspace.run, time.time(), controls)
@@ -141,6 +139,7 @@ class Controls:
                 if any(side.plainly_moved for side in sides):
                     return
                 sides = [side for side in sides if side.comparison.verdict != "same"]
+            self._progress.say(f"round {number + 1} of {ALL_ROUNDS} at most", seldom=True)
             going = [side for side in sides if "new" not in side.failures]
             for side in lot.sample(going, len(going)):
                 pair = {"old": former, "new": present} if former and side.together else {"new": present}

@@ -76,9 +76,12 @@ class Progress:
                     self._live.remove_task(self._tasks[stage])
                 self._tasks[stage] = self._live.add_task(stage, total=count, name="")
 
-    def say(self, line: str) -> None:
+    def say(self, line: str, seldom: bool = False) -> None:
+        """`seldom`: only when nothing was said for long."""
         with self._lock:
-            self._print(line)
+            if not seldom or time.monotonic() - self._spoke_at > _SILENCE_S:
+                self._spoke_at = time.monotonic()
+                self._print(line)
 
     def block(self, trial: Trial, undecided: int) -> None:
         """One block of this trial has ended; so many trials go on."""

@@ -30,10 +30,10 @@ alarm, so after the first ones it takes `FIRST_CONFIDENCE`: every round says so.
 FIRST_CONFIDENCE = 0.9998
 
 FLOOR = 0.02
-"""Two copies of one program differ by less (memory pages, the length of a path)."""
+"""For what stays with one side through all rounds: the memory pages of its program, the length of its path."""
 
 FLOOR_APART = 0.1
-"""Between two sessions the machine itself drifts."""
+"""Against recorded blocks: between two sessions the machine itself drifts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ class Stages:
         whether it moved; if it did, measure them again. Nothing to do once each pair of runtimes is judged."""
         resolver = self.workspace.resolver
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) == "profile"]:
-            moved = Controls(self.workspace, self._trial, self.progress.say).judge(reused)
+            moved = Controls(self.workspace, self._trial, self.progress).judge(reused)
             # What a third runtime measured may be next in line: then that one is to be judged.
             again = [case for case in moved if resolver.chain(case)["profile"].pending]
             if moved:
