@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dispatchflow import actions, module
+from dispatchflow import actions, module, runtimes
 from dispatchflow.actions import Action, Data
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Key
@@ -18,6 +18,7 @@ from dispatchflow.module import Declaration, Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.protocols import Protocol
+from dispatchflow.runtimes import Judgement
 from dispatchflow.syntax import syntax_of
 from dispatchflow.targets import Device, HostCpu, Target
 
@@ -113,6 +114,9 @@ class Resolver:
         )
         self.settled: set[Key] = set()
         """Measurements that another invocation took while this one waited for them: not to be taken again."""
+        self.unjudged: dict[Case, Chain] = {}
+        """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
+        self._judgements: dict[tuple[str, str], Judgement | None] = {}
         self._data: dict[Operation, tuple[Action, Action]] = {}
 
     def flags(self, case: Case) -> tuple[str, ...]:
@@ -222,7 +226,12 @@ class Resolver:
         compiled = self._compile(case, emitted)
         verified = self._verify(program, compiled, device)
         profiled = self._profile(program, compiled, verified, device)
-        return Chain(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
+        chain = Chain(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
+        if profiled.state == "made" and profiled.measurement and self._foreign(profiled.measurement):
+            judgement = self.judged(profiled.measurement, device)
+            if judgement is None or judgement.thin:
+                self.unjudged[case] = chain
+        return chain
 
     def _compile(self, case: Case, emitted: Step) -> Step:
         assert emitted.action is not None
@@ -241,6 +250,31 @@ class Resolver:
             printed, self.flags(case), self.toolchain.digest, self.environment, case.dispatch.requested
         )
         return self._step(action, "never compiled with these ingredients")
+
+    def judged(self, taken: Measurement, device: Device) -> Judgement | None:
+        """On the runtime that took this measurement and the present one; None while there is none."""
+        place = (str(taken.runtime), device.uri)
+        if place not in self._judgements:
+            text = self._records.remembered(runtimes.name(place[0], self.toolchain.runtime_digest, device.identity))
+            self._judgements[place] = runtimes.from_json(text) if text else None
+        return self._judgements[place]
+
+    def forget_judgements(self) -> None:
+        """A new one was recorded."""
+        self._judgements.clear()
+        self.unjudged.clear()
+
+    def refusal(self, taken: Measurement, device: Device) -> str | None:
+        """Why this measurement does not count with the present runtime, None when it does."""
+        if not self._foreign(taken):
+            return None
+        if taken.status == "failed":
+            return "another runtime failed to measure it"
+        judgement = self.judged(taken, device)
+        return judgement.text if judgement is not None and judgement.moved else None
+
+    def _foreign(self, taken: Measurement) -> bool:
+        return taken.runtime not in (None, self.toolchain.runtime_digest)
 
     def again(self, record: Record) -> str | None:
         """Why a recorded failure is to be tried again, None when the record stands."""
@@ -283,18 +317,23 @@ class Resolver:
         call = actions.Call(compiled.record.facts["code_digest"], program.function, device)
         action = actions.measurement(call, operands.only(program.recipes[-1]), self.settings.protocol)
         found = self._records.measurement(action.key)
+        never = f"this code was never measured on this device under {self.settings.protocol.id}"
+        if found is not None and (refusal := self.refusal(found, device)) is not None:
+            older = self._records.measurements(action.key)
+            found, never = next((m for m in older if not self.refusal(m, device)), None), refusal
         if found is None:
-            return Step(
-                "profile",
-                "missing",
-                f"this code was never measured on this device under {self.settings.protocol.id}",
-                action,
-            )
+            return Step("profile", "missing", never, action)
         if (again := self._measure_again(found)) is not None:
             return Step("profile", "missing", again, action, measurement=found)
         if found.status == "failed":
             return Step("profile", "failed", found.reason or "failed", action, measurement=found)
-        return Step("profile", "made", "the store has it", action, measurement=found)
+        return Step("profile", "made", f"the store has it{self._whose(found, device)}", action, measurement=found)
+
+    def _whose(self, found: Measurement, device: Device) -> str:
+        if not self._foreign(found):
+            return ""
+        judgement = self.judged(found, device)
+        return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
 
     def _measure_again(self, found: Measurement) -> str | None:
         wish = self.settings.remeasure

@@ -66,6 +66,7 @@ class Run(DoitRun):  # type: ignore[misc]
             failed = False
             if pending or selection.foreign:
                 failed = self._make(app, stages, pending, selection, own, params["jobs"] or len(cores()))
+            stages.judge(selection.last_stage())
         return _conclude(stages, selection, failed)
 
     def _make(
@@ -90,7 +91,7 @@ class Run(DoitRun):  # type: ignore[misc]
         reporter, stream = Reporter(sys.stdout, {}), Stream(config.get("verbosity"))
         runner = ExclusiveRunner(self.dep_manager, reporter, True, False, stream, jobs)
         runner.prepare = stages.prepare
-        runner.publish = lambda: stages.settle(selection.last_stage())
+        runner.publish = lambda: _publish(stages, selection)
         code: int = runner.run_all(control.task_dispatcher())
         return bool(foreign) and code != 0
 
@@ -120,6 +121,12 @@ def _pending(workspace: Workspace, selection: Selection) -> list[tuple[Chain, li
     """Chains with the stages of them that are to be executed."""
     chains = ((workspace.resolver.chain(case), stage) for case, stage in selection.last_stage().items())
     return [(chain, wanted) for chain, stage in chains if (wanted := chain.pending(stage))]
+
+
+def _publish(stages: Stages, selection: Selection) -> None:
+    """Before a user's own task: it may read the rows."""
+    stages.judge(selection.last_stage())
+    stages.settle(selection.last_stage())
 
 
 def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:

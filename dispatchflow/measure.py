@@ -17,6 +17,7 @@ from dispatchflow.keys import Digest, Key
 from dispatchflow.locks import Machine
 from dispatchflow.program import ENTRY
 from dispatchflow.protocols import Protocol
+from dispatchflow.records import Measurement
 from dispatchflow.store import Store
 from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
@@ -76,9 +77,10 @@ class Session:
         lock: Machine,
         run: str,
         on_block: Callable[[Trial, int], None] = lambda trial, undecided: None,
+        refusal: Callable[[Measurement, Device], str | None] = lambda measurement, device: None,
     ) -> None:
         self._store, self._toolchain, self._environment, self._lock = store, toolchain, environment, lock
-        self._run, self._on_block = run, on_block
+        self._run, self._on_block, self._refusal = run, on_block, refusal
         self._trials: dict[Key, Trial] = {}
         self._random = random.Random(run)  # the run's name is in every row: the order can be had again
         self._blocks = self._rounds()
@@ -123,7 +125,7 @@ class Session:
             return False
         theirs = self._store.records.measurement(trial.key)
         later = theirs is not None and theirs.run != self._run and theirs.id > self._newest_before
-        if theirs is not None and (trial.awaited or later):
+        if theirs is not None and (trial.awaited or later) and not self._refusal(theirs, trial.device):
             self._store.claims.drop(trial.key)
             trial.outcome, trial.reason, trial.adopted = theirs.status, theirs.reason, True
             return False
@@ -136,7 +138,7 @@ class Session:
             trial.began = machine.conditions()
             trial.id = records.begin_measurement(trial.key, trial.ingredients, trial.began, self._run)
         try:
-            block, cost_s = self._measured(trial)
+            block, cost_s = run_block(self._store, self._toolchain, self._environment, self._lock, trial)
         except (ToolError, OSError) as error:
             trial.outcome, trial.reason = "failed", f"benchmark failed: {error}"
         else:
@@ -151,19 +153,6 @@ class Session:
             self._store.claims.drop(trial.key)
         self._on_block(trial, sum(other.protocol is trial.protocol for other in self.undecided))
 
-    def _measured(self, trial: Trial) -> tuple[blocks.Block, float]:
-        argv = trial.argv(self._toolchain)
-        with self._store.scratch() as scratch:
-            self._store.place(scratch, trial.objects)
-            command = processes.Command(
-                argv, scratch, self._environment, time_limit_s=BLOCK_LIMIT_S, cpus=trial.device.cpus
-            )
-            with self._lock.quiet():
-                outcome = processes.run(command)
-            if outcome.failure:
-                raise ToolError(outcome.failure, {"stderr": processes.shortened(scratch / "stderr", 600)})
-            return blocks.parse((scratch / "stdout").read_text()), outcome.wall_s
-
     def _conditions(self, trial: Trial) -> dict[str, Any]:
         now = machine.conditions()
         steal = now["steal_ticks"] - trial.began["steal_ticks"]
@@ -173,5 +162,27 @@ class Session:
             "load_1m_end": now["load_1m"],
             "cpus": list(trial.device.cpus),
             "runtime": self._toolchain.runtime_version,
+            "runtime_digest": self._toolchain.runtime_digest,
             "toolchain": self._toolchain.version,
         }
+
+
+def run_block(
+    store: Store, toolchain: Toolchain, environment: Mapping[str, str], lock: Machine, trial: Trial
+) -> tuple[blocks.Block, float]:
+    """One block, alone on the machine, and the seconds that it cost.
+
+    Raises:
+        ToolError: the tool failed, or printed no block.
+        OSError: it could not be started.
+    """
+    with store.scratch() as scratch:
+        store.place(scratch, trial.objects)
+        command = processes.Command(
+            trial.argv(toolchain), scratch, environment, time_limit_s=BLOCK_LIMIT_S, cpus=trial.device.cpus
+        )
+        with lock.quiet():
+            outcome = processes.run(command)
+        if outcome.failure:
+            raise ToolError(outcome.failure, {"stderr": processes.shortened(scratch / "stderr", 600)})
+        return blocks.parse((scratch / "stdout").read_text()), outcome.wall_s

@@ -22,7 +22,7 @@ from typing import Any
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key
 
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = """
 create table record (
   key text primary key, stage text not null, ok integer not null, reason text, outputs text not null,
@@ -32,7 +32,7 @@ create table output (digest text not null, key text not null, primary key (diges
 create table latest (name text, stage text, key text not null, primary key (name, stage)) without rowid;
 create table measurement (
   id integer primary key, key text not null, status text not null, reason text, conditions text not null,
-  ingredients text not null, run text not null, at real not null
+  ingredients text not null, run text not null, at real not null, runtime text
 );
 create index measurement_key on measurement (key);
 create table block (
@@ -64,12 +64,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """All blocks of one case under one protocol. Status: `open`, `measured`, `noisy`, `failed`."""
+    """All blocks of one case under one protocol. Status: `open`, `measured`, `noisy`, `failed`. `runtime` is the digest
+    of the runtime that ran them."""
 
     id: int
     key: Key
     status: str
     reason: str | None
+    runtime: Digest | None
     conditions: Mapping[str, Any]
     ingredients: Mapping[str, Any]
     run: str
@@ -216,27 +218,30 @@ class Records:
     def end_measurement(self, measurement: int, status: str, reason: str | None, conditions: Mapping[str, Any]) -> None:
         with self._transaction():
             self._db.execute(
-                "update measurement set status = ?, reason = ?, conditions = ? where id = ?",
-                (status, reason, json.dumps(conditions), measurement),
+                "update measurement set status = ?, reason = ?, conditions = ?, runtime = ? where id = ?",
+                (status, reason, json.dumps(conditions), conditions.get("runtime_digest"), measurement),
             )
 
     def measurement(self, key: Key) -> Measurement | None:
         """The newest that was ended; None when there is none."""
-        rows = self._all(
-            "select id, status, reason, conditions, ingredients, run, at from measurement "
-            "where key = ? and status <> 'open' order by id desc limit 1",
-            key,
-        )
-        if not rows:
-            return None
-        id_, status, reason, conditions, ingredients, run, at = rows[0]
-        blocks = self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", id_)
-        return Measurement(
-            id_, key, status, reason, json.loads(conditions), json.loads(ingredients), run, at,
-            blocks_ns=tuple(ns for ns, _, _ in blocks),
-            dispatch_ns=tuple(ns for _, ns, _ in blocks if ns is not None),
-            cost_s=sum(cost for _, _, cost in blocks),
-        )  # fmt: skip
+        return next(self.measurements(key), None)
+
+    def measurements(self, key: Key) -> Iterator[Measurement]:
+        """All that were ended, the newest first."""
+        last: int | None = None
+        while rows := self._all(
+            "select id, status, reason, runtime, conditions, ingredients, run, at from measurement "
+            "where key = ? and status <> 'open' and (? is null or id < ?) order by id desc limit 1",
+            key, last, last,
+        ):  # fmt: skip
+            last, status, reason, runtime, conditions, ingredients, run, at = rows[0]
+            blocks = self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", last)
+            yield Measurement(
+                last, key, status, reason, runtime, json.loads(conditions), json.loads(ingredients), run, at,
+                blocks_ns=tuple(ns for ns, _, _ in blocks),
+                dispatch_ns=tuple(ns for _, ns, _ in blocks if ns is not None),
+                cost_s=sum(cost for _, _, cost in blocks),
+            )  # fmt: skip
 
     def last_measurement(self) -> int:
         """The id of the newest, ended or not; 0 when there is none."""
@@ -290,3 +295,7 @@ class Records:
     def remember(self, name: str, value: str) -> None:
         with self._transaction():
             self._db.execute("insert or replace into remembered values (?,?)", (name, value))
+
+    def remembered_of(self, kind: str) -> list[str]:
+        """All values whose name begins with `kind:`."""
+        return [value for (value,) in self._all("select value from remembered where name glob ?", f"{kind}:*")]

@@ -15,6 +15,7 @@ from doit.task import Task
 from dispatchflow import publish, view
 from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
+from dispatchflow.controls import Controls
 from dispatchflow.dispatch import Case
 from dispatchflow.loader import Selection
 from dispatchflow.measure import Session, Trial
@@ -83,7 +84,7 @@ class Stages:
             return
         workspace = self.workspace
         self._prepared.update(dict.fromkeys(new))
-        self.trials |= {case: trial for case in new if (trial := self._trial(case)) is not None}
+        self.trials |= {case: trial for case in new if (trial := self._pending_trial(case)) is not None}
         self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.max_blocks)
         for device in self._devices():
             if not workspace.ceilings.rates(device):
@@ -96,28 +97,33 @@ class Stages:
     @cached_property
     def session(self) -> Session:
         w = self.workspace
-        return Session(w.store, w.toolchain, w.resolver.environment, w.lock, w.run, self.progress.block)
+        on_block, refusal = self.progress.block, w.resolver.refusal
+        return Session(w.store, w.toolchain, w.resolver.environment, w.lock, w.run, on_block, refusal)
 
     def _trial(self, case: Case) -> Trial | None:
-        """None when the case cannot be measured, or needs it no more."""
+        """None when the case cannot be measured."""
         found = self.workspace.executor.artifacts(case, expected=False)
         chain = self.workspace.resolver.chain(case)
         action = chain["profile"].action
-        if found is None or action is None or not chain["profile"].pending:
+        if found is None or action is None:
             return None
         (compiled, data), recipe = found, case.operation.recipes[-1]
-        return self.session.add(
-            Trial(
-                action.key,
-                case.name,
-                {"module.vmfb": compiled.outputs["vmfb"], **data.files(recipe)},
-                data.inputs(recipe),
-                chain.device,
-                action.ingredients,
-                self.workspace.settings.protocol,
-                case.operation.function,
-            )
+        return Trial(
+            action.key,
+            case.name,
+            {"module.vmfb": compiled.outputs["vmfb"], **data.files(recipe)},
+            data.inputs(recipe),
+            chain.device,
+            action.ingredients,
+            self.workspace.settings.protocol,
+            case.operation.function,
         )
+
+    def _pending_trial(self, case: Case) -> Trial | None:
+        """None when it needs to be measured no more, too."""
+        trial = self._trial(case)
+        pending = trial is not None and self.workspace.resolver.chain(case)["profile"].pending
+        return self.session.add(trial) if trial is not None and pending else None
 
     def _profile(self, case: Case) -> bool:
         if (trial := self.trials.get(case)) is None:
@@ -132,6 +138,22 @@ class Stages:
             self.made.add(case)
             self.progress.end("profile", case.name, trial.spent_s, trial.reason)
         return trial.outcome != "failed"
+
+    def judge(self, cases: Mapping[Case, str]) -> None:
+        """Where cases that were asked for up to `profile` reuse what another runtime measured, see with controls
+        whether it moved; if it did, measure them again. Nothing to do once each pair of runtimes is judged."""
+        resolver = self.workspace.resolver
+        while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) == "profile"]:
+            moved = Controls(self.workspace, self._trial, self.progress).judge(reused)
+            # What a third runtime measured may be next in line: then that one is to be judged.
+            again = [case for case in moved if resolver.chain(case)["profile"].pending]
+            if moved:
+                self.progress.say(f"{len(again)} of {len(moved)} cases that reused its measurements are measured again")
+            self.progress.more("profile", len(again))
+            self._prepared.clear()
+            self.prepare(again)
+            for case in again:
+                self.run("profile", case)
 
     def settle(self, cases: Mapping[Case, str]) -> list[dict[str, Any]]:
         """How these cases stand now, a row each. Rows of those that were asked for up to `profile` are published;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -81,7 +82,7 @@ def described(store: Store, compiler: Path, runtime: Path) -> Toolchain:
         ToolchainError: one of the programs does not run.
     """
     files = _compiler_files(compiler)
-    tools = [runtime / "iree-run-module", runtime / "iree-benchmark-module"]
+    tools = _tools(runtime)
     known = tuple(field.name for field in fields(Toolchain))
     stamps = {os.fspath(path): _stamp(path) for path in (*files, *tools)}
     stamp = key_of("toolchain", {"known": known, "files": stamps})
@@ -95,11 +96,29 @@ def described(store: Store, compiler: Path, runtime: Path) -> Toolchain:
         revision=revision,
         digest=Digest(key_of("compiler", {_place(compiler, path): digest_file(path) for path in files})),
         runtime_version=_runtime_version(runtime),
-        runtime_digest=Digest(key_of("runtime", {path.name: digest_file(path) for path in tools})),
+        runtime_digest=_runtime_digest(runtime),
         dispatch_statistics="--dispatch_statistics" in _output(store, tools[1], "--help"),
     )
     store.records.remember(f"toolchain:{stamp}", json.dumps(asdict(toolchain)))
     return toolchain
+
+
+def runtime_of(store: Store, digest: str) -> str | None:
+    """The directory of a runtime that has this digest still, of all toolchains used with this store; or None."""
+    for text in store.records.remembered_of("toolchain"):
+        known = json.loads(text)
+        with contextlib.suppress(OSError):  # removed since
+            if known["runtime_digest"] == digest == _runtime_digest(Path(known["runtime"])):
+                return str(known["runtime"])
+    return None
+
+
+def _tools(runtime: Path) -> list[Path]:
+    return [runtime / "iree-run-module", runtime / "iree-benchmark-module"]
+
+
+def _runtime_digest(runtime: Path) -> Digest:
+    return Digest(key_of("runtime", {path.name: digest_file(path) for path in _tools(runtime)}))
 
 
 def _place(compiler: Path, path: Path) -> str:
