@@ -7,13 +7,14 @@ stages ran: only then is the code digest known, which is what early cutoff needs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow import actions
 from dispatchflow.actions import Action
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Key
+from dispatchflow.limits import Limits
 from dispatchflow.operations import Operation
 from dispatchflow.protocols import Protocol
 from dispatchflow.syntax import syntax_of
@@ -34,6 +35,7 @@ class Settings:
     verify: str = "on"
     remeasure: str | int | None = None
     retry: bool = False
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,12 @@ class Resolver:
             return None
         if self.settings.retry:
             return f"retry=yes; failed before: {record.reason}"
-        return None if record.facts.get("repeatable", True) else f"may go better now: {record.reason}"
+        return self._again(record.facts, record.reason)
+
+    def _again(self, facts: Mapping[str, Any], reason: str | None) -> str | None:
+        if (why := self.settings.limits.raised(facts.get("limit"))) is not None:
+            return why
+        return None if facts.get("repeatable", True) else f"may go better now: {reason}"
 
     def _step(self, action: Action, missing: str) -> Step:
         record = self._records.get(action.key)
@@ -215,9 +222,11 @@ class Resolver:
             return "remeasure=noisy, and it was"
         if isinstance(wish, int) and self._now - found.at > wish * 86400:
             return f"measured more than {wish} days ago"
-        if found.status == "failed" and self.settings.retry:
+        if found.status != "failed":
+            return None
+        if self.settings.retry:
             return f"retry=yes; failed before: {found.reason}"
-        return None
+        return self._again(found.conditions, found.reason)
 
 
 def _waiting(stage: str, compiled: Step, data: Mapping[str, Any] | None) -> Step | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
     from dispatchflow.verdict import Verdict
 
 _log = logging.getLogger(__name__)
-
-COMPILE_LIMIT_S = 300.0
-VERIFY_LIMIT_S = 120.0
-MEMORY_LIMIT_BYTES = None
+_SEARCHED = 100_000  # characters of a tool's stderr, half of them from its end
 
 Data = dict[str, tuple[Digest, ...]]
 _Result = tuple[bool, str | None, dict[str, Digest], dict[str, Any]]
@@ -68,7 +66,7 @@ class Executor:
     ) -> Record:
         """A module's vmfb and what the compiler chose for it. `ignored` tells, from the compiler's dump, why the
         configuration that was requested is not the one applied: then the action failed."""
-        resolver, text = self.resolver, module.encode()
+        resolver, text, limits = self.resolver, module.encode(), self.resolver.settings.limits
         digest = digest_of(text)
         action = actions.compilation(digest, flags, resolver.toolchain.digest, resolver.environment, requested)
 
@@ -77,13 +75,13 @@ class Executor:
             argv = commands.compile_argv(resolver.toolchain.compiler, flags)
             command = processes.Command(
                 argv, scratch, resolver.environment, stdin="module.mlir",
-                time_limit_s=COMPILE_LIMIT_S, memory_limit_bytes=MEMORY_LIMIT_BYTES,
+                time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes,
             )  # fmt: skip
             outcome = processes.run(command)
             outputs = self._log(scratch)
             facts: dict[str, Any] = {"compile_s": outcome.wall_s, "compiler_peak_bytes": outcome.peak_bytes}
             if outcome.failure:
-                return _failed(outcome, f"compile failed: {_first_error(scratch) or outcome.failure}", outputs, facts)
+                return self._failed("compile", outcome, scratch, facts)
             made = scratch / "module.vmfb"
             if not made.is_file():
                 return False, "the compiler left no module, with exit code 0", outputs, facts
@@ -164,6 +162,7 @@ class Executor:
     def _verify(self, scratch: Path, operation: Operation, device: Device, module: Digest, data: Data) -> _Result:
         from dispatchflow import inputs, verdict
 
+        limits = self.resolver.settings.limits
         outputs: dict[str, Digest] = {}
         verdicts: dict[str, Verdict] = {}
         names = {recipe: [f"{recipe}_{i}.bin" for i in range(len(data[recipe]))] for recipe in ("exact", "random")}
@@ -180,14 +179,13 @@ class Executor:
                 commands.device_flags(device.uri, device.cpus),
                 commands.input_flags([operand.type for operand in operation.operands()], names[recipe]),
             )
-            outcome = processes.run(
-                processes.Command(argv, scratch, self.resolver.environment, time_limit_s=VERIFY_LIMIT_S)
-            )
+            command = processes.Command(
+                argv, scratch, self.resolver.environment,
+                time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,
+            )  # fmt: skip
+            outcome = processes.run(command)
             if outcome.failure:
-                facts = {"verification": "not compared"}
-                return _failed(
-                    outcome, f"run failed: {_first_error(scratch) or outcome.failure}", self._log(scratch), facts
-                )
+                return self._failed("run", outcome, scratch, {"verification": "not compared"})
             output = scratch / "output.bin"
             size = output.stat().st_size if output.exists() else 0
             if size != operation.result().nbytes:
@@ -234,6 +232,14 @@ class Executor:
         record = self.store.records.get(action.key)
         return None if record is None or self.resolver.again(record) else record
 
+    def _failed(self, what: str, outcome: processes.Outcome, scratch: Path, facts: dict[str, Any]) -> _Result:
+        """`what`: `compile` or `run`. With the limit that it ran into, whose raising tries it again."""
+        stderr = processes.shortened(scratch / "stderr", _SEARCHED)
+        hit = self.resolver.settings.limits.hit(f"{what}_limit", outcome.timed_out, stderr)
+        reason = hit.reason if hit else _first_error(stderr) or outcome.failure
+        found = {"limit": (hit.name, hit.value)} if hit else {"repeatable": outcome.repeatable}
+        return False, f"{what} failed: {reason}", self._log(scratch), facts | found
+
     def _put(self, array: Array) -> Digest:
         return self.store.put_bytes(array.tobytes())
 
@@ -247,17 +253,12 @@ def _ignored(tuning: Tuning, operation: Operation, dump: str) -> str | None:
     return f"configuration ignored: {reason}" if reason else None
 
 
-def _failed(outcome: processes.Outcome, reason: str, outputs: dict[str, Digest], facts: dict[str, Any]) -> _Result:
-    # SIGKILL comes from outside (out of memory, an impatient person): the next time may go well.
-    return False, reason, outputs, facts | {"repeatable": outcome.code != -9 or outcome.timed_out}
-
-
-def _first_error(scratch: Path) -> str | None:
-    """The first line of a tool's stderr that says `error`, without the place; else its last line."""
-    lines = processes.shortened(scratch / "stderr", 100_000).splitlines()
+def _first_error(stderr: str) -> str | None:
+    """The first line that says `error`, without the place; else the last line."""
+    lines = stderr.splitlines()
     for line in lines:
-        if "error: " in line:
-            return line.split("error: ", 1)[1].rstrip(": ")[:300]
+        if match := re.search(r"error: (.+)", line, re.IGNORECASE):
+            return match[1].rstrip(": ")[:300]
     return lines[-1][:300] if lines else None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from dispatchflow import blocks, commands, machine, processes, statistics
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import Digest, Key
+from dispatchflow.limits import Limits
 from dispatchflow.locks import Machine
 from dispatchflow.protocols import Protocol
 from dispatchflow.store import Store
@@ -21,7 +22,6 @@ from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
 from dispatchflow.types import TensorType
 
-BLOCK_LIMIT_S = 300.0
 _PATIENCE_S = 0.2
 
 
@@ -46,6 +46,8 @@ class Trial:
     awaited: bool = False
     outcome: str | None = None
     reason: str | None = None
+    failure: dict[str, Any] = field(default_factory=dict)
+    """What decides whether a failure is tried again: `limit`, `repeatable`; recorded with the conditions."""
     adopted: bool = False
     """Another invocation measured it while this one was waiting."""
 
@@ -77,11 +79,12 @@ class Session:
         toolchain: Toolchain,
         environment: Mapping[str, str],
         lock: Machine,
+        limits: Limits,
         run: str,
         on_block: Callable[[Trial, int], None] = lambda trial, undecided: None,
     ) -> None:
         self._store, self._toolchain, self._environment, self._lock = store, toolchain, environment, lock
-        self._run, self._on_block = run, on_block
+        self._limits, self._run, self._on_block = limits, run, on_block
         self._trials: dict[Key, Trial] = {}
         self._random = random.Random(run)  # the run's name is in every row: the order can be had again
         self._blocks = self._rounds()
@@ -142,6 +145,7 @@ class Session:
             block, cost_s = self._measured(trial)
         except (ToolError, OSError) as error:
             trial.outcome, trial.reason = "failed", f"benchmark failed: {error}"
+            trial.failure.setdefault("repeatable", not isinstance(error, OSError))
         else:
             records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
             trial.blocks_ns.append(block.ns)
@@ -159,19 +163,26 @@ class Session:
         with self._store.scratch() as scratch:
             self._store.place(scratch, trial.objects())
             command = processes.Command(
-                argv, scratch, self._environment, time_limit_s=BLOCK_LIMIT_S, cpus=trial.device.cpus
-            )
+                argv, scratch, self._environment, time_limit_s=self._limits.block_s,
+                memory_limit_bytes=self._limits.memory_bytes, cpus=trial.device.cpus,
+            )  # fmt: skip
             with self._lock.quiet():
                 outcome = processes.run(command)
             if outcome.failure:
-                raise ToolError(outcome.failure, {"stderr": processes.shortened(scratch / "stderr", 600)})
-            return blocks.parse((scratch / "stdout").read_text()), outcome.wall_s
+                stderr = processes.shortened(scratch / "stderr", 600)
+                if hit := self._limits.hit("block_limit", outcome.timed_out, stderr):
+                    trial.failure["limit"] = (hit.name, hit.value)
+                    raise ToolError(hit.reason)
+                trial.failure["repeatable"] = outcome.repeatable
+                raise ToolError(outcome.failure, {"stderr": stderr} if stderr else {})
+            return blocks.parse((scratch / "stdout").read_text(errors="replace")), outcome.wall_s
 
     def _conditions(self, trial: Trial) -> dict[str, Any]:
         now = machine.conditions()
         steal = now["steal_ticks"] - trial.began["steal_ticks"]
         return {
             **trial.began,
+            **trial.failure,
             "steal_ticks": steal,
             "load_1m_end": now["load_1m"],
             "cpus": list(trial.device.cpus),

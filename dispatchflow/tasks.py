@@ -90,7 +90,8 @@ class Stages:
     @cached_property
     def session(self) -> Session:
         w = self.workspace
-        return Session(w.store, w.toolchain, w.resolver.environment, w.lock, w.run, self.progress.block)
+        environment, limits = w.resolver.environment, w.settings.limits
+        return Session(w.store, w.toolchain, environment, w.lock, limits, w.run, self.progress.block)
 
     def _trial(self, case: Case) -> Trial | None:
         """None when the case cannot be measured, or needs it no more."""

@@ -33,7 +33,7 @@ class Workspace:
 
     def __init__(self, root: Path, values: Mapping[str, Any]) -> None:
         self.root, self.values = root, values
-        self.settings: Settings = variables.settings(values)
+        self.settings: Settings = variables.settings(values, machine.memory_bytes())
         self.began = time.time()
         self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.getpid()}"
         self.lock = Machine()
