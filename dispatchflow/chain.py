@@ -222,6 +222,8 @@ class Resolver:
             return "remeasure=noisy, and it was"
         if isinstance(wish, int) and self._now - found.at > wish * 86400:
             return f"measured more than {wish} days ago"
+        if isinstance(wish, int) and found.at > self._now + 86400:
+            return "measured at a time that is still to come, so nobody knows how long ago"
         if found.status != "failed":
             return None
         if self.settings.retry:

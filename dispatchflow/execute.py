@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow import actions, applied, commands, processes, vmfb
+from dispatchflow import actions, applied, commands, processes, room, vmfb
 from dispatchflow.actions import Action
 from dispatchflow.chain import Resolver
 from dispatchflow.dispatch import Case
@@ -87,7 +87,7 @@ class Executor:
                 return False, "the compiler left no module, with exit code 0", outputs, facts
             inspected = vmfb.inspect(made.read_bytes())
             dumps = sorted((scratch / commands.CONFIGURATIONS).glob("*"))
-            dump = "".join(path.read_text() for path in dumps)
+            dump = "".join(path.read_text(errors="replace") for path in dumps)
             outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
             facts |= {
                 "code_digest": inspected.code_digest,
@@ -221,6 +221,8 @@ class Executor:
                     ok, reason, outputs, facts = make(scratch)
                 except OSError as error:
                     ok, reason, outputs, facts = False, str(error), {}, {"repeatable": False}
+                if not ok:
+                    room.check(self.store.root, reason or "")
             record = Record(
                 action.key, action.stage, ok, reason, outputs, facts,
                 ingredients=action.ingredients, cost_s=time.monotonic() - begin, run=self.run, at=time.time(),
@@ -235,6 +237,7 @@ class Executor:
     def _failed(self, what: str, outcome: processes.Outcome, scratch: Path, facts: dict[str, Any]) -> _Result:
         """`what`: `compile` or `run`. With the limit that it ran into, whose raising tries it again."""
         stderr = processes.shortened(scratch / "stderr", _SEARCHED)
+        room.check(self.store.root, stderr)
         hit = self.resolver.settings.limits.hit(f"{what}_limit", outcome.timed_out, stderr)
         reason = hit.reason if hit else _first_error(stderr) or outcome.failure
         found = {"limit": (hit.name, hit.value)} if hit else {"repeatable": outcome.repeatable}

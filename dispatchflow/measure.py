@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dispatchflow import blocks, commands, machine, processes, statistics
+from dispatchflow import blocks, commands, machine, processes, room, statistics
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import Digest, Key
 from dispatchflow.limits import Limits
@@ -144,6 +144,7 @@ class Session:
         try:
             block, cost_s = self._measured(trial)
         except (ToolError, OSError) as error:
+            room.check(self._store.root, str(error))
             trial.outcome, trial.reason = "failed", f"benchmark failed: {error}"
             trial.failure.setdefault("repeatable", not isinstance(error, OSError))
         else:

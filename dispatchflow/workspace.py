@@ -34,8 +34,9 @@ class Workspace:
     def __init__(self, root: Path, values: Mapping[str, Any]) -> None:
         self.root, self.values = root, values
         self.settings: Settings = variables.settings(values, machine.memory_bytes())
-        self.began = time.time()
-        self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.getpid()}"
+        self.began, self.began_monotonic = time.time(), time.monotonic()
+        # Chance, since clocks are set back and containers count processes from 1: parts and the newest are named by it.
+        self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.urandom(4).hex()}"
         self.lock = Machine()
 
     @property
