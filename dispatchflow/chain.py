@@ -7,13 +7,14 @@ stages ran: only then is the code digest known, which is what early cutoff needs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from dispatchflow import actions, module, runtimes
 from dispatchflow.actions import Action, Data
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Key
+from dispatchflow.limits import Limits
 from dispatchflow.module import Declaration, Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
@@ -37,6 +38,7 @@ class Settings:
     verify: str = "on"
     remeasure: str | int | None = None
     retry: bool = False
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +284,12 @@ class Resolver:
             return None
         if self.settings.retry:
             return f"retry=yes; failed before: {record.reason}"
-        return None if record.facts.get("repeatable", True) else f"may go better now: {record.reason}"
+        return self._again(record.facts, record.reason)
+
+    def _again(self, facts: Mapping[str, Any], reason: str | None) -> str | None:
+        if (why := self.settings.limits.raised(facts.get("limit"))) is not None:
+            return why
+        return None if facts.get("repeatable", True) else f"may go better now: {reason}"
 
     def _step(self, action: Action, missing: str) -> Step:
         record = self._records.get(action.key)
@@ -345,9 +352,13 @@ class Resolver:
             return "remeasure=noisy, and it was"
         if isinstance(wish, int) and self._now - found.at > wish * 86400:
             return f"measured more than {wish} days ago"
-        if found.status == "failed" and self.settings.retry:
+        if isinstance(wish, int) and found.at > self._now + 86400:
+            return "measured at a time that is still to come, so nobody knows how long ago"
+        if found.status != "failed":
+            return None
+        if self.settings.retry:
             return f"retry=yes; failed before: {found.reason}"
-        return None
+        return self._again(found.conditions, found.reason)
 
     def _waiting(self, stage: str, program: Program, compiled: Step, data: Data | None) -> Step | None:
         if compiled.state in ("failed", "blocked"):

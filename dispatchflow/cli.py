@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from doit.cmdparse import CmdOption, CmdParse, CmdParseError
 from doit.doit_cmd import DoitMain, set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
-from dispatchflow import looking, releases, tasks, variables
+from dispatchflow import looking, releases, room, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.errors import DispatchflowError, SpecError
@@ -28,6 +29,8 @@ from dispatchflow.reports import units
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _WITH_VALUE = tuple(f"{dash}{JOBS[length]}" for dash, length in (("-", "short"), ("--", "long")))
+
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _running = False
 
@@ -42,18 +45,42 @@ def main() -> None:
     if _running:
         return
     _running = True
+    _interruptible()
+    # Paths may have bytes that are no text: they go out as they came in.
+    sys.stdout.reconfigure(errors="surrogateescape" if sys.stdout.encoding == "utf-8" else "backslashreplace")  # type: ignore[union-attr]
     dodo = Path(sys._getframe(1).f_globals["__file__"]).resolve()
     code = run(dodo, sys.argv[1:])
+    for number in _INTERRUPTS:  # nothing is left to lose: from here on a signal just ends the process
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_DFL)
     _flush_and_exit(code)
 
 
+def _interruptible() -> None:
+    """Ctrl-C, `kill` and a closed terminal end the run alike. What ignores one of them (nohup) goes on doing so."""
+    for number in _INTERRUPTS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Once: out of everything that is going on, in order. Twice: at once, which loses no more than `kill -9`."""
+    for each in _INTERRUPTS:
+        signal.signal(each, lambda again, frame: os._exit(128 + again))
+    raise KeyboardInterrupt(number)
+
+
 def _flush_and_exit(code: int) -> None:
-    # Daemon threads of the runner may still wait; and a closed pipe (`doit list | head`) is no error.
+    _flush()
+    raise SystemExit(code)
+
+
+def _flush() -> None:
+    # A closed pipe (`doit list | head`) is no error.
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise SystemExit(code)
 
 
 def run(dodo: Path, argv: Sequence[str]) -> int:
@@ -68,9 +95,14 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
         return 2
     except BrokenPipeError:
         return 0
-    except KeyboardInterrupt:
+    except OSError as error:
+        print(f"doit: {room.refused(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as interrupt:
         print("\ninterrupted; what was finished is recorded, the next run goes on", file=sys.stderr)
-        return 130
+        number: int = interrupt.args[0] if interrupt.args else signal.SIGINT
+        _flush()
+        os._exit(128 + number)  # not through the interpreter's end, where threads that still wait would complain
 
 
 class Main(DoitMain):  # type: ignore[misc]

@@ -164,9 +164,7 @@ class Controls:
                 side.old_ns.append(found["old"])
 
     def _block(self, trial: Trial, tools: Toolchain) -> float:
-        w = self._workspace
-        block, _ = measure.run_block(w.store, tools, w.resolver.environment, w.lock, trial)
-        return block.ns
+        return measure.run_block(self._workspace.bench, tools, trial)[0].ns
 
 
 def _labels(taken: Measurement, present: Toolchain) -> tuple[str, str]:

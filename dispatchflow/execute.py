@@ -8,18 +8,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow import actions, applied, commands, module, processes, vmfb
+from dispatchflow import actions, applied, commands, module, processes, room, vmfb
 from dispatchflow.actions import Action, Data
 from dispatchflow.chain import Resolver
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import StoreError, ToolError
 from dispatchflow.keys import Digest, digest_of
+from dispatchflow.limits import Limits
 from dispatchflow.locks import Machine
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.records import Record
-from dispatchflow.running import Place, Result, failed, first_error, log_of
+from dispatchflow.running import Place, Result, failed, log_of
 from dispatchflow.store import DamagedObject, Store
 from dispatchflow.targets import Device
 from dispatchflow.tunings import Applied
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-COMPILE_LIMIT_S = 300.0
-MEMORY_LIMIT_BYTES = None
 _ATTEMPTS = 3
 
 
@@ -39,6 +38,10 @@ class Executor:
 
     def __init__(self, store: Store, resolver: Resolver, machine: Machine, run: str) -> None:
         self.store, self.resolver, self.machine, self.run = store, resolver, machine, run
+
+    @property
+    def _limits(self) -> Limits:
+        return self.resolver.settings.limits
 
     def emit(self, case: Case) -> Record:
         if isinstance(case.operation, Module):
@@ -60,9 +63,7 @@ class Executor:
             (scratch / "source.mlir").write_bytes(given.content(source))
             outcome = self._run_compiler(commands.reprint_argv(toolchain.printer), scratch, None)
             if outcome.failure:
-                problem = f"{PurePath(source.path).name} is not understood by this compiler"
-                reason = f"{problem}: {first_error(scratch) or outcome.failure}"
-                return failed(outcome, reason, log_of(self.store, scratch), {})
+                return failed(f"reading {PurePath(source.path).name}", outcome, scratch, {}, self.store, self._limits)
             printed = scratch / "module.mlir"
             found = module.declarations(printed.read_text(encoding="utf-8", errors="replace"))
             return True, None, {"module": self.store.put_file(printed)}, {"functions": module.to_facts(found)}
@@ -94,7 +95,7 @@ class Executor:
     def _run_compiler(self, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> processes.Outcome:
         command = processes.Command(
             argv, scratch, self.resolver.environment, stdin=stdin,
-            time_limit_s=COMPILE_LIMIT_S, memory_limit_bytes=MEMORY_LIMIT_BYTES,
+            time_limit_s=self._limits.compile_s, memory_limit_bytes=self._limits.memory_bytes,
         )  # fmt: skip
         return processes.run(command)
 
@@ -118,13 +119,13 @@ class Executor:
             outputs = log_of(self.store, scratch)
             facts: dict[str, Any] = {"compile_s": outcome.wall_s, "compiler_peak_bytes": outcome.peak_bytes}
             if outcome.failure:
-                return failed(outcome, f"compile failed: {first_error(scratch) or outcome.failure}", outputs, facts)
+                return failed("compile", outcome, scratch, facts, self.store, self._limits)
             made = scratch / "module.vmfb"
             if not made.is_file():
                 return False, "the compiler left no module, with exit code 0", outputs, facts
             inspected = vmfb.inspect(made.read_bytes())
             dumps = sorted((scratch / commands.CONFIGURATIONS).glob("*"))
-            dump = "".join(path.read_text() for path in dumps)
+            dump = "".join(path.read_text(errors="replace") for path in dumps)
             found = applied.parse(dump)
             outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
             facts |= {
@@ -263,7 +264,8 @@ class Executor:
 
     def _place(self, scratch: Path, device: Device, vmfb: Digest) -> Place:
         self.store.place(scratch, {"module.vmfb": vmfb})
-        return Place(self.store, self.resolver.toolchain, self.resolver.environment, scratch, device)
+        resolver = self.resolver
+        return Place(self.store, resolver.toolchain, resolver.environment, self._limits, scratch, device)
 
     def _make(self, action: Action, make: Callable[[Path], Result]) -> Record:
         """The record of this action: found, or made now. A recorded failure is tried again as `Resolver` says."""
@@ -280,6 +282,8 @@ class Executor:
                     ok, reason, outputs, facts = False, error.problem, {}, {}
                 except OSError as error:
                     ok, reason, outputs, facts = False, str(error), {}, {"repeatable": False}
+                if not ok:
+                    room.check(self.store.root, reason or "")
             record = Record(
                 action.key, action.stage, ok, reason, outputs, facts,
                 ingredients=action.ingredients, cost_s=time.monotonic() - begin, run=self.run, at=time.time(),

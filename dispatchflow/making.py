@@ -78,7 +78,7 @@ class Run(DoitRun):  # type: ignore[misc]
         own: list[Task],
         jobs: int,
     ) -> bool:
-        """Run doit over what is pending. True when one of the user's own tasks failed."""
+        """Run doit over what is pending. True when one of the user's own tasks failed, or an exception is ours."""
         twins: dict[tuple[Any, ...], str] = {}
         made = [task for chain, wanted in pending for task in tasks.tasks_of(stages, chain, wanted, twins)]
         foreign = [*tasks.made_already(selection, made), *own] if selection.foreign else []
@@ -91,13 +91,19 @@ class Run(DoitRun):  # type: ignore[misc]
         reporter, stream = Reporter(sys.stdout, {}), Stream(config.get("verbosity"))
         runner = ExclusiveRunner(self.dep_manager, reporter, True, False, stream, jobs)
         runner.prepare = stages.prepare
+        runner.stopped = lambda: stages.stopped
         runner.publish = lambda: _publish(stages, selection)
         code: int = runner.run_all(control.task_dispatcher())
-        return bool(foreign) and code != 0
+        if stages.stopped is not None:
+            raise stages.stopped
+        return (bool(foreign) and code != 0) or reporter.broken
 
 
 class Reporter(ConsoleReporter):  # type: ignore[misc]
     """doit's reporter for the user's own tasks; ours report through Progress."""
+
+    broken = False
+    """Whether one of ours ended by an exception."""
 
     def execute_task(self, task: Task) -> None:
         if not _is_ours(task):
@@ -109,7 +115,9 @@ class Reporter(ConsoleReporter):  # type: ignore[misc]
 
     def add_failure(self, task: Task, fail: Any) -> None:
         # Of ours only what is no failed stage but an exception in this program.
-        if not _is_ours(task) or getattr(fail, "traceback", None):
+        broken = _is_ours(task) and bool(getattr(fail, "traceback", None))
+        self.broken |= broken
+        if broken or not _is_ours(task):
             super().add_failure(task, fail)
 
 
@@ -139,7 +147,7 @@ def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:
     wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
     if table := run_report.table(wanted, measured):
         print(table)
-    made, took_s = {case.name for case in stages.made}, time.time() - workspace.began
+    made, took_s = {case.name for case in stages.made}, time.monotonic() - workspace.began_monotonic
     plan = workspace.plan
     print(run_report.summary(stages.progress.made, made, rows, plan.skips, plan.notes, took_s))
     return 1 if failed or any(row["status"] == "failed" for row in rows) else 0

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dispatchflow import blocks, commands, machine, processes, statistics
+from dispatchflow import blocks, commands, machine, processes, room, statistics
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import Digest, Key
+from dispatchflow.limits import Limits
 from dispatchflow.locks import Machine
 from dispatchflow.program import ENTRY
 from dispatchflow.protocols import Protocol
@@ -22,7 +23,6 @@ from dispatchflow.store import Store
 from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
 
-BLOCK_LIMIT_S = 300.0
 _PATIENCE_S = 0.2
 
 
@@ -49,6 +49,8 @@ class Trial:
     awaited: bool = False
     outcome: str | None = None
     reason: str | None = None
+    failure: dict[str, Any] = field(default_factory=dict)
+    """What decides whether a failure is tried again: `limit`, `repeatable`; recorded with the conditions."""
     adopted: bool = False
     """Another invocation measured it while this one was waiting."""
 
@@ -66,25 +68,33 @@ class Trial:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a block needs beside its tools."""
+
+    store: Store
+    environment: Mapping[str, str]
+    lock: Machine
+    limits: Limits
+
+
 class Session:
     """The pending measurements of one invocation. Not for several threads: blocks are alone anyway."""
 
     def __init__(
         self,
-        store: Store,
+        bench: Bench,
         toolchain: Toolchain,
-        environment: Mapping[str, str],
-        lock: Machine,
         run: str,
         on_block: Callable[[Trial, int], None] = lambda trial, undecided: None,
         refusal: Callable[[Measurement, Device], str | None] = lambda measurement, device: None,
     ) -> None:
-        self._store, self._toolchain, self._environment, self._lock = store, toolchain, environment, lock
+        self._bench, self._store, self._toolchain = bench, bench.store, toolchain
         self._run, self._on_block, self._refusal = run, on_block, refusal
         self._trials: dict[Key, Trial] = {}
         self._random = random.Random(run)  # the run's name is in every row: the order can be had again
         self._blocks = self._rounds()
-        self._newest_before = store.records.last_measurement()
+        self._newest_before = self._store.records.last_measurement()
 
     @property
     def undecided(self) -> list[Trial]:
@@ -138,9 +148,11 @@ class Session:
             trial.began = machine.conditions()
             trial.id = records.begin_measurement(trial.key, trial.ingredients, trial.began, self._run)
         try:
-            block, cost_s = run_block(self._store, self._toolchain, self._environment, self._lock, trial)
+            block, cost_s = run_block(self._bench, self._toolchain, trial)
         except (ToolError, OSError) as error:
+            room.check(self._store.root, str(error))
             trial.outcome, trial.reason = "failed", f"benchmark failed: {error}"
+            trial.failure.setdefault("repeatable", not isinstance(error, OSError))
         else:
             records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
             trial.blocks_ns.append(block.ns)
@@ -158,6 +170,7 @@ class Session:
         steal = now["steal_ticks"] - trial.began["steal_ticks"]
         return {
             **trial.began,
+            **trial.failure,
             "steal_ticks": steal,
             "load_1m_end": now["load_1m"],
             "cpus": list(trial.device.cpus),
@@ -167,22 +180,26 @@ class Session:
         }
 
 
-def run_block(
-    store: Store, toolchain: Toolchain, environment: Mapping[str, str], lock: Machine, trial: Trial
-) -> tuple[blocks.Block, float]:
+def run_block(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[blocks.Block, float]:
     """One block, alone on the machine, and the seconds that it cost.
 
     Raises:
-        ToolError: the tool failed, or printed no block.
+        ToolError: the tool failed, or printed no block; why it may go better is in `trial.failure`.
         OSError: it could not be started.
     """
-    with store.scratch() as scratch:
-        store.place(scratch, trial.objects)
+    with bench.store.scratch() as scratch:
+        bench.store.place(scratch, trial.objects)
         command = processes.Command(
-            trial.argv(toolchain), scratch, environment, time_limit_s=BLOCK_LIMIT_S, cpus=trial.device.cpus
-        )
-        with lock.quiet():
+            trial.argv(toolchain), scratch, bench.environment, time_limit_s=bench.limits.block_s,
+            memory_limit_bytes=bench.limits.memory_bytes, cpus=trial.device.cpus,
+        )  # fmt: skip
+        with bench.lock.quiet():
             outcome = processes.run(command)
         if outcome.failure:
-            raise ToolError(outcome.failure, {"stderr": processes.shortened(scratch / "stderr", 600)})
-        return blocks.parse((scratch / "stdout").read_text()), outcome.wall_s
+            stderr = processes.shortened(scratch / "stderr", 600)
+            if hit := bench.limits.hit("block_limit", outcome.timed_out, stderr):
+                trial.failure["limit"] = (hit.name, hit.value)
+                raise ToolError(hit.reason)
+            trial.failure["repeatable"] = outcome.repeatable
+            raise ToolError(outcome.failure, {"stderr": stderr} if stderr else {})
+        return blocks.parse((scratch / "stdout").read_text(errors="replace")), outcome.wall_s

@@ -48,5 +48,7 @@ def publish(workspace: Workspace, found: Sequence[tuple[Chain, dict[str, Any]]])
     for part in records.parts():
         path = workspace.store.results / part
         if not path.exists():
-            results.write_part(path, records.rows_of(part))
+            with workspace.store.scratch() as scratch:
+                results.write_part(scratch / part, records.rows_of(part))
+                (scratch / part).rename(path)
     return {row["case"] for _, row in new.values()}

@@ -19,10 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dispatchflow import room
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key
 
 _VERSION = 2
+_ANEW = (
+    "Move the file away to begin anew; the Parquet parts in results/ stay readable. "
+    "`sqlite3 records.sqlite .recover` may save more."
+)
 _SCHEMA = """
 create table record (
   key text primary key, stage text not null, ok integer not null, reason text, outputs text not null,
@@ -44,6 +49,12 @@ create index row_part on row (part);
 create table said (name text primary key, identity text not null) without rowid;
 create table remembered (name text primary key, value text not null) without rowid;
 """
+
+
+def _is_fault(error: BaseException) -> bool:
+    """Of the file or the disk, not of our statements."""
+    ours = (sqlite3.ProgrammingError, sqlite3.NotSupportedError)
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +96,7 @@ class Records:
     """One connection, any thread."""
 
     def __init__(self, path: Path) -> None:
-        self._lock = threading.RLock()
+        self._path, self._lock = path, threading.RLock()
         self._db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
         try:
             self._use_wal()
@@ -100,11 +111,7 @@ class Records:
                     "Use that version, or set DISPATCHFLOW_STORE to a new directory.",
                 )
         except sqlite3.DatabaseError as error:
-            raise StoreError(
-                "the records cannot be read",
-                {"file": path, "found": error},
-                "Move the file away to begin anew; the Parquet parts in results/ stay readable.",
-            ) from error
+            raise self._told(error) from error
 
     def _use_wal(self) -> None:
         # Unlike a transaction, this change does not wait for another who is opening the same new file.
@@ -122,22 +129,52 @@ class Records:
             if self._db.execute("pragma user_version").fetchone()[0] == 0:  # another invocation may have been first
                 for statement in _SCHEMA.split(";\n"):
                     self._db.execute(statement)
+                # A new database beside old parts goes on behind them, at up to a million rows a second.
+                first = str(int(time.time()) << 20)
+                self._db.execute("insert into remembered values ('first_row', ?)", (first,))
                 self._db.execute(f"pragma user_version = {_VERSION}")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._lock:
-            self._db.execute("begin immediate")
             try:
+                self._db.execute("begin immediate")
                 yield
-            except BaseException:
-                self._db.execute("rollback")
+                self._db.execute("commit")
+            except BaseException as error:
+                if self._db.in_transaction:  # SQLite itself has rolled back what found no room
+                    self._db.execute("rollback")
+                if _is_fault(error):
+                    raise self._told(error) from error
                 raise
-            self._db.execute("commit")
 
     def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._lock:
-            return self._db.execute(query, values).fetchall()
+            try:
+                return self._db.execute(query, values).fetchall()
+            except sqlite3.DatabaseError as error:
+                if _is_fault(error):
+                    raise self._told(error) from error
+                raise
+
+    def _value(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise self._told(error) from error
+
+    def _told(self, error: BaseException) -> StoreError:
+        facts = {"file": self._path, "found": error}
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            room.check(self._path.parent)
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+            return StoreError(
+                "the records cannot be written", facts, room.MAKE_ROOM if code == sqlite3.SQLITE_FULL else ""
+            )
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return StoreError("another program holds the records", facts, "End it, and run again.")
+        return StoreError("the records cannot be read", facts, _ANEW)
 
     # --- actions
 
@@ -153,9 +190,9 @@ class Records:
             stage,
             bool(ok),
             reason,
-            json.loads(outputs),
-            json.loads(facts),
-            json.loads(ingredients),
+            self._value(outputs),
+            self._value(facts),
+            self._value(ingredients),
             cost_s,
             run,
             at,
@@ -237,7 +274,7 @@ class Records:
             last, status, reason, runtime, conditions, ingredients, run, at = rows[0]
             blocks = self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", last)
             yield Measurement(
-                last, key, status, reason, runtime, json.loads(conditions), json.loads(ingredients), run, at,
+                last, key, status, reason, runtime, self._value(conditions), self._value(ingredients), run, at,
                 blocks_ns=tuple(ns for ns, _, _ in blocks),
                 dispatch_ns=tuple(ns for _, ns, _ in blocks if ns is not None),
                 cost_s=sum(cost for _, _, cost in blocks),
@@ -281,10 +318,10 @@ class Records:
         return [part for (part,) in self._all("select distinct part from row where part is not null")]
 
     def rows_of(self, part: str) -> list[dict[str, Any]]:
-        return [
-            json.loads(content)
-            for (content,) in self._all("select content from row where part = ? order by rowid", part)
-        ]
+        """In order, each with its `number`: of two rows of a store the newer one has the higher, whatever the clock."""
+        first = int(self.remembered("first_row") or 0)
+        found = self._all("select rowid, content from row where part = ? order by rowid", part)
+        return [{**self._value(content), "number": first + number} for number, content in found]
 
     # --- facts about this machine that are dear to find out
 

@@ -85,6 +85,7 @@ COLUMNS: dict[str, str] = {
     "run_id": "string",
     "measured_at": "timestamp",
     "recorded_at": "timestamp",
+    "number": "int64",
 }
 
 VERIFICATIONS = ("equal", "within bound", "different", "mistrusted", "not compared", "not verified")
@@ -225,7 +226,7 @@ def arrow_schema() -> pa.Schema:
 
 
 def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """One immutable part: beside, synced, renamed."""
+    """One immutable part, synced."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -235,11 +236,9 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         return value
 
     table = pa.Table.from_pylist([{n: cell(n, row.get(n)) for n in COLUMNS} for row in rows], schema=arrow_schema())
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    pq.write_table(table, beside, compression="zstd")
-    with beside.open("rb") as stream:
+    with path.open("wb") as stream:  # by a path pyarrow would take UTF-8 only
+        pq.write_table(table, stream, compression="zstd")
         os.fsync(stream.fileno())
-    beside.rename(path)
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
@@ -254,6 +253,11 @@ def read(folder: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.concat_tables([pq.ParquetFile(part).read() for part in parts], promote_options="default")
+    def table_of(part: Path) -> pa.Table:
+        with part.open("rb") as stream:
+            return pq.ParquetFile(stream).read()
+
+    table = pa.concat_tables([table_of(part) for part in parts], promote_options="default")
     rows: list[dict[str, Any]] = table.to_pylist()
-    return sorted(rows, key=lambda row: row["recorded_at"])
+    # Not by the clock, which may have been set back; parts of before have no numbers.
+    return sorted(rows, key=lambda row: (row.get("number") or 0, row["recorded_at"]))

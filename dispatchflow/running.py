@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import commands, processes
+from dispatchflow import commands, processes, room
 from dispatchflow.actions import Data
 from dispatchflow.keys import Digest
+from dispatchflow.limits import Limits
 from dispatchflow.store import Store
 from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
 
-RUN_LIMIT_S = 120.0
+_SEARCHED = 100_000  # characters of a tool's stderr, half of them from its end
 
 Result = tuple[bool, str | None, dict[str, Digest], dict[str, Any]]
 """What executing an action gives: (ok, reason, outputs, facts)."""
@@ -27,6 +29,7 @@ class Place:
     store: Store
     toolchain: Toolchain
     environment: Mapping[str, str]
+    limits: Limits
     scratch: Path
     device: Device
 
@@ -41,12 +44,15 @@ class Place:
             outputs,
             function,
         )
-        command = processes.Command(argv, self.scratch, self.environment, time_limit_s=RUN_LIMIT_S)
+        command = processes.Command(
+            argv, self.scratch, self.environment,
+            time_limit_s=self.limits.run_s, memory_limit_bytes=self.limits.memory_bytes,
+        )  # fmt: skip
         outcome = processes.run(command)
         if outcome.failure is None:
             return None
-        reason = f"run failed: {first_error(self.scratch) or outcome.failure}"
-        return failed(outcome, reason, self.log(), {"verification": "not compared"})
+        facts = {"verification": "not compared"}
+        return failed("run", outcome, self.scratch, facts, self.store, self.limits)
 
     def log(self) -> dict[str, Digest]:
         return log_of(self.store, self.scratch)
@@ -58,15 +64,26 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
     return {"log": store.put_bytes(log.read_bytes())} if log.exists() and log.stat().st_size else {}
 
 
-def failed(outcome: processes.Outcome, reason: str, outputs: dict[str, Digest], facts: dict[str, Any]) -> Result:
-    # SIGKILL comes from outside (out of memory, an impatient person): the next time may go well.
-    return False, reason, outputs, facts | {"repeatable": outcome.code != -9 or outcome.timed_out}
+def failed(
+    what: str, outcome: processes.Outcome, scratch: Path, facts: dict[str, Any], store: Store, limits: Limits
+) -> Result:
+    """`what` failed: `compile`, `run`, `reading x.mlir`. With the limit that it ran into, whose raising tries it again.
+
+    Raises:
+        StoreError: the disk is full; every case would fail so.
+    """
+    stderr = processes.shortened(scratch / "stderr", _SEARCHED)
+    room.check(store.root, stderr)
+    hit = limits.hit("run_limit" if what == "run" else "compile_limit", outcome.timed_out, stderr)
+    reason = hit.reason if hit else _first_error(stderr) or outcome.failure
+    found = {"limit": (hit.name, hit.value)} if hit else {"repeatable": outcome.repeatable}
+    return False, f"{what} failed: {reason}", log_of(store, scratch), facts | found
 
 
-def first_error(scratch: Path) -> str | None:
-    """The first line of a tool's stderr that says `error`, without the place; else its last line."""
-    lines = processes.shortened(scratch / "stderr", 100_000).splitlines()
+def _first_error(stderr: str) -> str | None:
+    """The first line that says `error`, without the place; else the last line."""
+    lines = stderr.splitlines()
     for line in lines:
-        if "error: " in line:
-            return line.split("error: ", 1)[1].rstrip(": ")[:300]
+        if match := re.search(r"error: (.+)", line, re.IGNORECASE):
+            return match[1].rstrip(": ")[:300]
     return lines[-1][:300] if lines else None

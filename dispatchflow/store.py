@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
+from dispatchflow import room
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
 from dispatchflow.locks import Claims, locked
@@ -44,10 +45,11 @@ class Store:
                 pass
             self.records = Records(root / "records.sqlite")
         except OSError as error:
+            way_out = f"{room.MAKE_ROOM} Or set" if room.is_full(error) else "Set"
             raise StoreError(
                 "the store cannot be written",
                 {"store": root, "found": error.strerror or error},
-                "Set DISPATCHFLOW_STORE to a directory that can; `doit report` works without.",
+                f"{way_out} DISPATCHFLOW_STORE to a directory that can; `doit report` works without.",
             ) from error
 
     @property
@@ -82,7 +84,7 @@ class Store:
 
     def put_bytes(self, content: bytes) -> Digest:
         digest = digest_of(content)
-        if not self.path(digest).exists():
+        if not self._has(digest, content):
             with self.scratch() as scratch:
                 (scratch / "object").write_bytes(content)
                 self._publish(scratch / "object", digest)
@@ -93,6 +95,12 @@ class Store:
         digest = digest_file(path)
         self._publish(path, digest)
         return digest
+
+    def _has(self, digest: Digest, content: bytes) -> bool:
+        try:
+            return self.path(digest).read_bytes() == content  # a damaged one is replaced
+        except FileNotFoundError:
+            return False
 
     def _publish(self, path: Path, digest: Digest) -> None:
         path.chmod(0o444)

@@ -6,6 +6,8 @@ the store already has (docs/decisions/0003).
 
 from __future__ import annotations
 
+import logging
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -17,12 +19,15 @@ from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
 from dispatchflow.controls import Controls
 from dispatchflow.dispatch import Case
+from dispatchflow.errors import DispatchflowError
 from dispatchflow.loader import Selection
 from dispatchflow.measure import Session, Trial
 from dispatchflow.progress import Progress
 from dispatchflow.records import Record
 from dispatchflow.targets import Device
 from dispatchflow.workspace import Workspace
+
+_log = logging.getLogger(__name__)
 
 STAGE_DOCS = {
     "emit": "write each case's MLIR module",
@@ -44,6 +49,8 @@ class Stages:
         """Cases of which a stage was run."""
         self.made: set[Case] = set()
         """Cases for which that made something; the others found it made by somebody else."""
+        self.stopped: Exception | None = None
+        self._blind = False
 
     def done(self, stage: str, case: Case) -> bool:
         """doit's `uptodate`: asked after the upstream stages ran, when the key can be known."""
@@ -54,7 +61,15 @@ class Stages:
         return up_to_date
 
     def run(self, stage: str, case: Case) -> bool:
-        """Execute one stage; False when it failed, which keeps the stages after it from running."""
+        """Execute one stage; False when it failed, which keeps the stages after it from running. What no other case
+        could do either (a full disk, a damaged store) is left in `stopped`, and ends the run."""
+        try:
+            return self._run(stage, case)
+        except (DispatchflowError, OSError) as error:
+            self.stopped = self.stopped or error
+            return False
+
+    def _run(self, stage: str, case: Case) -> bool:
         self.touched.add(case)
         self.progress.begin(stage, case.name)
         executor = self.workspace.executor
@@ -97,8 +112,7 @@ class Stages:
     @cached_property
     def session(self) -> Session:
         w = self.workspace
-        on_block, refusal = self.progress.block, w.resolver.refusal
-        return Session(w.store, w.toolchain, w.resolver.environment, w.lock, w.run, on_block, refusal)
+        return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.refusal)
 
     def _trial(self, case: Case) -> Trial | None:
         """None when the case cannot be measured."""
@@ -157,7 +171,8 @@ class Stages:
 
     def settle(self, cases: Mapping[Case, str]) -> list[dict[str, Any]]:
         """How these cases stand now, a row each. Rows of those that were asked for up to `profile` are published;
-        views, and what `explain` compares with, are written for those that were touched or stand otherwise now."""
+        views, and what `explain` compares with, are written for those that were touched, stand otherwise now, or have
+        none."""
         workspace = self.workspace
         chains = workspace.chains(list(cases))
         rows = publish.rows_of(workspace, chains)
@@ -169,13 +184,25 @@ class Stages:
                 workspace.ceilings.calibrate(device, self.session)
             rows = publish.rows_of(workspace, chains)
         asked = [(chain, row) for chain, row in zip(chains, rows, strict=True) if cases[chain.case] == "profile"]
-        new = publish.publish(workspace, asked)
+        new, shown = publish.publish(workspace, asked), view.names(workspace.view_path)
         for chain in chains:
-            if chain.case in self.touched or chain.case.name in new:
+            if chain.case in self.touched or chain.case.name in new or chain.case.name not in shown:
                 keys = {stage: step.key for stage, step in chain.steps.items() if step.key is not None}
                 workspace.store.records.set_latest(chain.case.name, keys)
-                view.write(workspace.view_path, workspace.store, workspace.resolver, chain)
+                self._show(chain)
         return rows
+
+    def _show(self, chain: Chain) -> None:
+        """The view is no result: where it cannot be written, the run goes on without."""
+        workspace = self.workspace
+        if self._blind:
+            return
+        try:
+            view.write(workspace.view_path, workspace.store, workspace.resolver, chain)
+        except OSError as error:
+            self._blind = True
+            _log.warning("%s cannot be written (%s); the store has everything", workspace.view_path, error.strerror)
+            shutil.rmtree(workspace.view_path / chain.case.name, ignore_errors=True)
 
 
 def made_already(selection: Selection, made: Sequence[Task]) -> list[Task]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dispatchflow import limits
 from dispatchflow.chain import VERIFY_MODES, Settings
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.module import Module
@@ -84,6 +85,12 @@ VARIABLES: dict[str, Variable] = {
     "verify": Variable("run", "on; off; warn: measure wrong results too", _one_of(VERIFY_MODES)),
     "remeasure": Variable("run", "yes; noisy; older than so many days", _remeasure),
     "retry": Variable("run", "yes: try recorded failures again", _yes),
+    "compile_limit": Variable("run", "seconds that one compile may take", limits.seconds),
+    "run_limit": Variable("run", "seconds that one call of a module may take in verification", limits.seconds),
+    "block_limit": Variable("run", "seconds that one block of a measurement may take", limits.seconds),
+    "memory_limit": Variable(
+        "run", "memory of one tool: 512MiB, 8GiB, none; as much as the machine has unless told otherwise", limits.memory
+    ),
     "remove": Variable("toolchains", "a fetched release to remove"),
     "sort": Variable("report", "a column; -column for descending"),
     "top": Variable("report", "the first so many of each operation", _count),
@@ -117,10 +124,21 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def settings(values: Mapping[str, Any]) -> Settings:
+def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:
+    """`memory_bytes`: the limit of memory where none is given."""
+    given = {
+        "compile_s": "compile_limit",
+        "run_s": "run_limit",
+        "block_s": "block_limit",
+        "memory_bytes": "memory_limit",
+    }
     return Settings(
         protocol=PROTOCOLS[values.get("protocol", "std")],
         verify=values.get("verify", "on"),
         remeasure=values.get("remeasure"),
         retry=values.get("retry", False),
+        limits=replace(
+            limits.Limits(memory_bytes=memory_bytes),
+            **{field: values[name] for field, name in given.items() if name in values},
+        ),
     )

@@ -36,6 +36,11 @@ def write(root: Path, store: Store, resolver: Resolver, chain: Chain) -> Path:
     return folder
 
 
+def names(root: Path) -> set[str]:
+    """Of the cases that have a folder."""
+    return {path.name for path in root.iterdir()} if root.is_dir() else set()
+
+
 def description(chain: Chain) -> str:
     """The case in words: what was asked, what was applied, how it stands, how its inputs are made."""
     case, compiled, verified = chain.case, chain["compile"].record, chain["verify"].record

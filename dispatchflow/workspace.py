@@ -16,6 +16,7 @@ from dispatchflow.dispatch import Case
 from dispatchflow.errors import SpecError
 from dispatchflow.execute import Executor
 from dispatchflow.locks import Machine
+from dispatchflow.measure import Bench
 from dispatchflow.module import Module
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.plan import Plan, Skip
@@ -34,9 +35,10 @@ class Workspace:
 
     def __init__(self, root: Path, values: Mapping[str, Any]) -> None:
         self.root, self.values = root, values
-        self.settings: Settings = variables.settings(values)
-        self.began = time.time()
-        self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.getpid()}"
+        self.settings: Settings = variables.settings(values, machine.memory_bytes())
+        self.began, self.began_monotonic = time.time(), time.monotonic()
+        # Chance, since clocks are set back and containers count processes from 1: parts and the newest are named by it.
+        self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.urandom(4).hex()}"
         self.lock = Machine()
 
     @property
@@ -143,6 +145,10 @@ class Workspace:
     @cached_property
     def executor(self) -> Executor:
         return Executor(self.store, self.resolver, self.lock, self.run)
+
+    @cached_property
+    def bench(self) -> Bench:
+        return Bench(self.store, self.resolver.environment, self.lock, self.settings.limits)
 
     @cached_property
     def ceilings(self) -> Ceilings:

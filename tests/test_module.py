@@ -305,7 +305,7 @@ def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
     outcome = copied.doit("profile:module_*", "protocol=fast")
     rows = {row["case"].split("_")[1]: row for row in copied.rows()}
     assert outcome.code == 1
-    assert "broken.mlir is not understood by this compiler" in rows["broken"]["reason"]
+    assert "reading broken.mlir failed: custom op 'nonsense' is unknown" in rows["broken"]["reason"]
     assert "give its sizes" in rows["dynamic"]["reason"]
     assert (rows["sized"]["verification"], rows["sized"]["reason"]) == ("within bound", rows["sized"]["reason"])
     assert rows["unsure"]["verification"] == "not compared"

@@ -2,9 +2,11 @@ import pytest
 
 from dispatchflow.chain import Settings
 from dispatchflow.errors import SpecError
+from dispatchflow.limits import Limits
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.variables import VARIABLES, parse, settings
 
+TIME_LIMITS = ("compile_limit", "run_limit", "block_limit")
 ALL = ("cases", "run", "report", "toolchains")
 
 
@@ -15,6 +17,8 @@ ALL = ("cases", "run", "report", "toolchains")
         *(("protocol", "fast", "fast"), ("verify", "warn", "warn"), ("retry", "yes", True), ("retry", "no", False)),
         *(("remeasure", "yes", "yes"), ("remeasure", "noisy", "noisy"), ("remeasure", "no", None)),
         *(("remeasure", "7", 7), ("remeasure", "0", 0), ("top", "3", 3), ("columns", "case,score", ("case", "score"))),
+        *(("compile_limit", "300", 300.0), ("run_limit", "0.5", 0.5), ("memory_limit", "512MiB", 512 << 20)),
+        *(("memory_limit", "1.5GiB", 3 << 29), ("memory_limit", "none", None)),
         *(("history", "yes", True), ("specs", "a.toml b", ("a.toml", "b")), ("operation", "matmul", "matmul")),
     ],
 )
@@ -35,6 +39,8 @@ def test_variable_is_read_as_its_kind(name, text, value):
         *(("retry", "true", "yes, no"), ("retry", "YES", "yes, no"), ("history", "1", "yes, no")),
         *(("remeasure", "-1", "yes, no, noisy"), ("remeasure", "1.5", "yes, no, noisy")),
         *(("top", "0", "1 or more"), ("top", "many", "1 or more"), ("operation", "conv", "matmul")),
+        *((name, text, "seconds") for name in TIME_LIMITS for text in ("0", "-1", "", "5min", "nan", "inf", "1e7")),
+        *(("memory_limit", text, "8GiB") for text in ("", "0GiB", "8", "8GB", "8 GiB", "-1GiB", "all")),
         *(("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
     ],
 )
@@ -75,3 +81,9 @@ def test_settings_are_what_was_said_and_else_the_defaults():
     assert settings({}) == Settings(PROTOCOLS["std"], "on", None, False)
     values = parse({"protocol": "fast", "verify": "off", "remeasure": "3", "retry": "yes"}, ("run",))
     assert settings(values) == Settings(PROTOCOLS["fast"], "off", 3, True)
+
+
+def test_limits_are_the_given_ones_and_the_machine_s_memory():
+    assert settings({}, 5).limits == Limits(300, 120, 300, 5)
+    values = {"compile_limit": 1.0, "run_limit": 2.0, "block_limit": 3.0, "memory_limit": None}
+    assert settings(values, 5).limits == Limits(1, 2, 3, None)
