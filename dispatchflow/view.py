@@ -111,7 +111,7 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
     operands = resolver.operands(program)
     given = operands.inputs(program.recipes[-1]) if operands else ()
     declared = resolver.declaration(program) if isinstance(program, Module) else None
-    outputs = module.output_names(declared.results if declared else ("",), "again")
+    outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
     return {
         "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case)),
         "run": commands.run_argv(
@@ -130,7 +130,7 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
 
 
 def repro(chain: Chain, resolver: Resolver) -> str:
-    """A shell script: `./repro.sh compile`, `run` (then compare again_0.bin), `benchmark`."""
+    """A shell script: `./repro.sh compile`, `run` (then compare again*.bin), `benchmark`."""
     lines = command_lines(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" && echo "same bytes"'
