@@ -57,7 +57,8 @@ def find(store: Store, word: str, say: Callable[[str], None]) -> Toolchain:
         places = [Path(entry) for entry in sys.path if entry]
         hint = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-compiler iree-base-runtime."
     elif releases.is_version(word):
-        places, hint = [releases.fetched(store, word, say)], ""
+        places = [releases.fetched(store, word, say)]
+        hint = f"doit toolchains remove={word} removes what is left of it; then it is fetched anew."
     else:
         root = Path(word).absolute()
         places = [root, *root.glob("lib/python*/site-packages")]
