@@ -7,7 +7,7 @@ stages ran: only then is the code digest known, which is what early cutoff needs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow import actions, module, runtimes
@@ -302,15 +302,18 @@ class Resolver:
         return Step(action.stage, "failed", record.reason or "failed", action, record)
 
     def _verify(self, program: Program, compiled: Step, device: Device) -> Step:
-        if self.settings.verify == "off":
-            return Step("verify", "off", "verify=off")
+        off = self.settings.verify == "off"
         data = self.data(program)
         if early := self._waiting("verify", program, compiled, data):
-            return early
+            return Step("verify", "off", "verify=off") if off else early
         assert compiled.record is not None and data is not None
         call = actions.Call(compiled.record.facts["code_digest"], program.function, device)
         tolerance = program.tolerance if isinstance(program, Module) else None
-        return self._step(actions.verification(call, data, tolerance), "this code was never verified on this device")
+        step = self._step(actions.verification(call, data, tolerance), "this code was never verified on this device")
+        if not off:
+            return step
+        known = f"; the store knows: {step.why}" if step.state == "failed" else ""
+        return replace(step, state="off", why=f"verify=off{known}")
 
     def _profile(self, program: Program, compiled: Step, verified: Step, device: Device) -> Step:
         operands = self.operands(program)

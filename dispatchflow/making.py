@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from doit.cmd_run import Run as DoitRun
@@ -19,6 +20,7 @@ from dispatchflow.chain import Chain
 from dispatchflow.errors import NothingMatched
 from dispatchflow.loader import Selection
 from dispatchflow.machine import cores
+from dispatchflow.plan import Skip
 from dispatchflow.progress import Progress
 from dispatchflow.reports import run as run_report
 from dispatchflow.runner import ExclusiveRunner
@@ -67,7 +69,7 @@ class Run(DoitRun):  # type: ignore[misc]
             if pending or selection.foreign:
                 failed = self._make(app, stages, pending, selection, own, params["jobs"] or len(cores()))
             stages.judge(selection.last_stage())
-        return _conclude(stages, selection, failed)
+        return _conclude(stages, selection, loader.skips(words, workspace.plan), failed)
 
     def _make(
         self,
@@ -137,7 +139,7 @@ def _publish(stages: Stages, selection: Selection) -> None:
     stages.settle(selection.last_stage())
 
 
-def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:
+def _conclude(stages: Stages, selection: Selection, skips: Sequence[Skip], failed: bool) -> int:
     """Rows, table, summary; the exit code."""
     workspace, last = stages.workspace, selection.last_stage()
     if not last:
@@ -148,6 +150,5 @@ def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:
     if table := run_report.table(wanted, measured):
         print(table)
     made, took_s = {case.name for case in stages.made}, time.monotonic() - workspace.began_monotonic
-    plan = workspace.plan
-    print(run_report.summary(stages.progress.made, made, rows, plan.skips, plan.notes, took_s))
+    print(run_report.summary(stages.progress.made, made, rows, skips, workspace.plan.notes, took_s))
     return 1 if failed or any(row["status"] == "failed" for row in rows) else 0

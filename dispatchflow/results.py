@@ -154,6 +154,8 @@ def row_of(
     failure = chain.failure
     if failure is not None:
         row |= {"status": "failed", "reason": failure.why}
+    elif verified.state == "off" and row["verification"] == "different":
+        row["reason"] = verified.why
     elif "status" not in row:
         row |= {"status": "not measured", "reason": profiled.why}
     return row

@@ -13,7 +13,7 @@ from dispatchflow import commands, machine, module_spec, plan, spec, toolchain, 
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain, Resolver, Settings
 from dispatchflow.dispatch import Case
-from dispatchflow.errors import SpecError
+from dispatchflow.errors import NothingMatched, SpecError, suggestion
 from dispatchflow.execute import Executor
 from dispatchflow.locks import Machine
 from dispatchflow.measure import Bench
@@ -61,7 +61,12 @@ class Workspace:
             SpecError: a spec or variable that is wrong, or no specs.
         """
         tags = () if self._adhoc else self.values.get("tags", ())
-        found = plan.expand(self._sweeps(), tags)
+        sweeps = self._sweeps()
+        known = dict.fromkeys(tag for sweep in sweeps for tag in sweep.tags)
+        if tags and not set(tags) & set(known):
+            facts = {"given": ", ".join(tags), "tags": ", ".join(known) or "none"}
+            raise NothingMatched("no sweep has this tag", facts, suggestion(tags[0], known))
+        found = plan.expand(sweeps, tags)
         cores, memory, syntax = len(machine.cores()), machine.memory_bytes(), self._syntax
         reasons = {case: case.tuning.inexpressible(syntax) or _too_large(case, cores, memory) for case in found.cases}
         skips = [Skip(case.name, reason, "") for case, reason in reasons.items() if reason]

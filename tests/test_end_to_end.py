@@ -422,6 +422,11 @@ def test_verify_off_measures_what_it_does_not_verify(copied: Project) -> None:
     assert counts == made(verify=1)
     assert [row["verification"] for row in copied.rows() if row["m"] == 20] == ["not verified", "within bound"]
 
+    # What is known is said, whoever asks for no verification.
+    counts, outcome = copied.made_by(*words, "verify=off")
+    assert counts == made()
+    assert "within bound" in outcome.out
+
 
 def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:
     before, parts = copied.rows(), copied.parts()
