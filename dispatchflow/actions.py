@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from dispatchflow.dispatch import Case
-from dispatchflow.keys import Digest, Key, digest_of, key_of
+from dispatchflow.keys import Digest, Form, Key, digest_of, key_of
 from dispatchflow.operations import Operation
 from dispatchflow.protocols import Protocol
 from dispatchflow.syntax import Syntax
@@ -23,22 +25,29 @@ VERIFICATION = 1
 """Version of the verification ladder. Raise it when what counts as right changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(msgspec.Struct, frozen=True):
     """One step, fully described: equal ingredients, equal key, and then equal outputs."""
 
     stage: str
     key: Key
-    ingredients: Mapping[str, Any]
+    form: Form
+    strings: tuple[str, ...]
+
+    @property
+    def ingredients(self) -> Mapping[str, Any]:
+        return self.form.ingredients(*self.strings)
 
 
-def _action(stage: str, **ingredients: Any) -> Action:
-    return Action(stage, key_of(stage, ingredients), ingredients)
+def _action(form: Form, *strings: str) -> Action:
+    return Action(form.kind, form.key(*strings), form, strings)
+
+
+_EMIT = Form("emit", lambda module: {"module": module})
 
 
 def emit(case: Case, syntax: Syntax) -> Action:
     """Named by the text that it makes: who printed it does not matter."""
-    return _action("emit", module=digest_of(case.dispatch.module(syntax).encode()))
+    return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 
 def compilation(
@@ -49,54 +58,89 @@ def compilation(
     requested: str | None = None,
 ) -> Action:
     """`requested`: the configuration that must be found applied; a compile that ignored it is a failure."""
-    return _action(
+    shared = (tuple(flags), toolchain, tuple(environment.items()), requested, CONFIGURATION_CHECK)
+    return _action(_compilation(*shared), module)
+
+
+@cache
+def _compilation(flags: Any, toolchain: str, environment: Any, requested: str | None, check: int) -> Form:
+    return Form(
         "compile",
-        module=module,
-        flags=tuple(flags),
-        toolchain=toolchain,
-        environment=dict(environment),
-        requested=requested,
-        check=CONFIGURATION_CHECK,
+        lambda module: {
+            "module": module,
+            "flags": flags,
+            "toolchain": toolchain,
+            "environment": dict(environment),
+            "requested": requested,
+            "check": check,
+        },
     )
 
 
 def inputs(operation: Operation) -> Action:
     """Operands of both recipes: outputs `exact_0`, `exact_1`, …, `random_0`, …"""
-    return _action("inputs", **_data_ingredients(operation))
+    return _data_action("inputs", operation)
 
 
 def expectation(operation: Operation) -> Action:
     """What the inputs must give: outputs `exact`, and `reference` and `tolerance` or `random` for integers."""
-    return _action("expected", **_data_ingredients(operation))
+    return _data_action("expected", operation)
+
+
+def _data_action(kind: str, operation: Operation) -> Action:
+    source = _data_sources(type(operation).__module__)
+    return _action(_data(kind, source, tuple(_versions().items())), operation.shape_name)
+
+
+@cache
+def _data(kind: str, source: Digest, versions: Any) -> Form:
+    return Form(kind, lambda operation: {"operation": operation, "source": source, **dict(versions)})
 
 
 def verification(code: Digest, data: Mapping[str, Sequence[Digest]], device: Mapping[str, Any], threads: int) -> Action:
     """`data`: the digests of the bytes of inputs and expected results, by name. Not how they were made."""
-    return _action(
-        "verify",
-        code=code,
-        data={name: tuple(digests) for name, digests in data.items()},
-        protocol=VERIFICATION,
-        device=dict(device),
-        threads=threads,
-    )
+    names = sorted(data)
+    counts = tuple((name, len(data[name])) for name in names)
+    digests = [digest for name in names for digest in data[name]]
+    return _action(_verification(counts, VERIFICATION, tuple(device.items()), threads), code, *digests)
+
+
+@cache
+def _verification(counts: tuple[tuple[str, int], ...], ladder: int, device: Any, threads: int) -> Form:
+    def ingredients(code: str, *digests: str) -> dict[str, Any]:
+        rest = iter(digests)
+        return {
+            "code": code,
+            "data": {name: tuple(islice(rest, count)) for name, count in counts},
+            "protocol": ladder,
+            "device": dict(device),
+            "threads": threads,
+        }
+
+    return Form("verify", ingredients)
 
 
 def measurement(
     code: Digest, data: Sequence[Digest], protocol: Protocol, device: Mapping[str, Any], threads: int
 ) -> Action:
-    return _action("profile", code=code, data=tuple(data), protocol=protocol.id, device=dict(device), threads=threads)
+    return _action(_measurement(protocol.id, tuple(device.items()), threads), code, *data)
 
 
-def _data_ingredients(operation: Operation) -> dict[str, Any]:
-    return {
-        "operation": f"{operation.name}_{operation.label}",
-        "source": _data_sources(type(operation).__module__),
-        **_versions(),
-    }
+@cache
+def _measurement(protocol: str, device: Any, threads: int) -> Form:
+    return Form(
+        "profile",
+        lambda code, *data: {
+            "code": code,
+            "data": data,
+            "protocol": protocol,
+            "device": dict(device),
+            "threads": threads,
+        },
+    )
 
 
-@lru_cache
+@cache
 def _data_sources(operation_module: str) -> Digest:
     """The digest of the modules that make inputs and expected results. Their text, not their behaviour: a comment
     makes them anew, and then the digests of the bytes say that nothing changed."""
@@ -106,7 +150,7 @@ def _data_sources(operation_module: str) -> Digest:
     return Digest(key_of("source", {path.name: path.read_bytes() for path in names}))
 
 
-@lru_cache
+@cache
 def _versions() -> dict[str, str]:
     from importlib.metadata import version
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
+import msgspec
+
 
 class ElementType(Enum):
     """(MLIR spelling, bits, numpy or ml_dtypes name, digits: of the whole significand, or of an integer)"""
@@ -17,32 +19,15 @@ class ElementType(Enum):
     I32 = ("i32", 32, "int32", 31)
     I8 = ("i8", 8, "int8", 7)
 
-    @property
-    def mlir(self) -> str:
-        return self.value[0]
-
-    @property
-    def bits(self) -> int:
-        return self.value[1]
-
-    @property
-    def numpy_name(self) -> str:
+    def __init__(self, mlir: str, bits: int, numpy_name: str, digits: int) -> None:
+        self.mlir, self.bits = mlir, bits
+        self.numpy_name = numpy_name
         """What `numpy.dtype` takes, once ml_dtypes is imported (see `inputs.dtype_of`)."""
-        return self.value[2]
-
-    @property
-    def digits(self) -> int:
+        self.digits = digits
         """All integers of magnitude up to 2**digits are exact."""
-        return self.value[3]
-
-    @property
-    def is_float(self) -> bool:
-        return "f" in self.mlir
-
-    @property
-    def zero(self) -> str:
+        self.is_float = "f" in mlir
+        self.zero = "0.0" if self.is_float else "0"
         """The literal of `arith.constant`."""
-        return "0.0" if self.is_float else "0"
 
 
 ELEMENT_TYPES = {e.mlir: e for e in ElementType}
@@ -55,8 +40,7 @@ class Layout(Enum):
     COLUMN = "n"
 
 
-@dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     element: ElementType
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
 
 from dispatchflow.types import Signature, TensorType
 
@@ -19,8 +22,7 @@ class Unsupported(Exception):
     """This combination cannot be expressed; the message is the skip's reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(msgspec.Struct, frozen=True):
     """One input tensor. `reduction_axis` is the axis summed over, where exact inputs are thinned out
     on one operand so that every partial sum stays exact (see `inputs.exact`); None for the others."""
 
@@ -28,7 +30,7 @@ class Operand:
     reduction_axis: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operation(ABC):
     """What is computed. Frozen: identity is the fields; the label is for people."""
 
@@ -67,6 +69,11 @@ class Operation(ABC):
     @abstractmethod
     def label(self) -> str:
         """Injective over the fields: `512x512x512_f32t_f32t_f32t`."""
+
+    @cached_property
+    def shape_name(self) -> str:
+        """What cases that compute the same thing share: operation, dims, types, layouts."""
+        return f"{self.name}_{self.label}"
 
     @abstractmethod
     def operands(self) -> tuple[Operand, ...]: ...
