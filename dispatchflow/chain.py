@@ -6,9 +6,12 @@ stages ran: only then is the code digest known, which is what early cutoff needs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from dispatchflow import actions
 from dispatchflow.actions import Action
@@ -20,7 +23,8 @@ from dispatchflow.syntax import syntax_of
 from dispatchflow.targets import Device, HostCpu
 
 if TYPE_CHECKING:
-    from dispatchflow.records import Measurement, Record, Records
+    from dispatchflow.recorded import Found, Measurement, Reader, Record
+    from dispatchflow.records import Records
     from dispatchflow.toolchain import Toolchain
 
 VERIFY_MODES = ("on", "off", "warn")
@@ -36,8 +40,7 @@ class Settings:
     retry: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One stage of one case.
 
     state: `made`, `missing`, `later` (its key needs an upstream output), `failed` (recorded), `blocked` (an upstream
@@ -48,7 +51,7 @@ class Step:
     state: str
     why: str
     action: Action | None = None
-    record: Record | None = None
+    record: Found | None = None
     measurement: Measurement | None = None
 
     @property
@@ -60,8 +63,7 @@ class Step:
         return self.action.key if self.action else None
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True):
     case: Case
     device: Device
     steps: Mapping[str, Step]
@@ -77,7 +79,7 @@ class Chain:
     @property
     def code(self) -> Digest | None:
         record = self.steps["compile"].record
-        return record.facts.get("code_digest") if record and record.ok else None
+        return record.code if record and record.ok else None
 
     @property
     def failure(self) -> Step | None:
@@ -100,7 +102,8 @@ class Resolver:
         now: float,
         run: str,
     ) -> None:
-        self._records, self.toolchain, self.host = records, toolchain, host
+        self._all_records, self.toolchain, self.host = records, toolchain, host
+        self._records: Reader = records
         self.syntax = syntax_of(toolchain.version)
         self.environment, self.settings, self._device_of, self._now, self._run = (
             environment,
@@ -124,7 +127,7 @@ class Resolver:
 
     def operands(self, operation: Operation) -> dict[str, tuple[Digest, ...]] | None:
         """`exact`, `random` → the digests of the operands' bytes; None while they are not made."""
-        record = self._records.get(self.data_actions(operation)[0].key)
+        record = self._records.found(self.data_actions(operation)[0].key)
         if record is None or not record.ok:
             return None
         count = len(operation.operands())
@@ -133,7 +136,7 @@ class Resolver:
     def data(self, operation: Operation) -> dict[str, tuple[Digest, ...]] | None:
         """`operands` and `expected_…`: all that verification compares; None while something is not made."""
         operands = self.operands(operation)
-        record = self._records.get(self.data_actions(operation)[1].key)
+        record = self._records.found(self.data_actions(operation)[1].key)
         if operands is None or record is None or not record.ok:
             return None
         return operands | {f"expected_{name}": (digest,) for name, digest in record.outputs.items()}
@@ -152,7 +155,13 @@ class Resolver:
         steps["profile"] = self._profile(case.operation, compiled, verified, device)
         return Chain(case, device, steps)
 
-    def again(self, record: Record) -> str | None:
+    def chains(self, cases: Sequence[Case]) -> list[Chain]:
+        """Of many cases, all as the records are now."""
+        at_once = copy(self)
+        at_once._records = self._all_records.reader(len(cases))
+        return [at_once.chain(case) for case in cases]
+
+    def again(self, record: Record | Found) -> str | None:
         """Why a recorded failure is to be tried again, None when the record stands."""
         if record.ok or record.run == self._run:
             return None
@@ -161,7 +170,7 @@ class Resolver:
         return None if record.facts.get("repeatable", True) else f"may go better now: {record.reason}"
 
     def _step(self, action: Action, missing: str) -> Step:
-        record = self._records.get(action.key)
+        record = self._records.found(action.key)
         if record is None:
             return Step(action.stage, "missing", missing, action)
         if (why := self.again(record)) is not None:
@@ -176,8 +185,8 @@ class Resolver:
         data = self.data(operation)
         if early := _waiting("verify", compiled, data):
             return early
-        assert compiled.record is not None and data is not None
-        action = actions.verification(compiled.record.facts["code_digest"], data, device.identity, device.threads)
+        assert compiled.record is not None and compiled.record.code is not None and data is not None
+        action = actions.verification(compiled.record.code, data, device.identity, device.threads)
         return self._step(action, "this code was never verified on this device")
 
     def _profile(self, operation: Operation, compiled: Step, verified: Step, device: Device) -> Step:
@@ -188,8 +197,8 @@ class Resolver:
             return Step(
                 "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it all the same"
             )
-        assert compiled.record is not None and data is not None
-        code = compiled.record.facts["code_digest"]
+        assert compiled.record is not None and compiled.record.code is not None and data is not None
+        code = compiled.record.code
         action = actions.measurement(code, data["random"], self.settings.protocol, device.identity, device.threads)
         found = self._records.measurement(action.key)
         if found is None:

@@ -15,26 +15,37 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec.json import decode
+
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key
+from dispatchflow.recorded import Found, Measurement, Reader, Record, Snapshot
+from dispatchflow.statistics import median
 
-_VERSION = 1
+__all__ = ["Found", "Measurement", "Reader", "Record", "Records"]
+
+_VERSION = 2
+_SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
+"""To look up one key takes as long as to read so many records in their order."""
+
+# The indexes of records and measurements hold all that planning reads of them: it never goes to the wide rows.
 _SCHEMA = """
 create table record (
-  key text primary key, stage text not null, ok integer not null, reason text, outputs text not null,
-  facts text not null, ingredients text not null, cost_s real not null, run text not null, at real not null
-) without rowid;
+  id integer primary key, key text not null, stage text not null, ok integer not null, reason text,
+  code text, outputs text not null, facts text not null, ingredients text not null, cost_s real not null,
+  run text not null, at real not null
+);
+create index record_key on record (key, ok, code, outputs);
 create table output (digest text not null, key text not null, primary key (digest, key)) without rowid;
 create table latest (name text, stage text, key text not null, primary key (name, stage)) without rowid;
 create table measurement (
-  id integer primary key, key text not null, status text not null, reason text, conditions text not null,
-  ingredients text not null, run text not null, at real not null
+  id integer primary key, key text not null, status text not null, reason text, median_ns real,
+  conditions text not null, ingredients text not null, run text not null, at real not null
 );
-create index measurement_key on measurement (key);
+create index measurement_key on measurement (key, status, median_ns);
 create table block (
   measurement integer not null, number integer not null, ns real not null, dispatch_ns real, cost_s real not null,
   at real not null, primary key (measurement, number)
@@ -44,39 +55,6 @@ create index row_part on row (part);
 create table said (name text primary key, identity text not null) without rowid;
 create table remembered (name text primary key, value text not null) without rowid;
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What one executed action left. `facts` are measured values and words, `outputs` name → object."""
-
-    key: Key
-    stage: str
-    ok: bool
-    reason: str | None = None
-    outputs: Mapping[str, Digest] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    ingredients: Mapping[str, Any] = field(default_factory=dict)
-    cost_s: float = 0.0
-    run: str = ""
-    at: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """All blocks of one case under one protocol. Status: `open`, `measured`, `noisy`, `failed`."""
-
-    id: int
-    key: Key
-    status: str
-    reason: str | None
-    conditions: Mapping[str, Any]
-    ingredients: Mapping[str, Any]
-    run: str
-    at: float
-    blocks_ns: tuple[float, ...]
-    dispatch_ns: tuple[float, ...]
-    cost_s: float
 
 
 class Records:
@@ -147,27 +125,26 @@ class Records:
             return None
         stage, ok, reason, outputs, facts, ingredients, cost_s, run, at = rows[0]
         return Record(
-            key,
-            stage,
-            bool(ok),
-            reason,
-            json.loads(outputs),
-            json.loads(facts),
-            json.loads(ingredients),
-            cost_s,
-            run,
-            at,
+            key, stage, bool(ok), reason, decode(outputs), decode(facts), decode(ingredients), cost_s, run, at
         )
+
+    def found(self, key: Key) -> Found | None:
+        rows = self._all("select ok, code, outputs from record where key = ?", key)
+        if not rows:
+            return None
+        ok, code, outputs = rows[0]
+        return Found(key, bool(ok), code, outputs, self)
 
     def add(self, record: Record) -> None:
         """The newest of a key stands: a failure that was tried again, an object that was made anew."""
         dumps = json.dumps
-        values = (record.key, record.stage, record.ok, record.reason, dumps(record.outputs), dumps(record.facts))
+        values = (
+            record.key, record.stage, record.ok, record.reason, record.facts.get("code_digest"), dumps(record.outputs),
+            dumps(record.facts), dumps(record.ingredients), record.cost_s, record.run, record.at or time.time(),
+        )  # fmt: skip
         with self._transaction():
-            self._db.execute(
-                "insert or replace into record values (?,?,?,?,?,?,?,?,?,?)",
-                (*values, dumps(record.ingredients), record.cost_s, record.run, record.at or time.time()),
-            )
+            self._db.execute("delete from record where key = ?", (record.key,))
+            self._db.execute("insert into record values (null,?,?,?,?,?,?,?,?,?,?,?)", values)
             self._db.executemany(
                 "insert or ignore into output values (?,?)",
                 [(digest, record.key) for digest in record.outputs.values()],
@@ -214,29 +191,47 @@ class Records:
             )
 
     def end_measurement(self, measurement: int, status: str, reason: str | None, conditions: Mapping[str, Any]) -> None:
+        ordered = sorted(ns for ns, _, _ in self.blocks(measurement))
         with self._transaction():
             self._db.execute(
-                "update measurement set status = ?, reason = ?, conditions = ? where id = ?",
-                (status, reason, json.dumps(conditions), measurement),
+                "update measurement set status = ?, reason = ?, conditions = ?, median_ns = ? where id = ?",
+                (status, reason, json.dumps(conditions), median(ordered) if ordered else None, measurement),
             )
 
     def measurement(self, key: Key) -> Measurement | None:
         """The newest that was ended; None when there is none."""
         rows = self._all(
-            "select id, status, reason, conditions, ingredients, run, at from measurement "
-            "where key = ? and status <> 'open' order by id desc limit 1",
+            "select id, status, median_ns from measurement where key = ? and status <> 'open' order by id desc limit 1",
             key,
         )
         if not rows:
             return None
-        id_, status, reason, conditions, ingredients, run, at = rows[0]
-        blocks = self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", id_)
-        return Measurement(
-            id_, key, status, reason, json.loads(conditions), json.loads(ingredients), run, at,
-            blocks_ns=tuple(ns for ns, _, _ in blocks),
-            dispatch_ns=tuple(ns for _, ns, _ in blocks if ns is not None),
-            cost_s=sum(cost for _, _, cost in blocks),
-        )  # fmt: skip
+        id_, status, median_ns = rows[0]
+        return Measurement(id_, key, status, median_ns, self)
+
+    def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
+        """(reason, conditions, ingredients, run, at)"""
+        ((reason, conditions, ingredients, run, at),) = self._all(
+            "select reason, conditions, ingredients, run, at from measurement where id = ?", measurement
+        )
+        return reason, decode(conditions), decode(ingredients), run, at
+
+    def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]:
+        """(ns, dispatch_ns, cost_s) of each, as they were taken."""
+        return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
+
+    def reader(self, cases: int) -> Reader:
+        """For planning so many cases: of many all that there is, read at once."""
+        size = self._all("select coalesce(max(id), 0) from record")[0][0]
+        return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
+
+    def everything(self) -> tuple[dict[Key, tuple[Any, ...]], dict[Key, tuple[Any, ...]]]:
+        """Key → (key, ok, code, outputs) of all records, (key, id, status, median) of the newest ended measurements."""
+        records = self._all("select key, ok, code, outputs from record")
+        measurements = self._all(
+            "select key, max(id), status, median_ns from measurement where status <> 'open' group by key"
+        )
+        return {row[0]: row for row in records}, {row[0]: row for row in measurements}
 
     def last_measurement(self) -> int:
         """The id of the newest, ended or not; 0 when there is none."""
@@ -277,7 +272,7 @@ class Records:
 
     def rows_of(self, part: str) -> list[dict[str, Any]]:
         return [
-            json.loads(content)
+            decode(content)
             for (content,) in self._all("select content from row where part = ? order by rowid", part)
         ]
 

@@ -147,7 +147,7 @@ class Workspace:
         return Ceilings(self.store, self.toolchain, self.executor, flags)
 
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
-        return [self.resolver.chain(case) for case in cases]
+        return self.resolver.chains(cases)
 
 
 def _too_large(case: Case, cores: int, memory: int) -> str | None:
