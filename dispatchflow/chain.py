@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dispatchflow.records import Records
     from dispatchflow.toolchain import Toolchain
 
+Data = dict[str, tuple[Digest, ...]]
+
 VERIFY_MODES = ("on", "off", "warn")
 
 
@@ -114,32 +116,43 @@ class Resolver:
         )
         self.settled: set[Key] = set()
         """Measurements that another invocation took while this one waited for them: not to be taken again."""
-        self._data: dict[Operation, tuple[Action, Action]] = {}
+        self._known: dict[str, tuple[Data | None, Data | None]] = {}
+        """Of operations, in a snapshot; by the shape's name, which says all that an operation is."""
+        self._target_flags: dict[str, tuple[str, ...]] = {}
 
     def flags(self, case: Case) -> tuple[str, ...]:
-        return (*case.target.resolved_flags(self.host), *case.tuning.flags)
+        target = case.target
+        if target.name not in self._target_flags:
+            self._target_flags[target.name] = target.resolved_flags(self.host)
+        return self._target_flags[target.name] + case.tuning.flags
 
     def data_actions(self, operation: Operation) -> tuple[Action, Action]:
         """(inputs, expected)"""
-        if operation not in self._data:
-            self._data[operation] = (actions.inputs(operation), actions.expectation(operation))
-        return self._data[operation]
+        return actions.inputs(operation), actions.expectation(operation)
 
-    def operands(self, operation: Operation) -> dict[str, tuple[Digest, ...]] | None:
+    def operands(self, operation: Operation) -> Data | None:
         """`exact`, `random` → the digests of the operands' bytes; None while they are not made."""
-        record = self._records.found(self.data_actions(operation)[0].key)
-        if record is None or not record.ok:
-            return None
-        count = len(operation.operands())
-        return {recipe: tuple(record.outputs[f"{recipe}_{i}"] for i in range(count)) for recipe in ("exact", "random")}
+        return self._made(operation)[0]
 
-    def data(self, operation: Operation) -> dict[str, tuple[Digest, ...]] | None:
+    def data(self, operation: Operation) -> Data | None:
         """`operands` and `expected_…`: all that verification compares; None while something is not made."""
-        operands = self.operands(operation)
-        record = self._records.found(self.data_actions(operation)[1].key)
-        if operands is None or record is None or not record.ok:
-            return None
-        return operands | {f"expected_{name}": (digest,) for name, digest in record.outputs.items()}
+        return self._made(operation)[1]
+
+    def _made(self, operation: Operation) -> tuple[Data | None, Data | None]:
+        """(operands, data)"""
+        if (known := self._known.get(operation.shape_name)) is not None:
+            return known
+        inputs, expected = (self._records.found(action.key) for action in self.data_actions(operation))
+        operands: Data | None = None
+        data: Data | None = None
+        if inputs is not None and inputs.ok:
+            made, count = inputs.outputs, len(operation.operands())
+            operands = {recipe: tuple([made[f"{recipe}_{i}"] for i in range(count)]) for recipe in ("exact", "random")}
+            if expected is not None and expected.ok:
+                data = operands | {f"expected_{name}": (digest,) for name, digest in expected.outputs.items()}
+        if self._records is not self._all_records:  # a snapshot: what is not made stays so
+            self._known[operation.shape_name] = operands, data
+        return operands, data
 
     def chain(self, case: Case) -> Chain:
         device = self._device_of(case)
@@ -158,7 +171,7 @@ class Resolver:
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
         """Of many cases, all as the records are now."""
         at_once = copy(self)
-        at_once._records = self._all_records.reader(len(cases))
+        at_once._records, at_once._known = self._all_records.reader(len(cases)), {}
         return [at_once.chain(case) for case in cases]
 
     def again(self, record: Record | Found) -> str | None:
@@ -216,6 +229,8 @@ class Resolver:
 
     def _measure_again(self, found: Measurement) -> str | None:
         wish = self.settings.remeasure
+        if not wish and not self.settings.retry:
+            return None
         if found.run == self._run or found.key in self.settled:
             return None
         if wish == "yes":

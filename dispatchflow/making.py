@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from doit.cmd_run import Run as DoitRun
@@ -16,6 +17,7 @@ from dispatchflow import loader, tasks
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.chain import Chain
+from dispatchflow.dispatch import Case
 from dispatchflow.errors import NothingMatched
 from dispatchflow.loader import Selection
 from dispatchflow.machine import cores
@@ -23,7 +25,6 @@ from dispatchflow.progress import Progress
 from dispatchflow.reports import run as run_report
 from dispatchflow.runner import ExclusiveRunner
 from dispatchflow.tasks import Stages
-from dispatchflow.workspace import Workspace
 
 JOBS = {
     "name": "jobs",
@@ -59,14 +60,17 @@ class Run(DoitRun):  # type: ignore[misc]
             raise NothingMatched(
                 "the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)}
             )
-        pending = _pending(workspace, selection)
+        last = selection.last_stage()
+        chains = workspace.chains(list(last))
+        pending = [(c, wanted) for c, stage in zip(chains, last.values(), strict=True) if (wanted := c.pending(stage))]
         totals = {stage: sum(stage in wanted for _, wanted in pending) for stage in STAGES}
         with Progress(totals) as progress:
             stages = Stages(workspace, progress)
             failed = False
             if pending or selection.foreign:
                 failed = self._make(app, stages, pending, selection, own, params["jobs"] or len(cores()))
-        return _conclude(stages, selection, failed)
+                chains = workspace.chains(list(last))
+        return _conclude(stages, last, chains, failed)
 
     def _make(
         self,
@@ -90,7 +94,8 @@ class Run(DoitRun):  # type: ignore[misc]
         reporter, stream = Reporter(sys.stdout, {}), Stream(config.get("verbosity"))
         runner = ExclusiveRunner(self.dep_manager, reporter, True, False, stream, jobs)
         runner.prepare = stages.prepare
-        runner.publish = lambda: stages.settle(selection.last_stage())
+        last = selection.last_stage()
+        runner.publish = lambda: stages.settle(last, stages.workspace.chains(list(last)))
         code: int = runner.run_all(control.task_dispatcher())
         return bool(foreign) and code != 0
 
@@ -116,18 +121,12 @@ def _is_ours(task: Task) -> bool:
     return bool(task.meta and "stage" in task.meta) or task.name in STAGES
 
 
-def _pending(workspace: Workspace, selection: Selection) -> list[tuple[Chain, list[str]]]:
-    """Chains with the stages of them that are to be executed."""
-    chains = ((workspace.resolver.chain(case), stage) for case, stage in selection.last_stage().items())
-    return [(chain, wanted) for chain, stage in chains if (wanted := chain.pending(stage))]
-
-
-def _conclude(stages: Stages, selection: Selection, failed: bool) -> int:
+def _conclude(stages: Stages, last: Mapping[Case, str], chains: Sequence[Chain], failed: bool) -> int:
     """Rows, table, summary; the exit code."""
-    workspace, last = stages.workspace, selection.last_stage()
+    workspace = stages.workspace
     if not last:
         return int(failed)
-    rows = stages.settle(last)
+    rows = stages.settle(last, chains)
     measured = {case.name for case, trial in stages.trials.items() if not trial.adopted}
     wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
     if table := run_report.table(wanted, measured):

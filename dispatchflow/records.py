@@ -272,8 +272,7 @@ class Records:
 
     def rows_of(self, part: str) -> list[dict[str, Any]]:
         return [
-            decode(content)
-            for (content,) in self._all("select content from row where part = ? order by rowid", part)
+            decode(content) for (content,) in self._all("select content from row where part = ? order by rowid", part)
         ]
 
     # --- facts about this machine that are dear to find out

@@ -19,6 +19,7 @@ from dispatchflow.dispatch import Case
 from dispatchflow.loader import Selection
 from dispatchflow.measure import Session, Trial
 from dispatchflow.progress import Progress
+from dispatchflow.results import Row
 from dispatchflow.targets import Device
 from dispatchflow.workspace import Workspace
 
@@ -121,21 +122,17 @@ class Stages:
             self.progress.end("profile", case.name, trial.spent_s, trial.reason)
         return trial.outcome != "failed"
 
-    def settle(self, cases: Mapping[Case, str]) -> list[dict[str, Any]]:
-        """How these cases stand now, a row each. Rows of those that were asked for up to `profile` are published;
+    def settle(self, cases: Mapping[Case, str], chains: Sequence[Chain]) -> list[Row]:
+        """How these cases stand, a row each. Rows of those that were asked for up to `profile` are published;
         views, and what `explain` compares with, are written for those that were touched or stand otherwise now."""
         workspace = self.workspace
-        chains = workspace.chains(list(cases))
         rows = publish.rows_of(workspace, chains)
-        if any(
-            row["status"] == "suspect" and chain.case in self.trials for chain, row in zip(chains, rows, strict=True)
-        ):
+        if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
             # Either the result is wrong or the ceiling: calibration may have had a slow moment. The highest stands.
             for device in self._devices():
                 workspace.ceilings.calibrate(device, self.session)
             rows = publish.rows_of(workspace, chains)
-        asked = [(chain, row) for chain, row in zip(chains, rows, strict=True) if cases[chain.case] == "profile"]
-        new = publish.publish(workspace, asked)
+        new = publish.publish(workspace, [row for row in rows if cases[row.chain.case] == "profile"])
         for chain in chains:
             if chain.case in self.touched or chain.case.name in new:
                 keys = {stage: step.key for stage, step in chain.steps.items() if step.key is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
@@ -18,6 +17,8 @@ class ElementType(Enum):
     BF16 = ("bf16", 16, "bfloat16", 8)
     I32 = ("i32", 32, "int32", 31)
     I8 = ("i8", 8, "int8", 7)
+
+    __hash__ = object.__hash__  # members are one of each; Enum's own hash is Python, and part of every operation's
 
     def __init__(self, mlir: str, bits: int, numpy_name: str, digits: int) -> None:
         self.mlir, self.bits = mlir, bits
@@ -38,6 +39,8 @@ class Layout(Enum):
 
     ROW = "t"
     COLUMN = "n"
+
+    __hash__ = object.__hash__
 
 
 class TensorType(msgspec.Struct, frozen=True):
@@ -64,8 +67,7 @@ class TensorType(msgspec.Struct, frozen=True):
         return (self.size * self.element.bits + 7) // 8
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True):
     """Element types of one operation: operands, accumulator, result. Spelt `f16,f16->f32`, or
     `f16,f16->f32->f16` where the accumulator is not the result."""
 
