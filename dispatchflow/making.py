@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -82,6 +83,7 @@ class Run(DoitRun):  # type: ignore[misc]
         jobs: int,
     ) -> bool:
         """Run doit over what is pending. True when one of the user's own tasks failed."""
+        gc.enable()
         twins: dict[tuple[str, str], str] = {}
         made = [task for chain, wanted in pending for task in tasks.tasks_of(stages, chain, wanted, twins)]
         foreign = [*tasks.made_already(selection, made), *own] if selection.foreign else []
