@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +99,10 @@ def _data(kind: str, source: Digest, versions: Any) -> Form:
 
 def verification(code: Digest, data: Mapping[str, Sequence[Digest]], device: Mapping[str, Any], threads: int) -> Action:
     """`data`: the digests of the bytes of inputs and expected results, by name. Not how they were made."""
-    names = sorted(data)
-    counts = tuple((name, len(data[name])) for name in names)
-    digests = [digest for name in names for digest in data[name]]
-    return _action(_verification(counts, VERIFICATION, tuple(device.items()), threads), code, *digests)
+    ordered = dict(sorted(data.items()))
+    counts = tuple(zip(ordered, map(len, ordered.values()), strict=True))
+    form = _verification(counts, VERIFICATION, tuple(device.items()), threads)
+    return _action(form, code, *chain.from_iterable(ordered.values()))
 
 
 @cache

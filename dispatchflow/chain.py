@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Data = dict[str, tuple[Digest, ...]]
 
 VERIFY_MODES = ("on", "off", "warn")
+_PENDING = ("missing", "later")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Step(msgspec.Struct, frozen=True):
 
     @property
     def pending(self) -> bool:
-        return self.state in ("missing", "later")
+        return self.state in _PENDING
 
     @property
     def key(self) -> Key | None:
@@ -76,7 +77,7 @@ class Chain(msgspec.Struct, frozen=True):
     def pending(self, stage: str) -> list[str]:
         """The stages up to this one that are to be executed."""
         upto = actions.STAGES[: actions.STAGES.index(stage) + 1]
-        return [name for name in upto if self.steps[name].pending]
+        return [name for name in upto if self.steps[name].state in _PENDING]
 
     @property
     def code(self) -> Digest | None:
@@ -86,8 +87,10 @@ class Chain(msgspec.Struct, frozen=True):
     @property
     def failure(self) -> Step | None:
         """The first stage that failed; None when none did."""
-        failed = (self.steps[stage] for stage in actions.STAGES if self.steps[stage].state == "failed")
-        return next(failed, None)
+        for step in self.steps.values():
+            if step.state == "failed":
+                return step
+        return None
 
 
 class Resolver:

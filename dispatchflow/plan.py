@@ -43,7 +43,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
     Raises:
         SpecError: a sweep of more than `MAX_CASES` combinations.
     """
-    found: dict[Case, dict[str, None]] = {}
+    found: dict[Case, tuple[str, ...]] = {}
     skips: dict[str, Skip] = {}
     notes: dict[str, None] = {}
     for sweep in sweeps:
@@ -61,10 +61,9 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
             if isinstance(item, Skip):
                 skips.setdefault(item.name, item)
             else:
-                found.setdefault(item, {}).update(dict.fromkeys(sweep.tags))
-    return Plan(
-        tuple(found), {case: tuple(words) for case, words in found.items()}, tuple(skips.values()), tuple(notes)
-    )
+                before = found.get(item)
+                found[item] = sweep.tags if before is None else tuple(dict.fromkeys((*before, *sweep.tags)))
+    return Plan(tuple(found), found, tuple(skips.values()), tuple(notes))
 
 
 def _check_size(sweep: Sweep) -> None:
@@ -93,19 +92,21 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
             continue
         for tuning, target, threads in product(sweep.tunings, sweep.targets, sweep.threads):
             case = Case(Dispatch(operation, tuning), target, threads)
-            name = case.name
-            if sweep.include and not any(fnmatchcase(name, pattern) for pattern in sweep.include):
-                continue
-            if any(fnmatchcase(name, pattern) for pattern in sweep.exclude):
+            if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
                 continue
             reason = unsupported_reason(operation, tuning, target)
-            yield case if reason is None else Skip(name, reason, sweep.place)
+            yield case if reason is None else Skip(case.name, reason, sweep.place)
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return bool(patterns) and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def unsupported_reason(operation: Operation, tuning: Tuning, target: Target) -> str | None:
     """Why this combination is a skip, None when it can be tried."""
-    signature = operation.signature
-    for element in (*signature.operands, signature.accumulator, signature.result):
-        if element in target.lacks:
-            return f"{element.mlir} on {target.name}: {target.lacks[element]}"
+    if target.lacks:
+        signature = operation.signature
+        for element in (*signature.operands, signature.accumulator, signature.result):
+            if element in target.lacks:
+                return f"{element.mlir} on {target.name}: {target.lacks[element]}"
     return tuning.illegal(operation, target.backend)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow.actions import STAGES
 from dispatchflow.keys import digest_of
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.statistics import summary
@@ -259,9 +258,8 @@ def identity(chain: Chain, status: str) -> str:
     """Equal identities say the same result: such a row is written once. `status`: a judgement may be corrected."""
     measured = chain["profile"].measurement
     words = [chain.case.name, status, str(measured.id) if measured else "-"]
-    for stage in STAGES:
-        step = chain.steps[stage]
-        words += step.key or "-", step.state
+    for step in chain.steps.values():
+        words += (step.key or "-", step.state)
     return digest_of(" ".join(words).encode("utf-8", "surrogatepass"))  # none of these words has white space
 
 
