@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from dispatchflow.dispatch import Case
-from dispatchflow.keys import Digest, Key, digest_of, key_of
+from dispatchflow.keys import Digest, Form, Key, digest_of, key_of
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.protocols import Protocol
@@ -60,27 +63,39 @@ class Call:
     device: Device
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(msgspec.Struct, frozen=True):
     """One step, fully described: equal ingredients, equal key, and then equal outputs."""
 
     stage: str
     key: Key
-    ingredients: Mapping[str, Any]
+    form: Form
+    strings: tuple[str, ...]
+
+    @property
+    def ingredients(self) -> Mapping[str, Any]:
+        return self.form.ingredients(*self.strings)
 
 
-def _action(stage: str, **ingredients: Any) -> Action:
-    return Action(stage, key_of(stage, ingredients), ingredients)
+def _action(form: Form, *strings: str) -> Action:
+    return Action(form.kind, form.key(*strings), form, strings)
+
+
+def _single(kind: str, **ingredients: Any) -> Action:
+    """Of which a plan has few: what they share is not worth spelling once."""
+    return _action(Form(kind, lambda: ingredients))
+
+
+_EMIT = Form("emit", lambda module: {"module": module})
 
 
 def emit(case: Case, syntax: Syntax) -> Action:
     """Named by the text that it makes: who printed it does not matter."""
-    return _action("emit", module=digest_of(case.dispatch.module(syntax).encode()))
+    return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 
 def reprint(source: Digest, toolchain: Digest) -> Action:
     """`emit` of a user's module: printed by the compiler, without comments, names and places of the file."""
-    return _action("emit", source=source, toolchain=toolchain)
+    return _single("emit", source=source, toolchain=toolchain)
 
 
 def compilation(
@@ -91,31 +106,49 @@ def compilation(
     requested: str | None = None,
 ) -> Action:
     """`requested`: the configuration that must be found applied; a compile that ignored it is a failure."""
-    return _action(
+    shared = (tuple(flags), toolchain, tuple(environment.items()), requested, CONFIGURATION_CHECK)
+    return _action(_compilation(*shared), module)
+
+
+@cache
+def _compilation(flags: Any, toolchain: str, environment: Any, requested: str | None, check: int) -> Form:
+    return Form(
         "compile",
-        module=module,
-        flags=tuple(flags),
-        toolchain=toolchain,
-        environment=dict(environment),
-        requested=requested,
-        check=CONFIGURATION_CHECK,
+        lambda module: {
+            "module": module,
+            "flags": flags,
+            "toolchain": toolchain,
+            "environment": dict(environment),
+            "requested": requested,
+            "check": check,
+        },
     )
 
 
 def inputs(operation: Operation) -> Action:
     """Operands of both recipes: outputs `exact_0`, `exact_1`, …, `random_0`, …"""
-    return _action("inputs", **_data_ingredients(operation))
+    return _data_action("inputs", operation)
 
 
 def expectation(operation: Operation) -> Action:
     """What the inputs must give: outputs `exact`, and `reference` and `tolerance` or `random` for integers."""
-    return _action("expected", **_data_ingredients(operation))
+    return _data_action("expected", operation)
+
+
+def _data_action(kind: str, operation: Operation) -> Action:
+    source = _sources(*_modules_of(type(operation).__module__))
+    return _action(_data(kind, source, tuple(_versions().items())), operation.shape_name)
+
+
+@cache
+def _data(kind: str, source: Digest, versions: Any) -> Form:
+    return Form(kind, lambda operation: {"operation": operation, "source": source, **dict(versions)})
 
 
 def arguments(module: Module, types: Sequence[str]) -> Action:
     """A module's operands: outputs `given_0`, `given_1`, …"""
     given = [(i.type, i.value, i.file.digest if i.file else None) for i in module.inputs or ()]
-    return _action(
+    return _single(
         "inputs",
         types=tuple(types),
         given=None if module.inputs is None else tuple(given),
@@ -127,48 +160,57 @@ def arguments(module: Module, types: Sequence[str]) -> Action:
 def expected_files(module: Module, results: Sequence[str]) -> Action:
     """What the user says that a module gives: outputs `0`, `1`, …"""
     files = tuple(file.digest for file in module.expected)
-    return _action("expected", files=files, results=tuple(results), source=_sources("given.py", "types.py"))
+    return _single("expected", files=files, results=tuple(results), source=_sources("given.py", "types.py"))
 
 
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
     """What another target makes of the module: outputs `0`, `1`, …"""
-    return _action("expected", **_call(call, operands), results=tuple(results), protocol=VERIFICATION)
+    return _called("expected", call, operands, results=tuple(results), protocol=VERIFICATION)
 
 
 def verification(call: Call, data: Data, tolerance: str | None) -> Action:
     """`tolerance`: of a user's module; an operation has its own bound, among the data."""
-    return _action("verify", **_call(call, data), tolerance=tolerance, protocol=VERIFICATION)
+    return _called("verify", call, data, tolerance=tolerance, protocol=VERIFICATION)
 
 
 def measurement(call: Call, operands: Data, protocol: Protocol) -> Action:
-    return _action("profile", **_call(call, operands), protocol=protocol.id)
+    return _called("profile", call, operands, protocol=protocol.id)
 
 
-def _call(call: Call, data: Data) -> dict[str, Any]:
-    return {
-        "code": call.code,
-        "function": call.function,
-        "arguments": data.arguments,
-        "data": dict(data.digests),
-        "device": dict(call.device.identity),
-        "threads": call.device.threads,
-    }
+def _called(kind: str, call: Call, data: Data, **rest: Any) -> Action:
+    ordered = dict(sorted(data.digests.items()))
+    counts = tuple(zip(ordered, map(len, ordered.values()), strict=True))
+    shared = (call.function, tuple(call.device.identity.items()), call.device.threads, tuple(rest.items()))
+    form = _call(kind, len(data.arguments), counts, *shared)
+    return _action(form, *data.arguments, call.code, *chain.from_iterable(ordered.values()))
 
 
-def _data_ingredients(operation: Operation) -> dict[str, Any]:
-    return {
-        "operation": f"{operation.name}_{operation.label}",
-        "source": _sources(*_modules_of(operation)),
-        **_versions(),
-    }
+@cache
+def _call(
+    kind: str, operands: int, counts: tuple[tuple[str, int], ...], function: str, device: Any, threads: int, rest: Any
+) -> Form:
+    def ingredients(*strings: str) -> dict[str, Any]:
+        left = iter(strings)
+        return {
+            "arguments": tuple(islice(left, operands)),
+            "code": next(left),
+            "data": {name: tuple(islice(left, count)) for name, count in counts},
+            "function": function,
+            "device": dict(device),
+            "threads": threads,
+            **dict(rest),
+        }
+
+    return Form(kind, ingredients)
 
 
-def _modules_of(operation: Operation) -> tuple[str, ...]:
-    own = "/".join(type(operation).__module__.split(".")[1:]) + ".py"
+@cache
+def _modules_of(operation_module: str) -> tuple[str, ...]:
+    own = "/".join(operation_module.split(".")[1:]) + ".py"
     return (own, "operations/_base.py", "inputs.py", "reference.py", "types.py")
 
 
-@lru_cache
+@cache
 def _sources(*names: str) -> Digest:
     """The digest of the modules that make inputs and expected results. Their text, not their behaviour: a comment
     makes them anew, and then the digests of the bytes say that nothing changed."""
@@ -176,7 +218,7 @@ def _sources(*names: str) -> Digest:
     return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))
 
 
-@lru_cache
+@cache
 def _versions() -> dict[str, str]:
     from importlib.metadata import version
 

@@ -27,7 +27,7 @@ class Ceilings:
 
     def __init__(self, store: Store, toolchain: Toolchain, executor: Executor, flags: Sequence[str]) -> None:
         self._store, self._toolchain, self._executor, self._flags = store, toolchain, executor, flags
-        self._known: dict[str, dict[str, float]] = {}
+        self._known: dict[int, dict[str, float]] = {}
 
     def _name(self, device: Device) -> str:
         processor = machine.cpu()
@@ -45,10 +45,9 @@ class Ceilings:
 
     def rates(self, device: Device) -> dict[str, float]:
         """What was reached so far; empty when never calibrated."""
-        name = self._name(device)
-        if name not in self._known:
-            self._known[name] = json.loads(self._store.records.remembered(name) or "{}")
-        return self._known[name]
+        if device.threads not in self._known:
+            self._known[device.threads] = json.loads(self._store.records.remembered(self._name(device)) or "{}")
+        return self._known[device.threads]
 
     def calibrate(self, device: Device, session: Session) -> None:
         """Once more; the highest ever stands. A kernel that does not compile or run here leaves its ceiling unknown."""
@@ -65,7 +64,7 @@ class Ceilings:
         if "memory" in rates:
             rates["cache"] = max(rates.get("cache", 0.0), rates["memory"])
         self._store.records.remember(self._name(device), json.dumps(rates))
-        self._known[self._name(device)] = rates
+        self._known[device.threads] = rates
 
     def _trial(self, kernel: calibration.Kernel, device: Device, session: Session) -> Trial | None:
         compiled = self._executor.compile_module(kernel.module.encode(), self._flags)

@@ -6,28 +6,33 @@ stages ran: only then is the code digest known, which is what early cutoff needs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow import actions, module, runtimes
+import msgspec
+
+from dispatchflow import actions, runtimes
 from dispatchflow.actions import Action, Data
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Key
 from dispatchflow.limits import Limits
-from dispatchflow.module import Declaration, Module
-from dispatchflow.operations import Operation
+from dispatchflow.module import Module
 from dispatchflow.program import Program
 from dispatchflow.protocols import Protocol
 from dispatchflow.runtimes import Judgement
+from dispatchflow.supplies import Supplies
 from dispatchflow.syntax import syntax_of
 from dispatchflow.targets import Device, HostCpu, Target
 
 if TYPE_CHECKING:
-    from dispatchflow.records import Measurement, Record, Records
+    from dispatchflow.recorded import Found, Measurement, Reader, Record
+    from dispatchflow.records import Records
     from dispatchflow.toolchain import Toolchain
 
 VERIFY_MODES = ("on", "off", "warn")
+_PENDING = ("missing", "later")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One stage of one case.
 
     state: `made`, `missing`, `later` (its key needs an upstream output), `failed` (recorded), `blocked` (an upstream
@@ -53,20 +57,19 @@ class Step:
     state: str
     why: str
     action: Action | None = None
-    record: Record | None = None
+    record: Found | None = None
     measurement: Measurement | None = None
 
     @property
     def pending(self) -> bool:
-        return self.state in ("missing", "later")
+        return self.state in _PENDING
 
     @property
     def key(self) -> Key | None:
         return self.action.key if self.action else None
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True):
     case: Case
     device: Device
     steps: Mapping[str, Step]
@@ -77,18 +80,20 @@ class Chain:
     def pending(self, stage: str) -> list[str]:
         """The stages up to this one that are to be executed."""
         upto = actions.STAGES[: actions.STAGES.index(stage) + 1]
-        return [name for name in upto if self.steps[name].pending]
+        return [name for name in upto if self.steps[name].state in _PENDING]
 
     @property
     def code(self) -> Digest | None:
         record = self.steps["compile"].record
-        return record.facts.get("code_digest") if record and record.ok else None
+        return record.code if record and record.ok else None
 
     @property
     def failure(self) -> Step | None:
         """The first stage that failed; None when none did."""
-        failed = (self.steps[stage] for stage in actions.STAGES if self.steps[stage].state == "failed")
-        return next(failed, None)
+        for step in self.steps.values():
+            if step.state == "failed":
+                return step
+        return None
 
 
 class Resolver:
@@ -105,7 +110,8 @@ class Resolver:
         now: float,
         run: str,
     ) -> None:
-        self._records, self.toolchain, self.host = records, toolchain, host
+        self._all_records, self.toolchain, self.host = records, toolchain, host
+        self._records: Reader = records
         self.syntax = syntax_of(toolchain.version)
         self.environment, self.settings, self._device_of, self._now, self._run = (
             environment,
@@ -119,108 +125,19 @@ class Resolver:
         self.unjudged: dict[Case, Chain] = {}
         """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
         self._judgements: dict[tuple[str, str], Judgement | None] = {}
-        self._data: dict[Operation, tuple[Action, Action]] = {}
+        self._target_flags: dict[str, tuple[str, ...]] = {}
+        self.supplies = Supplies(records, toolchain, host, environment, device_of, self.again)
 
     def flags(self, case: Case) -> tuple[str, ...]:
-        return (*case.target.resolved_flags(self.host), *case.tuning.flags)
+        target = case.target
+        if target.name not in self._target_flags:
+            self._target_flags[target.name] = target.resolved_flags(self.host)
+        return self._target_flags[target.name] + case.tuning.flags
 
     def emission(self, case: Case) -> Action:
         if isinstance(case.operation, Module):
             return actions.reprint(case.operation.source.digest, self.toolchain.digest)
         return actions.emit(case, self.syntax)
-
-    def declaration(self, program: Module) -> Declaration | None:
-        """The types of its function; None while it is not printed, or where it has no such function."""
-        record = self._records.get(actions.reprint(program.source.digest, self.toolchain.digest).key)
-        return module.from_facts(record.facts["functions"]).get(program.function) if record and record.ok else None
-
-    def inputs_action(self, program: Program) -> Action | None:
-        """None while a module's types are not known."""
-        if isinstance(program, Operation):
-            return self._data_actions(program)[0]
-        assert isinstance(program, Module)
-        declared = self.declaration(program)
-        return actions.arguments(program, declared.inputs) if declared else None
-
-    def expected_action(self, program: Program) -> Action | None:
-        """None while it cannot be known, and for what is compared with nothing."""
-        if isinstance(program, Operation):
-            return self._data_actions(program)[1]
-        assert isinstance(program, Module)
-        if (declared := self.declaration(program)) is None:
-            return None
-        if program.expected:
-            return actions.expected_files(program, declared.results)
-        compiled, operands = self._reference(program), self.operands(program)
-        if compiled is None or not compiled.ok or operands is None:
-            return None
-        call = actions.Call(compiled.facts["code_digest"], program.function, self.reference_device(program))
-        return actions.expected_from(call, operands, declared.results)
-
-    def reference_flags(self, program: Module) -> tuple[str, ...]:
-        assert program.against is not None
-        return program.against.resolved_flags(self.host)
-
-    def reference_device(self, program: Module) -> Device:
-        """One thread of the target that a module is compared with."""
-        assert program.against is not None
-        return self._device_of(program.against, 1)
-
-    def _reference(self, program: Module) -> Record | None:
-        """The compile for the target that a module is compared with; None while it is not made, and where there is
-        none."""
-        record = self._records.get(actions.reprint(program.source.digest, self.toolchain.digest).key)
-        if program.against is None or record is None or not record.ok:
-            return None
-        flags = self.reference_flags(program)
-        action = actions.compilation(record.outputs["module"], flags, self.toolchain.digest, self.environment)
-        return self._records.get(action.key)
-
-    def _data_actions(self, operation: Operation) -> tuple[Action, Action]:
-        if operation not in self._data:
-            self._data[operation] = (actions.inputs(operation), actions.expectation(operation))
-        return self._data[operation]
-
-    def operands(self, program: Program) -> Data | None:
-        """What it is run on; None while that is not made."""
-        action = self.inputs_action(program)
-        record = self._records.get(action.key) if action else None
-        if record is None or not record.ok:
-            return None
-        if isinstance(program, Operation):
-            arguments = tuple(operand.type.spelling for operand in program.operands())
-        else:
-            arguments = tuple(record.facts["arguments"])
-        indices = range(len(arguments))
-        digests = {recipe: tuple(record.outputs[f"{recipe}_{i}"] for i in indices) for recipe in program.recipes}
-        return Data(digests, arguments)
-
-    def data(self, program: Program) -> Data | None:
-        """`operands` and `expected_…`: all that verification compares; None while something is not made."""
-        operands = self.operands(program)
-        if operands is None or not program.compared:
-            return operands
-        action = self.expected_action(program)
-        record = self._records.get(action.key) if action else None
-        if record is None or not record.ok:
-            return None
-        expected = {f"expected_{name}": (digest,) for name, digest in record.outputs.items() if name != "log"}
-        return Data({**operands.digests, **expected}, operands.arguments)
-
-    def data_failure(self, program: Program) -> str | None:
-        """Why what it is run on or compared with cannot be made: only for a user's module. None when nothing is
-        known to be wrong."""
-        if isinstance(program, Operation):
-            return None
-        assert isinstance(program, Module)
-        reference = self._reference(program)
-        if reference is not None and not reference.ok and self.again(reference) is None:
-            return f"the reference, {program.name} on {program.against and program.against.name}: {reference.reason}"
-        for action in (self.inputs_action(program), self.expected_action(program)):
-            record = self._records.get(action.key) if action else None
-            if record is not None and not record.ok and self.again(record) is None:
-                return record.reason
-        return None
 
     def chain(self, case: Case) -> Chain:
         device, program = self._device_of(case.target, case.threads), case.operation
@@ -257,7 +174,7 @@ class Resolver:
         """On the runtime that took this measurement and the present one; None while there is none."""
         place = (str(taken.runtime), device.uri)
         if place not in self._judgements:
-            text = self._records.remembered(runtimes.name(place[0], self.toolchain.runtime_digest, device.identity))
+            text = self._all_records.remembered(runtimes.name(place[0], self.toolchain.runtime_digest, device.identity))
             self._judgements[place] = runtimes.from_json(text) if text else None
         return self._judgements[place]
 
@@ -278,7 +195,15 @@ class Resolver:
     def _foreign(self, taken: Measurement) -> bool:
         return taken.runtime not in (None, self.toolchain.runtime_digest)
 
-    def again(self, record: Record) -> str | None:
+    def chains(self, cases: Sequence[Case]) -> list[Chain]:
+        """Of many cases, all as the records are now."""
+        at_once = copy(self)
+        at_once._records = reader = self._all_records.reader(len(cases))
+        if reader is not self._all_records:
+            at_once.supplies = self.supplies.of_snapshot(reader)
+        return [at_once.chain(case) for case in cases]
+
+    def again(self, record: Record | Found) -> str | None:
         """Why a recorded failure is to be tried again, None when the record stands."""
         if record.ok or record.run == self._run:
             return None
@@ -292,7 +217,7 @@ class Resolver:
         return None if facts.get("repeatable", True) else f"may go better now: {reason}"
 
     def _step(self, action: Action, missing: str) -> Step:
-        record = self._records.get(action.key)
+        record = self._records.found(action.key)
         if record is None:
             return Step(action.stage, "missing", missing, action)
         if (why := self.again(record)) is not None:
@@ -303,33 +228,33 @@ class Resolver:
 
     def _verify(self, program: Program, compiled: Step, device: Device) -> Step:
         off = self.settings.verify == "off"
-        data = self.data(program)
+        data = self.supplies.data(program)
         if early := self._waiting("verify", program, compiled, data):
             return Step("verify", "off", "verify=off") if off else early
-        assert compiled.record is not None and data is not None
-        call = actions.Call(compiled.record.facts["code_digest"], program.function, device)
+        assert compiled.record is not None and compiled.record.code is not None and data is not None
+        call = actions.Call(compiled.record.code, program.function, device)
         tolerance = program.tolerance if isinstance(program, Module) else None
         step = self._step(actions.verification(call, data, tolerance), "this code was never verified on this device")
         if not off:
             return step
         known = f"; the store knows: {step.why}" if step.state == "failed" else ""
-        return replace(step, state="off", why=f"verify=off{known}")
+        return msgspec.structs.replace(step, state="off", why=f"verify=off{known}")
 
     def _profile(self, program: Program, compiled: Step, verified: Step, device: Device) -> Step:
-        operands = self.operands(program)
+        operands = self.supplies.operands(program)
         if early := self._waiting("profile", program, compiled, operands):
             return early
         if verified.state == "failed" and self.settings.verify == "on":
             return Step(
                 "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it all the same"
             )
-        assert compiled.record is not None and operands is not None
-        call = actions.Call(compiled.record.facts["code_digest"], program.function, device)
+        assert compiled.record is not None and compiled.record.code is not None and operands is not None
+        call = actions.Call(compiled.record.code, program.function, device)
         action = actions.measurement(call, operands.only(program.recipes[-1]), self.settings.protocol)
         found = self._records.measurement(action.key)
         never = f"this code was never measured on this device under {self.settings.protocol.id}"
         if found is not None and (refusal := self.refusal(found, device)) is not None:
-            older = self._records.measurements(action.key)
+            older = self._all_records.measurements(action.key)
             found, never = next((m for m in older if not self.refusal(m, device)), None), refusal
         if found is None:
             return Step("profile", "missing", never, action)
@@ -347,6 +272,8 @@ class Resolver:
 
     def _measure_again(self, found: Measurement) -> str | None:
         wish = self.settings.remeasure
+        if not wish and not self.settings.retry:
+            return None
         if found.run == self._run or found.key in self.settled:
             return None
         if wish == "yes":
@@ -369,7 +296,7 @@ class Resolver:
         if compiled.pending:
             return Step(stage, "later", "depends on the code that compile makes")
         if data is None:
-            if (failure := self.data_failure(program)) is not None:
+            if (failure := self.supplies.failure(program)) is not None:
                 return Step(stage, "failed" if stage == "verify" else "blocked", failure)
             return Step(stage, "later", "inputs and expected results are not made yet")
         return None

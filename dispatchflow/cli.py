@@ -6,6 +6,7 @@ doit answers instead: docs/decisions/0001.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -85,6 +86,7 @@ def _flush() -> None:
 
 def run(dodo: Path, argv: Sequence[str]) -> int:
     """The exit code of one command line."""
+    gc.disable()  # planning makes many values and no cycles; `Run` enables it for what takes long
     try:
         return Main(App(dodo)).run(argv)
     except DispatchflowError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from dispatchflow.keys import digest_of
 from dispatchflow.operations import Operation
@@ -23,16 +24,8 @@ class Dispatch:
         """The MLIR text of an operation. Free of paths, dates and names, every location unknown: equal dispatches,
         equal bytes."""
         assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
-        operation, lowering = self.operation, self.tuning.lowering(self.operation, syntax)
-        arguments = ", ".join(
-            f"%arg{i}: {operand.type.mlir} loc(unknown)" for i, operand in enumerate(operation.operands())
-        )
-        return f"""\
-{lowering.prelude}module @dispatch {{
-  func.func @{ENTRY}({arguments}) -> {operation.result().mlir} {{
-{operation.body(lowering.attribute)}  }} loc(unknown)
-}} loc(unknown)
-"""
+        lowering = self.tuning.lowering(self.operation, syntax)
+        return lowering.prelude + _module(self.operation, lowering.attribute)
 
     @property
     def requested(self) -> str | None:
@@ -44,7 +37,21 @@ class Dispatch:
         return self.tuning.ignored(self.operation, applied) if isinstance(self.operation, Operation) else None
 
 
-@dataclass(frozen=True, slots=True)
+@lru_cache(maxsize=64)
+def _module(operation: Operation, attribute: str) -> str:
+    """Most tunings of an operation differ before the module only."""
+    arguments = ", ".join(
+        f"%arg{i}: {operand.type.mlir} loc(unknown)" for i, operand in enumerate(operation.operands())
+    )
+    return f"""\
+module @dispatch {{
+  func.func @{ENTRY}({arguments}) -> {operation.result().mlir} {{
+{operation.body(attribute)}  }} loc(unknown)
+}} loc(unknown)
+"""
+
+
+@dataclass(frozen=True)
 class Case:
     """The unit that is compiled, verified and profiled. `threads` None: as many as the machine has cores."""
 
@@ -62,10 +69,12 @@ class Case:
 
     @property
     def shape_name(self) -> str:
-        """What cases that compute the same thing share: operation, dims, types, layouts."""
-        return f"{self.operation.name}_{self.operation.label}"
+        return self.operation.shape_name
 
-    @property
+    def __hash__(self) -> int:
+        return hash(self.name)  # injective, and a string keeps its hash: that of all fields costs ten times as much
+
+    @cached_property
     def name(self) -> str:
         """`matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`: injective, no `=`, `*` or white space."""
         threads = "" if self.threads is None else f"-{self.threads}t"

@@ -84,7 +84,7 @@ class Executor:
     def _printed(self, program: Module) -> bytes | None:
         for _ in range(_ATTEMPTS):
             record = self._reprint(program)
-            if not record.ok or self.resolver.declaration(program) is None:
+            if not record.ok or self.resolver.supplies.declaration(program) is None:
                 return None
             try:
                 return self.store.checked(record.outputs["module"]).read_bytes()
@@ -141,7 +141,7 @@ class Executor:
 
     def inputs(self, program: Program) -> Record | None:
         """None while a module's types are not known."""
-        action = self.resolver.inputs_action(program)
+        action = self.resolver.supplies.inputs_action(program)
 
         def make(scratch: Path) -> Result:
             from dispatchflow import given, inputs
@@ -178,7 +178,7 @@ class Executor:
                 outputs |= {"random": self._put(reference.expected(operation, operands))}
             return True, None, outputs, {}
 
-        action = self.resolver.expected_action(operation)
+        action = self.resolver.supplies.expected_action(operation)
         assert action is not None
         return self._make(action, make)
 
@@ -188,13 +188,13 @@ class Executor:
         module_of_reference: Digest | None = None
         if program.against is not None:
             text = self._printed(program)
-            compiled = text and self.compile_module(text, self.resolver.reference_flags(program))
+            compiled = text and self.compile_module(text, self.resolver.supplies.reference_flags(program))
             if not compiled or not compiled.ok:
                 return None
             module_of_reference = compiled.outputs["vmfb"]
             self.store.checked(module_of_reference)
-        action, declared = self.resolver.expected_action(program), self.resolver.declaration(program)
-        operands = self.resolver.operands(program)
+        action, declared = self.resolver.supplies.expected_action(program), self.resolver.supplies.declaration(program)
+        operands = self.resolver.supplies.operands(program)
         if action is None or declared is None or operands is None:
             return None
         results, data = declared.results, operands
@@ -203,7 +203,7 @@ class Executor:
             if module_of_reference is None:
                 made = dict(enumerate(given.expected(program, results)))
             else:
-                place = self._place(scratch, self.resolver.reference_device(program), module_of_reference)
+                place = self._place(scratch, self.resolver.supplies.reference_device(program), module_of_reference)
                 names = module.output_names(results)
                 if (failure := place.call(data, "given", names, program.function)) is not None:
                     return failure
@@ -227,8 +227,8 @@ class Executor:
                 self.inputs(program)
                 if expected:
                     self.expected(program)
-                data = resolver.data(program) if expected else resolver.operands(program)
-                if data is None and resolver.data_failure(program) is not None:
+                data = resolver.supplies.data(program) if expected else resolver.supplies.operands(program)
+                if data is None and resolver.supplies.failure(program) is not None:
                     return None
                 if data is not None:
                     for digest in (compiled.outputs["vmfb"], *(d for ds in data.digests.values() for d in ds)):
@@ -255,7 +255,7 @@ class Executor:
             if isinstance(program, Operation):
                 return verification.verify_operation(place, program, data)
             assert isinstance(program, Module)
-            declared = self.resolver.declaration(program)
+            declared = self.resolver.supplies.declaration(program)
             assert declared is not None
             return verification.verify_module(place, program, data, declared.results)
 

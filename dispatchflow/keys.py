@@ -5,7 +5,7 @@ If you change what enters a key or how, raise `SCHEMA` and say so in docs/cachin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NewType
 
@@ -25,30 +25,61 @@ def canonical(value: Ingredient) -> bytes:
     Raises:
         TypeError: floats (not one spelling), sets (no order), paths (machine-dependent) and all else.
     """
-    match value:
-        case None:
-            return b"n0:"
-        case bool():
-            return b"b1:1" if value else b"b1:0"
-        case int():
-            content, letter = str(value).encode(), "i"
+    match value:  # in the order of how many there are: a plan of thousands of cases comes here for each of its words
         case str():
-            content, letter = value.encode("utf-8", "surrogatepass"), "s"
-        case bytes():
-            content, letter = value, "y"
+            content, letter = value.encode("utf-8", "surrogatepass"), b"s"
         case tuple() | list():
-            content, letter = b"".join(map(canonical, value)), "t"
-        case Mapping():
-            names = sorted(value)
-            content, letter = b"".join(canonical(n) + canonical(value[n]) for n in names), "m"
+            content, letter = b"".join(map(canonical, value)), b"t"
+        case dict() | Mapping():
+            content, letter = b"".join([canonical(part) for item in sorted(value.items()) for part in item]), b"m"
+        case None:
+            content, letter = b"", b"n"
+        case bool():
+            content, letter = b"1" if value else b"0", b"b"
+        case int():
+            content, letter = str(value).encode(), b"i"
+        case bytes():
+            content, letter = value, b"y"
         case _:
             raise TypeError(f"a {type(value).__name__} cannot enter a key: {value!r}")
-    return f"{letter}{len(content)}:".encode() + content
+    return b"%b%d:%b" % (letter, len(content), content)
 
 
 def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
     """The key of one action: its kind, the schema number and everything that decides its outputs."""
     return Key(xxh3_128_hexdigest(canonical((SCHEMA, kind, ingredients))))
+
+
+_STAND_INS = 30
+"""So many strings can stand in a template, each a control character; their lengths must be those of their bytes."""
+
+
+class Form:
+    """Many keys of one kind whose ingredients differ in some strings only: `form.key(x, y)` is
+    `key_of(kind, ingredients(x, y))`, and spells the rest, which may be long, once."""
+
+    def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
+        self.kind, self.ingredients = kind, ingredients
+        self._templates: dict[tuple[int, ...], str] = {}
+
+    def key(self, *strings: str) -> Key:
+        if len(strings) > _STAND_INS or not all(map(str.isascii, strings)) or "" in strings:
+            return key_of(self.kind, self.ingredients(*strings))
+        lengths = tuple(map(len, strings))
+        if (template := self._templates.get(lengths)) is None:
+            template = self._templates[lengths] = self._template(lengths)
+        return Key(xxh3_128_hexdigest((template % strings).encode("utf-8", "surrogatepass")))
+
+    def _template(self, lengths: tuple[int, ...]) -> str:
+        """The canonical text of strings of these lengths, `%s` in the place of each."""
+        stand_ins = [chr(1 + index) * length for index, length in enumerate(lengths)]
+        content = canonical((SCHEMA, self.kind, self.ingredients(*stand_ins)))
+        text, rest = "", content.decode("utf-8", "surrogatepass").replace("%", "%%")
+        for length, stand_in in zip(lengths, stand_ins, strict=True):
+            before, found, rest = rest.partition(f"s{length}:{stand_in}")
+            assert found, "strings enter in the order of their ingredients' names, each once"
+            text += f"{before}s{length}:%s"
+        return text + rest
 
 
 def digest_of(content: bytes) -> Digest:

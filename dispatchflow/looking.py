@@ -36,19 +36,20 @@ _REPORT_COLUMNS = (
 def cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator[str]:
     """`doit list PATTERN`: a line a case, with what would be made for it when asked."""
     for stage, found in selection.cases.items():
-        for case in found:
-            state = ""
-            if status:
-                pending = workspace.resolver.chain(case).pending(stage)
-                state = f"  {'to make: ' + ', '.join(pending) if pending else 'made'}"
-            yield f"{stage}:{case.name}{state}"
+        if not status:
+            yield from (f"{stage}:{case.name}" for case in found)
+            continue
+        for chain in workspace.chains(list(found)):
+            pending = chain.pending(stage)
+            yield f"{stage}:{chain.case.name}  {'to make: ' + ', '.join(pending) if pending else 'made'}"
 
 
 def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]:
     """`doit plan`: what a run would do, why, and about how long it would take."""
     costs = workspace.store.records.costs()
     last = selection.last_stage()
-    wanted = [(workspace.resolver.chain(case), STAGES.index(stage)) for case, stage in last.items()]
+    chains = workspace.chains(list(last))
+    wanted = [(chain, STAGES.index(stage)) for chain, stage in zip(chains, last.values(), strict=True)]
     total_s, unknown = 0.0, []
     for number, stage in enumerate(STAGES):
         steps = [chain[stage] for chain, furthest in wanted if number <= furthest]

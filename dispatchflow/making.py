@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from doit.cmd_run import Run as DoitRun
@@ -17,6 +18,7 @@ from dispatchflow import loader, tasks
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.chain import Chain
+from dispatchflow.dispatch import Case
 from dispatchflow.errors import NothingMatched
 from dispatchflow.loader import Selection
 from dispatchflow.machine import cores
@@ -25,7 +27,6 @@ from dispatchflow.progress import Progress
 from dispatchflow.reports import run as run_report
 from dispatchflow.runner import ExclusiveRunner
 from dispatchflow.tasks import Stages
-from dispatchflow.workspace import Workspace
 
 JOBS = {
     "name": "jobs",
@@ -61,15 +62,19 @@ class Run(DoitRun):  # type: ignore[misc]
             raise NothingMatched(
                 "the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)}
             )
-        pending = _pending(workspace, selection)
+        last = selection.last_stage()
+        chains = workspace.chains(list(last))
+        pending = [(c, wanted) for c, stage in zip(chains, last.values(), strict=True) if (wanted := c.pending(stage))]
         totals = {stage: sum(stage in wanted for _, wanted in pending) for stage in STAGES}
         with Progress(totals) as progress:
             stages = Stages(workspace, progress)
             failed = False
             if pending or selection.foreign:
                 failed = self._make(app, stages, pending, selection, own, params["jobs"] or len(cores()))
-            stages.judge(selection.last_stage())
-        return _conclude(stages, selection, loader.skips(words, workspace.plan), failed)
+            again = stages.judge(last)
+            if pending or selection.foreign or again:
+                chains = workspace.chains(list(last))
+        return _conclude(stages, last, chains, loader.skips(words, workspace.plan), failed)
 
     def _make(
         self,
@@ -81,6 +86,7 @@ class Run(DoitRun):  # type: ignore[misc]
         jobs: int,
     ) -> bool:
         """Run doit over what is pending. True when one of the user's own tasks failed, or an exception is ours."""
+        gc.enable()
         twins: dict[tuple[Any, ...], str] = {}
         made = [task for chain, wanted in pending for task in tasks.tasks_of(stages, chain, wanted, twins)]
         foreign = [*tasks.made_already(selection, made), *own] if selection.foreign else []
@@ -94,7 +100,7 @@ class Run(DoitRun):  # type: ignore[misc]
         runner = ExclusiveRunner(self.dep_manager, reporter, True, False, stream, jobs)
         runner.prepare = stages.prepare
         runner.stopped = lambda: stages.stopped
-        runner.publish = lambda: _publish(stages, selection)
+        runner.publish = lambda: _publish(stages, selection.last_stage())
         code: int = runner.run_all(control.task_dispatcher())
         if stages.stopped is not None:
             raise stages.stopped
@@ -127,24 +133,20 @@ def _is_ours(task: Task) -> bool:
     return bool(task.meta and "stage" in task.meta) or task.name in STAGES
 
 
-def _pending(workspace: Workspace, selection: Selection) -> list[tuple[Chain, list[str]]]:
-    """Chains with the stages of them that are to be executed."""
-    chains = ((workspace.resolver.chain(case), stage) for case, stage in selection.last_stage().items())
-    return [(chain, wanted) for chain, stage in chains if (wanted := chain.pending(stage))]
-
-
-def _publish(stages: Stages, selection: Selection) -> None:
+def _publish(stages: Stages, last: Mapping[Case, str]) -> None:
     """Before a user's own task: it may read the rows."""
-    stages.judge(selection.last_stage())
-    stages.settle(selection.last_stage())
+    stages.judge(last)
+    stages.settle(last, stages.workspace.chains(list(last)))
 
 
-def _conclude(stages: Stages, selection: Selection, skips: Sequence[Skip], failed: bool) -> int:
+def _conclude(
+    stages: Stages, last: Mapping[Case, str], chains: Sequence[Chain], skips: Sequence[Skip], failed: bool
+) -> int:
     """Rows, table, summary; the exit code."""
-    workspace, last = stages.workspace, selection.last_stage()
+    workspace = stages.workspace
     if not last:
         return int(failed)
-    rows = stages.settle(last)
+    rows = stages.settle(last, chains)
     measured = {case.name for case, trial in stages.trials.items() if not trial.adopted}
     wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
     if table := run_report.table(wanted, measured):

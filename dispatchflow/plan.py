@@ -45,7 +45,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
     Raises:
         SpecError: a sweep of more than `MAX_CASES` combinations.
     """
-    found: dict[Case, dict[str, None]] = {}
+    found: dict[Case, tuple[str, ...]] = {}
     skips: dict[str, Skip] = {}
     notes: dict[str, None] = {}
     modules: dict[str, Case] = {}
@@ -65,10 +65,9 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
                 skips.setdefault(item.name, item)
             else:
                 _check_name(item, modules, sweep.place)
-                found.setdefault(item, {}).update(dict.fromkeys(sweep.tags))
-    return Plan(
-        tuple(found), {case: tuple(words) for case, words in found.items()}, tuple(skips.values()), tuple(notes)
-    )
+                before = found.get(item)
+                found[item] = sweep.tags if before is None else tuple(dict.fromkeys((*before, *sweep.tags)))
+    return Plan(tuple(found), found, tuple(skips.values()), tuple(notes))
 
 
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
@@ -102,13 +101,14 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
             continue
         for tuning, target, threads in product(sweep.tunings, sweep.targets, sweep.threads):
             case = Case(Dispatch(program, tuning), target, threads)
-            name = case.name
-            if sweep.include and not any(fnmatchcase(name, pattern) for pattern in sweep.include):
-                continue
-            if any(fnmatchcase(name, pattern) for pattern in sweep.exclude):
+            if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
                 continue
             reason = unsupported_reason(program, tuning, target)
-            yield case if reason is None else Skip(name, reason, sweep.place)
+            yield case if reason is None else Skip(case.name, reason, sweep.place)
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return bool(patterns) and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _operations(sweep: Sweep) -> Iterator[Program | Skip]:
@@ -127,8 +127,9 @@ def unsupported_reason(program: Program, tuning: Tuning, target: Target) -> str 
     """Why this combination is a skip, None when it can be tried."""
     if not isinstance(program, Operation):
         return f"{tuning.family} is written on an operation, not into a user's module" if tuning.annotates else None
-    signature = program.signature
-    for element in (*signature.operands, signature.accumulator, signature.result):
-        if element in target.lacks:
-            return f"{element.mlir} on {target.name}: {target.lacks[element]}"
+    if target.lacks:
+        signature = program.signature
+        for element in (*signature.operands, signature.accumulator, signature.result):
+            if element in target.lacks:
+                return f"{element.mlir} on {target.name}: {target.lacks[element]}"
     return tuning.illegal(program, target.backend)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 ENTRY = "main"
@@ -11,7 +12,7 @@ ENTRY = "main"
 digest."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program(ABC):
     """What a case runs: an `Operation`, whose module is made here, or a user's own `Module`."""
 
@@ -31,6 +32,11 @@ class Program(ABC):
     @abstractmethod
     def label(self) -> str:
         """What stands in a case's name after `name`, for people."""
+
+    @cached_property
+    def shape_name(self) -> str:
+        """What cases that compute the same thing share: operation, dims, types, layouts; or file and function."""
+        return f"{self.name}_{self.label}"
 
     @property
     def function(self) -> str:

@@ -5,44 +5,46 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
 from dispatchflow.operations import Operation
+from dispatchflow.results import Row, credible_ns, identity, row_of, standing
 from dispatchflow.workspace import Workspace
 
 
-def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[dict[str, Any]]:
+def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
     """One row a chain, as it stands now."""
     around = results.Surroundings(
         workspace.toolchain, platform.node(), machine.cpu().model, workspace.settings.protocol.id, workspace.run
     )
-    tags, cache = workspace.plan.tags, machine.last_level_cache_bytes()
+    tags, cache, now = workspace.plan.tags, machine.last_level_cache_bytes(), time.time()
+    limits: dict[tuple[str, int], tuple[tuple[float | None, float | None], float]] = {}
     rows = []
     for chain in chains:
-        operation = chain.case.operation
-        bounds: tuple[float | None, float | None] = (None, None)
-        if isinstance(operation, Operation):  # of a user's module nobody said how much it does
-            bounds = calibration.ceilings(
-                workspace.ceilings.rates(chain.device),
-                operation.signature,
-                machine.cpu().flags,
-                operation.traffic_bytes(),
-                cache,
-            )
-        rows.append(results.row_of(chain, tags[chain.case], bounds, calibration.MARGIN, around, time.time()))
+        program, threads = chain.case.operation, chain.device.threads
+        if (program.shape_name, threads) not in limits:
+            bounds: tuple[float | None, float | None] = (None, None)
+            if isinstance(program, Operation):  # of a user's module nobody said how much it does
+                rates, flags = workspace.ceilings.rates(chain.device), machine.cpu().flags
+                bounds = calibration.ceilings(rates, program.signature, flags, program.traffic_bytes(), cache)
+            limits[program.shape_name, threads] = bounds, credible_ns(program, bounds, calibration.MARGIN)
+        bounds, shortest_ns = limits[program.shape_name, threads]
+        make = partial(row_of, chain, tags[chain.case], bounds, calibration.MARGIN, around, now)
+        rows.append(Row(chain, standing(chain, shortest_ns), make))
     return rows
 
 
-def publish(workspace: Workspace, found: Sequence[tuple[Chain, dict[str, Any]]]) -> set[str]:
+def publish(workspace: Workspace, rows: Sequence[Row]) -> set[str]:
     """Append the rows that say another thing than the newest of their case and protocol. Returns these cases' names."""
     records = workspace.store.records
-    named = {f"{row['case']} {row['protocol']}": (results.identity(chain, row["status"]), row) for chain, row in found}
+    suffix = f" {workspace.settings.protocol.id}" if rows else ""
+    named = {row.chain.case.name + suffix: (identity(row.chain, row.status), row) for row in rows}
     said = records.said(named)
-    new = {name: named[name] for name in named if said.get(name) != named[name][0]}
+    new = {name: found for name, found in named.items() if said.get(name) != found[0]}
     if new:
-        records.add_rows(new, workspace.run)
+        records.add_rows({name: (found, row.cells) for name, (found, row) in new.items()}, workspace.run)
     # Rows first belong to a part, then the part is written: whatever kills us, the next run writes what lacks.
     records.assign_rows(f"{workspace.run}.parquet")
     for part in records.parts():
@@ -51,4 +53,4 @@ def publish(workspace: Workspace, found: Sequence[tuple[Chain, dict[str, Any]]])
             with workspace.store.scratch() as scratch:
                 results.write_part(scratch / part, records.rows_of(part))
                 (scratch / part).rename(path)
-    return {row["case"] for _, row in new.values()}
+    return {row.chain.case.name for _, row in new.values()}

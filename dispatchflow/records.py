@@ -10,36 +10,37 @@ said          the identity of each case's newest row
 from __future__ import annotations
 
 import json
-import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import room
-from dispatchflow.errors import StoreError
+from dispatchflow.database import Database
 from dispatchflow.keys import Digest, Key
+from dispatchflow.recorded import Found, Measurement, Reader, Record, Snapshot
+from dispatchflow.statistics import median
+
+__all__ = ["Found", "Measurement", "Reader", "Record", "Records"]
 
 _VERSION = 2
-_ANEW = (
-    "Move the file away to begin anew; the Parquet parts in results/ stay readable. "
-    "`sqlite3 records.sqlite .recover` may save more."
-)
+_SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
+"""To look up one key takes as long as to read so many records in their order."""
+
+# The indexes of records and measurements hold all that planning reads of them: it never goes to the wide rows.
 _SCHEMA = """
 create table record (
-  key text primary key, stage text not null, ok integer not null, reason text, outputs text not null,
-  facts text not null, ingredients text not null, cost_s real not null, run text not null, at real not null
-) without rowid;
+  id integer primary key, key text not null, stage text not null, ok integer not null, reason text,
+  code text, outputs text not null, facts text not null, ingredients text not null, cost_s real not null,
+  run text not null, at real not null
+);
+create index record_key on record (key, ok, code, outputs);
 create table output (digest text not null, key text not null, primary key (digest, key)) without rowid;
 create table latest (name text, stage text, key text not null, primary key (name, stage)) without rowid;
 create table measurement (
-  id integer primary key, key text not null, status text not null, reason text, conditions text not null,
-  ingredients text not null, run text not null, at real not null, runtime text
+  id integer primary key, key text not null, status text not null, reason text, median_ns real, runtime text,
+  conditions text not null, ingredients text not null, run text not null, at real not null
 );
-create index measurement_key on measurement (key);
+create index measurement_key on measurement (key, status, median_ns, runtime);
 create table block (
   measurement integer not null, number integer not null, ns real not null, dispatch_ns real, cost_s real not null,
   at real not null, primary key (measurement, number)
@@ -51,130 +52,15 @@ create table remembered (name text primary key, value text not null) without row
 """
 
 
-def _is_fault(error: BaseException) -> bool:
-    """Of the file or the disk, not of our statements."""
-    ours = (sqlite3.ProgrammingError, sqlite3.NotSupportedError)
-    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What one executed action left. `facts` are measured values and words, `outputs` name → object."""
-
-    key: Key
-    stage: str
-    ok: bool
-    reason: str | None = None
-    outputs: Mapping[str, Digest] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    ingredients: Mapping[str, Any] = field(default_factory=dict)
-    cost_s: float = 0.0
-    run: str = ""
-    at: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """All blocks of one case under one protocol. Status: `open`, `measured`, `noisy`, `failed`. `runtime` is the digest
-    of the runtime that ran them."""
-
-    id: int
-    key: Key
-    status: str
-    reason: str | None
-    runtime: Digest | None
-    conditions: Mapping[str, Any]
-    ingredients: Mapping[str, Any]
-    run: str
-    at: float
-    blocks_ns: tuple[float, ...]
-    dispatch_ns: tuple[float, ...]
-    cost_s: float
-
-
-class Records:
+class Records(Database):
     """One connection, any thread."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._lock = path, threading.RLock()
-        self._db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
-        try:
-            self._use_wal()
-            self._db.execute("pragma synchronous = normal")
-            version = self._db.execute("pragma user_version").fetchone()[0]
-            if version == 0:
-                self._create()
-            elif version != _VERSION:
-                raise StoreError(
-                    "this store was written by another version of dispatchflow",
-                    {"store": path, "schema": version, "known": _VERSION},
-                    "Use that version, or set DISPATCHFLOW_STORE to a new directory.",
-                )
-        except sqlite3.DatabaseError as error:
-            raise self._told(error) from error
+        super().__init__(path, _SCHEMA, _VERSION)
 
-    def _use_wal(self) -> None:
-        # Unlike a transaction, this change does not wait for another who is opening the same new file.
-        for attempts_left in reversed(range(600)):
-            try:
-                self._db.execute("pragma journal_mode = wal")
-                return
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or not attempts_left:
-                    raise
-                time.sleep(0.1)
-
-    def _create(self) -> None:
-        with self._transaction():
-            if self._db.execute("pragma user_version").fetchone()[0] == 0:  # another invocation may have been first
-                for statement in _SCHEMA.split(";\n"):
-                    self._db.execute(statement)
-                # A new database beside old parts goes on behind them, at up to a million rows a second.
-                first = str(int(time.time()) << 20)
-                self._db.execute("insert into remembered values ('first_row', ?)", (first,))
-                self._db.execute(f"pragma user_version = {_VERSION}")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._lock:
-            try:
-                self._db.execute("begin immediate")
-                yield
-                self._db.execute("commit")
-            except BaseException as error:
-                if self._db.in_transaction:  # SQLite itself has rolled back what found no room
-                    self._db.execute("rollback")
-                if _is_fault(error):
-                    raise self._told(error) from error
-                raise
-
-    def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock:
-            try:
-                return self._db.execute(query, values).fetchall()
-            except sqlite3.DatabaseError as error:
-                if _is_fault(error):
-                    raise self._told(error) from error
-                raise
-
-    def _value(self, text: str) -> Any:
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise self._told(error) from error
-
-    def _told(self, error: BaseException) -> StoreError:
-        facts = {"file": self._path, "found": error}
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-            room.check(self._path.parent)
-        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-            return StoreError(
-                "the records cannot be written", facts, room.MAKE_ROOM if code == sqlite3.SQLITE_FULL else ""
-            )
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return StoreError("another program holds the records", facts, "End it, and run again.")
-        return StoreError("the records cannot be read", facts, _ANEW)
+    def _begin(self) -> None:
+        # A new database beside old parts goes on behind them, at up to a million rows a second.
+        self._db.execute("insert into remembered values ('first_row', ?)", (str(int(time.time()) << 20),))
 
     # --- actions
 
@@ -190,23 +76,31 @@ class Records:
             stage,
             bool(ok),
             reason,
-            self._value(outputs),
-            self._value(facts),
-            self._value(ingredients),
+            self.value(outputs),
+            self.value(facts),
+            self.value(ingredients),
             cost_s,
             run,
             at,
         )
 
+    def found(self, key: Key) -> Found | None:
+        rows = self._all("select ok, code, outputs from record where key = ?", key)
+        if not rows:
+            return None
+        ok, code, outputs = rows[0]
+        return Found(key, bool(ok), code, outputs, self)
+
     def add(self, record: Record) -> None:
         """The newest of a key stands: a failure that was tried again, an object that was made anew."""
         dumps = json.dumps
-        values = (record.key, record.stage, record.ok, record.reason, dumps(record.outputs), dumps(record.facts))
+        values = (
+            record.key, record.stage, record.ok, record.reason, record.facts.get("code_digest"), dumps(record.outputs),
+            dumps(record.facts), dumps(record.ingredients), record.cost_s, record.run, record.at or time.time(),
+        )  # fmt: skip
         with self._transaction():
-            self._db.execute(
-                "insert or replace into record values (?,?,?,?,?,?,?,?,?,?)",
-                (*values, dumps(record.ingredients), record.cost_s, record.run, record.at or time.time()),
-            )
+            self._db.execute("delete from record where key = ?", (record.key,))
+            self._db.execute("insert into record values (null,?,?,?,?,?,?,?,?,?,?,?)", values)
             self._db.executemany(
                 "insert or ignore into output values (?,?)",
                 [(digest, record.key) for digest in record.outputs.values()],
@@ -253,10 +147,19 @@ class Records:
             )
 
     def end_measurement(self, measurement: int, status: str, reason: str | None, conditions: Mapping[str, Any]) -> None:
+        ordered = sorted(ns for ns, _, _ in self.blocks(measurement))
         with self._transaction():
             self._db.execute(
-                "update measurement set status = ?, reason = ?, conditions = ?, runtime = ? where id = ?",
-                (status, reason, json.dumps(conditions), conditions.get("runtime_digest"), measurement),
+                "update measurement set status = ?, reason = ?, conditions = ?, median_ns = ?, runtime = ? "
+                "where id = ?",
+                (
+                    status,
+                    reason,
+                    json.dumps(conditions),
+                    median(ordered) if ordered else None,
+                    conditions.get("runtime_digest"),
+                    measurement,
+                ),
             )
 
     def measurement(self, key: Key) -> Measurement | None:
@@ -265,20 +168,38 @@ class Records:
 
     def measurements(self, key: Key) -> Iterator[Measurement]:
         """All that were ended, the newest first."""
-        last: int | None = None
-        while rows := self._all(
-            "select id, status, reason, runtime, conditions, ingredients, run, at from measurement "
-            "where key = ? and status <> 'open' and (? is null or id < ?) order by id desc limit 1",
-            key, last, last,
-        ):  # fmt: skip
-            last, status, reason, runtime, conditions, ingredients, run, at = rows[0]
-            blocks = self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", last)
-            yield Measurement(
-                last, key, status, reason, runtime, self._value(conditions), self._value(ingredients), run, at,
-                blocks_ns=tuple(ns for ns, _, _ in blocks),
-                dispatch_ns=tuple(ns for _, ns, _ in blocks if ns is not None),
-                cost_s=sum(cost for _, _, cost in blocks),
-            )  # fmt: skip
+        rows = self._all(
+            "select id, status, median_ns, runtime from measurement where key = ? and status <> 'open' "
+            "order by id desc",
+            key,
+        )
+        for id_, status, median_ns, runtime in rows:
+            yield Measurement(id_, key, status, median_ns, runtime, self)
+
+    def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
+        """(reason, conditions, ingredients, run, at)"""
+        ((reason, conditions, ingredients, run, at),) = self._all(
+            "select reason, conditions, ingredients, run, at from measurement where id = ?", measurement
+        )
+        return reason, self.value(conditions), self.value(ingredients), run, at
+
+    def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]:
+        """(ns, dispatch_ns, cost_s) of each, as they were taken."""
+        return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
+
+    def reader(self, cases: int) -> Reader:
+        """For planning so many cases: of many all that there is, read at once."""
+        size = self._all("select coalesce(max(id), 0) from record")[0][0]
+        return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
+
+    def everything(self) -> tuple[dict[Key, tuple[Any, ...]], dict[Key, tuple[Any, ...]]]:
+        """Key → (key, ok, code, outputs) of all records; (key, id, status, median, runtime) of the newest ended
+        measurements."""
+        records = self._all("select key, ok, code, outputs from record")
+        measurements = self._all(
+            "select key, max(id), status, median_ns, runtime from measurement where status <> 'open' group by key"
+        )
+        return {row[0]: row for row in records}, {row[0]: row for row in measurements}
 
     def last_measurement(self) -> int:
         """The id of the newest, ended or not; 0 when there is none."""
@@ -321,7 +242,7 @@ class Records:
         """In order, each with its `number`: of two rows of a store the newer one has the higher, whatever the clock."""
         first = int(self.remembered("first_row") or 0)
         found = self._all("select rowid, content from row where part = ? order by rowid", part)
-        return [{**self._value(content), "number": first + number} for number, content in found]
+        return [{**self.value(content), "number": first + number} for number, content in found]
 
     # --- facts about this machine that are dear to find out
 

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow.keys import key_of
+from dispatchflow.keys import digest_of
 from dispatchflow.operations import OPERATIONS
+from dispatchflow.program import Program
 from dispatchflow.statistics import summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dispatchflow.chain import Chain
+    from dispatchflow.recorded import Measurement
     from dispatchflow.toolchain import Toolchain
 
 SCHEMA_VERSION = 1
@@ -150,37 +152,97 @@ def row_of(
         "run_id": around.run,
         "recorded_at": now,
     }
-    row |= _times(chain, row, ceilings, margin)
-    failure = chain.failure
-    if failure is not None:
-        row |= {"status": "failed", "reason": failure.why}
-    elif verified.state == "off" and row["verification"] == "different":
+    row |= _times(chain, row, ceilings)
+    row["status"] = status = standing(chain, credible_ns(operation, ceilings, margin))
+    match status:
+        case "failed" | "not measured":
+            row["reason"] = (chain.failure or profiled).why
+        case "suspect":
+            known = [name for name in ("flops_per_s", "bytes_per_s") if row[f"ceiling_{name}"] is not None]
+            name = max(known, key=lambda name: row[name] / row[f"ceiling_{name}"])
+            ceiling = row[f"ceiling_{name}"]
+            row["reason"] = f"{row[name]:.3g} {name} is above this machine's ceiling, {ceiling:.3g}"
+        case "noisy" if row["ci_low_ns"] is not None:
+            half, blocks = summary(row["blocks_ns"]).half_width, len(row["blocks_ns"])
+            row["reason"] = f"the median's interval is ±{half:.1%} after {blocks} blocks"
+    if row.get("reason") is None and verified.state == "off" and row["verification"] == "different":
         row["reason"] = verified.why
-    elif "status" not in row:
-        row |= {"status": "not measured", "reason": profiled.why}
     return row
 
 
-def _times(
-    chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, float | None], margin: float
-) -> dict[str, Any]:
-    found = chain["profile"].measurement
-    if found is None or not found.blocks_ns or found.status == "failed" or chain["profile"].state != "made":
+def standing(chain: Chain, credible_ns: float) -> str:
+    """The row's status. A median below `credible_ns` is suspect."""
+    if chain.failure is not None:
+        return "failed"
+    found = _measured(chain)
+    if found is None or found.median_ns is None:
+        return "not measured"
+    return "suspect" if found.median_ns < credible_ns else found.status
+
+
+def credible_ns(program: Program, ceilings: tuple[float | None, float | None], margin: float) -> float:
+    """The shortest call that these ceilings (flops and bytes per s, each times `margin`) allow; 0 when unknown."""
+    work = zip((program.flops(), program.traffic_bytes()), ceilings, strict=True)
+    return max((w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None), default=0.0)
+
+
+def _measured(chain: Chain) -> Measurement | None:
+    step = chain["profile"]
+    return step.measurement if step.state == "made" else None
+
+
+class Row(Mapping[str, Any]):
+    """One case's line. What is asked of every case is known at once, the rest is found when one is shown or new."""
+
+    __slots__ = ("_cells", "_make", "chain", "status")
+
+    def __init__(self, chain: Chain, status: str, make: Callable[[], dict[str, Any]]) -> None:
+        self.chain, self.status, self._make = chain, status, make
+        self._cells: dict[str, Any] | None = None
+
+    @property
+    def cells(self) -> dict[str, Any]:
+        if self._cells is None:
+            self._cells = self._make()
+        return self._cells
+
+    def __getitem__(self, name: str) -> Any:
+        match name:
+            case "status":
+                return self.status
+            case "case":
+                return self.chain.case.name
+            case "operation":
+                return self.chain.case.operation.name
+            case "shape":
+                return self.chain.case.shape_name
+            case "target":
+                return self.chain.case.target.name
+            case "threads":
+                return self.chain.device.threads
+            case "median_ns":
+                found = _measured(self.chain)
+                return found.median_ns if found else None
+        return self.cells[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.cells)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+
+def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, float | None]) -> dict[str, Any]:
+    found = _measured(chain)
+    if found is None or found.median_ns is None:
         return {}
     times, conditions = summary(found.blocks_ns), found.conditions
     rates = {
         f"{unit}_per_s": None if row[amount] is None else row[amount] / times.median_ns * 1e9
         for unit, amount in (("flops", "flops"), ("bytes", "traffic_bytes"))
     }
-    status, reason = found.status, None
-    for (name, rate), ceiling in zip(rates.items(), ceilings, strict=True):
-        if ceiling is not None and rate is not None and rate > ceiling * margin:
-            status, reason = "suspect", f"{rate:.3g} {name} is above this machine's ceiling, {ceiling:.3g}"
-    if status == "noisy" and times.half_width is not None:
-        reason = f"the median's interval is ±{times.half_width:.1%} after {len(found.blocks_ns)} blocks"
     return {
-        "status": status,
-        "reason": reason,
+        "reason": None,
         "median_ns": times.median_ns,
         "min_ns": times.min_ns,
         "ci_low_ns": times.ci_low_ns,
@@ -203,12 +265,11 @@ def _times(
 
 def identity(chain: Chain, status: str) -> str:
     """Equal identities say the same result: such a row is written once. `status`: a judgement may be corrected."""
-    steps = {stage: (step.key, step.state) for stage, step in chain.steps.items()}
     measured = chain["profile"].measurement
-    return key_of(
-        "row",
-        {"case": chain.case.name, "steps": steps, "status": status, "measurement": measured.id if measured else None},
-    )
+    words = [chain.case.name, status, str(measured.id) if measured else "-"]
+    for step in chain.steps.values():
+        words += (step.key or "-", step.state)
+    return digest_of(" ".join(words).encode("utf-8", "surrogatepass"))  # none of these words has white space
 
 
 # --- Parquet

@@ -24,6 +24,7 @@ from dispatchflow.loader import Selection
 from dispatchflow.measure import Session, Trial
 from dispatchflow.progress import Progress
 from dispatchflow.records import Record
+from dispatchflow.results import Row
 from dispatchflow.targets import Device
 from dispatchflow.workspace import Workspace
 
@@ -153,11 +154,13 @@ class Stages:
             self.progress.end("profile", case.name, trial.spent_s, trial.reason)
         return trial.outcome != "failed"
 
-    def judge(self, cases: Mapping[Case, str]) -> None:
+    def judge(self, cases: Mapping[Case, str]) -> bool:
         """Where cases that were asked for up to `profile` reuse what another runtime measured, see with controls
-        whether it moved; if it did, measure them again. Nothing to do once each pair of runtimes is judged."""
-        resolver = self.workspace.resolver
+        whether it moved; if it did, measure them again. Nothing to do once each pair of runtimes is judged:
+        then False."""
+        resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) == "profile"]:
+            looked = True
             moved = Controls(self.workspace, self._trial, self.progress).judge(reused)
             # What a third runtime measured may be next in line: then that one is to be judged.
             again = [case for case in moved if resolver.chain(case)["profile"].pending]
@@ -168,22 +171,20 @@ class Stages:
             self.prepare(again)
             for case in again:
                 self.run("profile", case)
+        return looked
 
-    def settle(self, cases: Mapping[Case, str]) -> list[dict[str, Any]]:
-        """How these cases stand now, a row each. Rows of those that were asked for up to `profile` are published;
-        views, and what `explain` compares with, are written for those that were touched, stand otherwise now, or have
-        none."""
+    def settle(self, cases: Mapping[Case, str], chains: Sequence[Chain]) -> list[Row]:
+        """How these cases stand, a row each. Rows of those that were asked for up to `profile` are published;
+        views, and what `explain` compares with, are written for those that were touched, stand otherwise now, or
+        have none."""
         workspace = self.workspace
-        chains = workspace.chains(list(cases))
         rows = publish.rows_of(workspace, chains)
-        if any(
-            row["status"] == "suspect" and chain.case in self.trials for chain, row in zip(chains, rows, strict=True)
-        ):
+        if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
             # Either the result is wrong or the ceiling: calibration may have had a slow moment. The highest stands.
             for device in self._devices():
                 workspace.ceilings.calibrate(device, self.session)
             rows = publish.rows_of(workspace, chains)
-        asked = [(chain, row) for chain, row in zip(chains, rows, strict=True) if cases[chain.case] == "profile"]
+        asked = [row for row in rows if cases[row.chain.case] == "profile"]
         new, shown = publish.publish(workspace, asked), view.names(workspace.view_path)
         for chain in chains:
             if chain.case in self.touched or chain.case.name in new or chain.case.name not in shown:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
+
+import msgspec
 
 
 class ElementType(Enum):
@@ -22,32 +23,17 @@ class ElementType(Enum):
     I8 = ("i8", 8, "int8", 7)
     I1 = ("i1", 8, "bool", 1)  # a byte each in the runtime's buffers
 
-    @property
-    def mlir(self) -> str:
-        return self.value[0]
+    __hash__ = object.__hash__  # members are one of each; Enum's own hash is Python, and part of every operation's
 
-    @property
-    def bits(self) -> int:
-        return self.value[1]
-
-    @property
-    def numpy_name(self) -> str:
+    def __init__(self, mlir: str, bits: int, numpy_name: str, digits: int) -> None:
+        self.mlir, self.bits = mlir, bits
+        self.numpy_name = numpy_name
         """What `numpy.dtype` takes, once ml_dtypes is imported (see `inputs.dtype_of`)."""
-        return self.value[2]
-
-    @property
-    def digits(self) -> int:
+        self.digits = digits
         """All integers of magnitude up to 2**digits are exact."""
-        return self.value[3]
-
-    @property
-    def is_float(self) -> bool:
-        return "f" in self.mlir
-
-    @property
-    def zero(self) -> str:
+        self.is_float = "f" in mlir
+        self.zero = "0.0" if self.is_float else "0"
         """The literal of `arith.constant`."""
-        return "0.0" if self.is_float else "0"
 
 
 ELEMENT_TYPES = {e.mlir: e for e in ElementType}
@@ -59,9 +45,10 @@ class Layout(Enum):
     ROW = "t"
     COLUMN = "n"
 
+    __hash__ = object.__hash__
 
-@dataclass(frozen=True, slots=True)
-class TensorType:
+
+class TensorType(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     element: ElementType
 
@@ -85,8 +72,7 @@ class TensorType:
         return (self.size * self.element.bits + 7) // 8
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True):
     """Element types of one operation: operands, accumulator, result. Spelt `f16,f16->f32`, or
     `f16,f16->f32->f16` where the accumulator is not the result."""
 

@@ -86,7 +86,7 @@ def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
         record = chain[stage].record
         for output, digest in (record.outputs if record else {}).items():
             found[names.get(output, f"{stage}.log" if output == "log" else f"{output}.bin")] = digest
-    if data := resolver.data(chain.case.operation) or resolver.operands(chain.case.operation):
+    if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
         for name, digests in data.digests.items():
             found |= {f"{name}.bin": digests[0]} if name.startswith("expected") else data.files(name)
     return found
@@ -108,9 +108,9 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     flags = commands.device_flags(device.uri, device.cpus)
     program = case.operation
-    operands = resolver.operands(program)
+    operands = resolver.supplies.operands(program)
     given = operands.inputs(program.recipes[-1]) if operands else ()
-    declared = resolver.declaration(program) if isinstance(program, Module) else None
+    declared = resolver.supplies.declaration(program) if isinstance(program, Module) else None
     outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
     return {
         "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case)),

@@ -20,6 +20,7 @@ from dispatchflow.measure import Bench
 from dispatchflow.module import Module
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.plan import Plan, Skip
+from dispatchflow.program import Program
 from dispatchflow.reports import units
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
@@ -68,10 +69,20 @@ class Workspace:
             raise NothingMatched("no sweep has this tag", facts, suggestion(tags[0], known))
         found = plan.expand(sweeps, tags)
         cores, memory, syntax = len(machine.cores()), machine.memory_bytes(), self._syntax
-        reasons = {case: case.tuning.inexpressible(syntax) or _too_large(case, cores, memory) for case in found.cases}
-        skips = [Skip(case.name, reason, "") for case, reason in reasons.items() if reason]
-        fits = tuple(case for case, reason in reasons.items() if not reason)
-        return Plan(fits, found.tags, (*found.skips, *skips), found.notes)
+        fits, skips, needed = list[Case](), list[Skip](), dict[str, int]()
+        for case in found.cases:
+            if (operation := case.operation).shape_name not in needed:
+                needed[operation.shape_name] = _memory_for(operation)
+            reason = case.tuning.inexpressible(syntax)
+            if reason is None and case.threads is not None and case.threads > cores:
+                reason = f"{case.threads} threads; this machine has {cores} cores"
+            if reason is None and (size := needed[operation.shape_name]) > memory:
+                reason = f"verification needs about {units.size(size)} of memory; this machine has {units.size(memory)}"
+            if reason is None:
+                fits.append(case)
+            else:
+                skips.append(Skip(case.name, reason, ""))
+        return Plan(tuple(fits), found.tags, (*found.skips, *skips), found.notes)
 
     @property
     def _adhoc(self) -> bool:
@@ -161,20 +172,15 @@ class Workspace:
         return Ceilings(self.store, self.toolchain, self.executor, flags)
 
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
-        return [self.resolver.chain(case) for case in cases]
+        return self.resolver.chains(cases)
 
 
-def _too_large(case: Case, cores: int, memory: int) -> str | None:
-    """Why this machine cannot run the case, None when it can."""
-    if case.threads is not None and case.threads > cores:
-        return f"{case.threads} threads; this machine has {cores} cores"
-    if not isinstance(case.operation, Operation):
-        return None
-    tensors = [*(operand.type for operand in case.operation.operands()), case.operation.result()]
-    needed = _REFERENCE_BYTES * sum(tensor.size for tensor in tensors)
-    if needed > memory:
-        return f"verification needs about {units.size(needed)} of memory; this machine has {units.size(memory)}"
-    return None
+def _memory_for(program: Program) -> int:
+    """Bytes that its verification takes, about; 0 where nobody said."""
+    if not isinstance(program, Operation):
+        return 0
+    tensors = [*(operand.type for operand in program.operands()), program.result()]
+    return _REFERENCE_BYTES * sum(tensor.size for tensor in tensors)
 
 
 def _operation_of(dims: Mapping[str, str]) -> str:

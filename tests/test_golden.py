@@ -71,7 +71,10 @@ def test_ingredients_of_a_case_s_actions_are_the_golden_ones(name, case_of, reco
     case, resolver = case_of(**ACTIONS[name]), resolver_of()
     compile_key = resolver.chain(case)["compile"].key
     records.add(Record(compile_key, "compile", True, facts={"code_digest": "digest of the code"}))
-    inputs, expected = resolver.inputs_action(case.operation), resolver.expected_action(case.operation)
+    inputs, expected = (
+        resolver.supplies.inputs_action(case.operation),
+        resolver.supplies.expected_action(case.operation),
+    )
     operands = {f"{recipe}_{i}": f"digest of {recipe} {i}" for recipe in ("exact", "random") for i in (0, 1)}
     records.add(Record(inputs.key, "inputs", True, outputs=operands))
     names = ("exact", "random") if "i8" in case.name else ("exact", "reference", "tolerance")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dispatchflow import actions, keys
 from dispatchflow.dispatch import Case, Dispatch
-from dispatchflow.keys import Digest, canonical, digest_file, digest_of, key_of
+from dispatchflow.keys import Digest, Form, canonical, digest_file, digest_of, key_of
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.syntax import NEWEST
 from dispatchflow.targets import Device
@@ -119,6 +119,18 @@ def test_digest_of_a_file_is_that_of_its_bytes(tmp_path):
 
 DATA = {"exact": ("d1", "d2"), "random": ("d3", "d4"), "expected_exact": ("d5",)}
 DEVICE = {"uri": "local-sync", "cpu": "c", "features": "f", "microcode": "1"}
+
+
+@given(st.lists(st.text(max_size=12), max_size=40), st.text(max_size=5))
+def test_form_gives_the_key_of_its_ingredients(strings, rest):
+    def ingredients(*strings):
+        return {"a": strings, "b": {"%s": rest}, "c": 7}
+
+    form = Form("kind", ingredients)
+    for found in (strings, [text[::-1] for text in strings]):  # the second time by the template of the first
+        assert form.key(*found) == key_of("kind", ingredients(*found))
+
+
 CALL = dict(code="c", function="main", arguments=("4x6xf32", "6x5xf32"), device=DEVICE, threads=1)
 CALLS = [
     dict(code="c2"),
@@ -208,7 +220,7 @@ def test_inputs_and_expected_results_have_keys_of_their_own(case_of):
 
 
 def test_source_of_data_is_the_text_of_the_modules_that_make_it(case_of, monkeypatch):
-    modules, found, read = actions._modules_of(case_of().operation), set(), Path.read_bytes
+    modules, found, read = actions._modules_of(type(case_of().operation).__module__), set(), Path.read_bytes
     names = ("matmul.py", "_base.py", "inputs.py", "reference.py", "types.py")
     for edited in ("none", *names):
         monkeypatch.setattr(Path, "read_bytes", lambda path, edited=edited: read(path) + b"#" * (path.name == edited))
@@ -270,7 +282,10 @@ def test_data_of_a_case_is_the_same_whatever_its_tuning(case_of, resolver_of):
     assert (
         len(
             {
-                (resolver_of().inputs_action(case.operation).key, resolver_of().expected_action(case.operation).key)
+                (
+                    resolver_of().supplies.inputs_action(case.operation).key,
+                    resolver_of().supplies.expected_action(case.operation).key,
+                )
                 for case in cases
             }
         )

@@ -119,7 +119,10 @@ def row(case_of, records, resolver_of):
         resolver, case = resolver_of(), case_of(threads=1)
         facts = {"code_digest": "d", "applied": "P matmul<x>", "compile_s": 0.5, "code_bytes": 9}
         records.add(Record(resolver.chain(case)["compile"].key, "compile", facts=facts, **{"ok": True, **recorded}))
-        inputs, expected = resolver.inputs_action(case.operation), resolver.expected_action(case.operation)
+        inputs, expected = (
+            resolver.supplies.inputs_action(case.operation),
+            resolver.supplies.expected_action(case.operation),
+        )
         names = [f"{recipe}_{i}" for recipe in ("exact", "random") for i in (0, 1)]
         records.add(Record(inputs.key, "inputs", True, outputs=dict.fromkeys(names, "d")))
         records.add(Record(expected.key, "expected", True, outputs={"exact": "d", "reference": "d", "tolerance": "d"}))

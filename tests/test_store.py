@@ -3,9 +3,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key, digest_of

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from dispatchflow.program import Program
 from dispatchflow.types import Signature, TensorType
 
@@ -20,8 +22,7 @@ class Unsupported(Exception):
     """This combination cannot be expressed; the message is the skip's reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(msgspec.Struct, frozen=True):
     """One input tensor. `reduction_axis` is the axis summed over, where exact inputs are thinned out
     on one operand so that every partial sum stays exact (see `inputs.exact`); None for the others."""
 
@@ -29,7 +30,7 @@ class Operand:
     reduction_axis: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operation(Program):
     """What is computed. Frozen: identity is the fields; the label is injective over them. `name` equals the file's."""
 

@@ -119,9 +119,8 @@ def summary(
     lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
     if failed:
         lines.append("logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again")
-    if unsure := [
-        row["case"] for row in rows if row["verification"] == "not compared" and row.get("median_ns") is not None
-    ]:
+    ran = [row for row in rows if row.get("operation") == "module" and row.get("median_ns") is not None]
+    if unsure := [row["case"] for row in ran if row["verification"] == "not compared"]:
         lines.append(f"only run, compared with nothing: {_example(unsure[0], len(unsure))}; say expected or reference")
     lines += [f"suspect: {row['case']}: {row['reason']}" for row in rows if row["status"] == "suspect"][:_SHOWN_REASONS]
     if noisy := [row["case"] for row in rows if row["status"] == "noisy"]:

@@ -43,7 +43,7 @@ class AppliedExecutable:
         return " ".join([self.pipeline, *(f"{op}<{config}>" for op, config in self.configurations)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tuning:
     """A request to the compiler about lowering. It may change speed, never results."""
 

@@ -1,0 +1,135 @@
+"""A store in which every case is complete, made in seconds: what an idle run meets after days of work.
+
+The keys are the real ones and the records go through the store's own methods; the outcomes in them are invented. So
+idle runs can be timed on it, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dispatchflow.chain import Chain
+from dispatchflow.keys import Digest, digest_of
+from dispatchflow.records import Record, Records
+from dispatchflow.workspace import Workspace
+
+DODO = "from dispatchflow import main\nmain()\n"
+BLOCKS = 8
+"""A measurement under `std` has 6 to 20."""
+
+_TUNINGS = 10
+_APPLIED = (
+    "DoubleTilingExpert matmul<cache_parallel = [64, 64, 0], distribution = [64, 64, 0], "
+    "vector_common_parallel = [8, 32, 0], vector_reduction = [0, 0, 1]> fill<vector_common_parallel = [8, 32]>"
+)
+
+
+def spec(cases: int) -> str:
+    """Ten tunings of as many shapes as make so many cases (a multiple of ten)."""
+    tunings = ", ".join(f'"double_tiling_64x64_8x{8 * (i + 1)}x1"' for i in (0, 1, 3, 7))
+    tunings += ", " + ", ".join(f'"double_tiling_{64 * i}x128_4x16x4"' for i in (1, 2, 3, 4))
+    k, m = _factors(cases // _TUNINGS)
+    return f"""\
+[[sweep]]
+operation = "matmul"
+m = "1:{m}"
+n = 128
+k = "1:{k}"
+threads = 1
+tuning = ["default", "data_tiling", {tunings}]
+"""
+
+
+def _factors(count: int) -> tuple[int, int]:
+    """Two factors, near each other."""
+    small = next(n for n in range(int(count**0.5), 0, -1) if count % n == 0)
+    return small, count // small
+
+
+class _Bulk(Records):
+    """All additions in one transaction: filling is no part of what is timed."""
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        yield
+
+    def everything(self) -> Any:
+        return super()._transaction()
+
+
+def project(root: Path, cases: int) -> Path:
+    """A directory with a spec of so many cases, all of them emitted, compiled, verified and measured."""
+    (root / "specs").mkdir(parents=True)
+    (root / "dodo.py").write_text(DODO)
+    (root / "specs/generated.toml").write_text(spec(cases))
+    fill(Workspace(root, {}))
+    return root
+
+
+def fill(workspace: Workspace) -> None:
+    store = workspace.store
+    shared = {name: store.put_bytes(name.encode()) for name in ("module", "vmfb", "configurations", "operand")}
+    store.records = records = _Bulk(store.root / "records.sqlite")
+    assert workspace.toolchain and workspace.resolver.host  # what a machine learns once
+    rates = dict.fromkeys(("f32", "f64", "cache", "memory"), 1e12)
+    with records.everything():
+        for case in workspace.plan.cases:
+            _made(records, workspace, workspace.resolver.chain(case), shared)
+            _verified(records, workspace, workspace.resolver.chain(case))
+        device = workspace.resolver.chain(workspace.plan.cases[0]).device
+        records.remember(workspace.ceilings._name(device), json.dumps(rates))
+
+
+def _add(records: Records, workspace: Workspace, action: Any, outputs: dict[str, Digest], facts: Any) -> None:
+    records.add(Record(action.key, action.stage, True, None, outputs, facts, action.ingredients, 1.0, "earlier", 1e9))
+
+
+def _made(records: Records, workspace: Workspace, chain: Chain, shared: dict[str, Digest]) -> None:
+    emit, compiled = chain["emit"].action, chain["compile"].action
+    assert emit is not None and compiled is not None
+    facts = {
+        "compile_s": 0.5123456789, "compiler_peak_bytes": 123456789, "code_digest": digest_of(compiled.key.encode()),
+        "code_bytes": 4321, "applied": _APPLIED,
+    }  # fmt: skip
+    if chain["emit"].pending:
+        _add(records, workspace, emit, {"module": shared["module"]}, {})
+    outputs = {name: shared[name] for name in ("vmfb", "configurations")}
+    _add(records, workspace, compiled, outputs, facts)
+    operation = chain.case.operation
+    if workspace.resolver.data(operation) is None:
+        inputs, expected = workspace.resolver.data_actions(operation)
+        names = [f"{recipe}_{i}" for recipe in ("exact", "random") for i in range(len(operation.operands()))]
+        _add(records, workspace, inputs, {name: digest_of(f"{name}{operation.label}".encode()) for name in names}, {})
+        names = ["exact", "reference", "tolerance"]
+        _add(records, workspace, expected, {name: digest_of(f"{name}{operation.label}".encode()) for name in names}, {})
+
+
+def _verified(records: Records, workspace: Workspace, chain: Chain) -> None:
+    verify, profile = chain["verify"].action, chain["profile"].action
+    assert verify is not None and profile is not None
+    if not chain["profile"].pending:
+        return
+    rungs = {"exact": "equal", "random": "within bound"}
+    _add(records, workspace, verify, {}, {"verification": "within bound", "score": 0.05123456, "rungs": rungs})
+    conditions = {
+        "load_1m": 0.12, "cpus_allowed": [0, 1], "governor": "performance", "steal_ticks": 0, "load_1m_end": 0.2,
+        "cpus": list(chain.device.cpus), "runtime": workspace.toolchain.runtime_version,
+        "toolchain": workspace.toolchain.version,
+    }  # fmt: skip
+    measurement = records.begin_measurement(profile.key, profile.ingredients, conditions, "earlier")
+    typical = 1000.0 + int(profile.key[:4], 16)
+    for number in range(BLOCKS):
+        records.add_block(measurement, number, typical * (1 + number / 1000), typical * 0.9, 0.25)
+    records.end_measurement(measurement, "measured", None, conditions)
+
+
+if __name__ == "__main__":
+    import sys
+
+    project(Path(sys.argv[1]), int(sys.argv[2]))
+    os._exit(0)
