@@ -58,23 +58,26 @@ class Supplies:
         return self._known[program.shape_name]
 
     def _found(self, program: Program) -> tuple[Data | None, Data | None]:
+        operands = self._operands(program)
+        if operands is None or not program.compared:
+            return operands, operands
+        expected = self._record(self.expected_action(program))
+        if expected is None or not expected.ok:
+            return operands, None
+        wanted = {f"expected_{name}": (digest,) for name, digest in expected.outputs.items() if name != "log"}
+        return operands, Data({**operands.digests, **wanted}, operands.arguments)
+
+    def _operands(self, program: Program) -> Data | None:
         inputs = self._record(self.inputs_action(program))
         if inputs is None or not inputs.ok:
-            return None, None
+            return None
         if isinstance(program, Operation):
             arguments = tuple([operand.type.spelling for operand in program.operands()])
         else:
             arguments = tuple(inputs.facts["arguments"])
         made, indices = inputs.outputs, range(len(arguments))
         digests = {recipe: tuple([made[f"{recipe}_{i}"] for i in indices]) for recipe in program.recipes}
-        operands = Data(digests, arguments)
-        if not program.compared:
-            return operands, operands
-        expected = self._record(self.expected_action(program))
-        if expected is None or not expected.ok:
-            return operands, None
-        wanted = {f"expected_{name}": (digest,) for name, digest in expected.outputs.items() if name != "log"}
-        return operands, Data({**digests, **wanted}, arguments)
+        return Data(digests, arguments)
 
     def _record(self, action: Action | None) -> Found | None:
         return self._reader.found(action.key) if action else None
@@ -96,7 +99,7 @@ class Supplies:
             return None
         if program.expected:
             return actions.expected_files(program, declared.results)
-        compiled, operands = self._reference(program), self.operands(program)
+        compiled, operands = self._reference(program), self._operands(program)
         if compiled is None or compiled.code is None or not compiled.ok or operands is None:
             return None
         call = actions.Call(compiled.code, program.function, self.reference_device(program))

@@ -287,7 +287,7 @@ REFUSED_INPUT = {
     "a pattern without a match": (["profile:conv*"], 3, "nothing matches 'profile:conv*'"),
     "a pattern of tasks without a match": (["prof_*"], 3, "nothing matches 'prof_*'"),
     "a name without a match": ([f"profile:{NAME}x"], 3, f"Did you mean '{NAME}'?"),
-    "tags that nothing has": (["tags=large"], 3, "0 in the plan"),
+    "tags that nothing has": (["tags=large"], 3, "no sweep has this tag"),
 }
 
 
