@@ -59,6 +59,7 @@ class Run(DoitRun):  # type: ignore[misc]
             raise NothingMatched(
                 "the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)}
             )
+        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
         pending = _pending(workspace, selection)
         totals = {stage: sum(stage in wanted for _, wanted in pending) for stage in STAGES}
         with Progress(totals) as progress:

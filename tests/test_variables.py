@@ -5,7 +5,7 @@ from dispatchflow.errors import SpecError
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.variables import VARIABLES, parse, settings
 
-ALL = ("cases", "run", "report", "toolchains")
+ALL = ("cases", "run", "report", "toolchains", "check", "clean")
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,15 @@ ALL = ("cases", "run", "report", "toolchains")
         *(("protocol", "fast", "fast"), ("verify", "warn", "warn"), ("retry", "yes", True), ("retry", "no", False)),
         *(("remeasure", "yes", "yes"), ("remeasure", "noisy", "noisy"), ("remeasure", "no", None)),
         *(("remeasure", "7", 7), ("remeasure", "0", 0), ("top", "3", 3), ("columns", "case,score", ("case", "score"))),
+        *(
+            ("sample", "7", 7),
+            ("sample", "all", None),
+            ("keep", "30", (30,)),
+            ("keep", "0", (0,)),
+            ("dry", "yes", True),
+        ),
+        *(("keep", "referenced", ("referenced",)), ("keep", "30,referenced", (30, "referenced"))),
+        *(("limit", "12B", 12), ("limit", "2GiB", 2 << 30), ("limit", "1.5 KB", 1500), ("limit", "1TiB", 1 << 40)),
         *(("history", "yes", True), ("specs", "a.toml b", ("a.toml", "b")), ("operation", "matmul", "matmul")),
     ],
 )
@@ -35,6 +44,8 @@ def test_variable_is_read_as_its_kind(name, text, value):
         *(("retry", "true", "yes, no"), ("retry", "YES", "yes, no"), ("history", "1", "yes, no")),
         *(("remeasure", "-1", "yes, no, noisy"), ("remeasure", "1.5", "yes, no, noisy")),
         *(("top", "0", "1 or more"), ("top", "many", "1 or more"), ("operation", "conv", "matmul")),
+        *(("sample", "0", "1 or more"), ("keep", "-1", "days, referenced"), ("keep", "all", "days, referenced")),
+        *(("limit", "2", "2GiB"), ("limit", "-1GiB", "2GiB"), ("limit", "2 gib", "2GiB"), ("dry", "no way", "yes, no")),
         *(("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
     ],
 )
@@ -59,6 +70,12 @@ def test_unknown_variable_is_refused_with_the_nearest_known_one():
 def test_variable_of_another_command_is_refused_as_such(name, groups):
     with pytest.raises(SpecError, match=f"'{name}=' means nothing to this command"):
         parse({name: "1"}, groups)
+
+
+def test_a_command_may_know_a_single_variable_of_a_group():
+    assert parse({"iree": "3.12.0"}, ("check", "iree")) == {"iree": "3.12.0"}
+    with pytest.raises(SpecError, match="'retry=' means nothing to this command"):
+        parse({"retry": "yes"}, ("check", "iree"))
 
 
 @pytest.mark.parametrize("groups", [("cases",), ("run",), ("report",)])
