@@ -20,7 +20,7 @@ from doit.cmdparse import CmdOption, CmdParse, CmdParseError
 from doit.doit_cmd import DoitMain, set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
-from dispatchflow import looking, releases, room, tasks, variables
+from dispatchflow import looking, releases, room, tasks, upkeep, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.errors import DispatchflowError, SpecError
@@ -216,6 +216,7 @@ class Variables(Look):
 
     def execute(self, params: Any, args: list[str]) -> int:
         groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
+        groups |= {"check": "what store check looks at", "clean": "what store clean removes"}
         for group, title in groups.items():
             print(f"{title}:")
             _print_aligned({f"  {n}=": v.meaning for n, v in variables.VARIABLES.items() if v.group == group})
@@ -288,4 +289,23 @@ class Toolchains(Look):
         return 0
 
 
-COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Toolchains, Variables)
+class Store(Look):
+    name = "store"
+    doc_purpose = "what takes the space; store check: is all sound; store clean: remove what is not needed"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        match args:
+            case []:
+                print(upkeep.overview(self.app.workspace(("store",))))
+                return 0
+            case ["check"]:
+                text, sound = upkeep.check(self.app.workspace(("check", "iree")))
+                print(text)
+                return 0 if sound else 1
+            case ["clean"]:
+                print(upkeep.clean(self.app.workspace(("cases", "clean", "iree"))))
+                return 0
+        raise SpecError("store takes one word, or none", {"given": " ".join(args), "known": "check, clean"})
+
+
+COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Store, Toolchains, Variables)

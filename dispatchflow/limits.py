@@ -89,7 +89,20 @@ def memory(text: str) -> int | None:
     """`8GiB` → bytes, `none` → None. Raises ValueError."""
     if text == "none":
         return None
-    match = re.fullmatch(rf"(\d+(?:\.\d+)?)({'|'.join(_UNITS)})", text)
-    if match is None or float(match[1]) == 0:
+    try:
+        value = size(text)
+    except ValueError:
+        value = 0
+    if not value:
         raise ValueError("a size such as 512MiB or 8GiB, or none")
-    return int(float(match[1]) * _UNITS[match[2]])
+    return value
+
+
+def size(text: str) -> int:
+    """`500MB`, `2GiB` → bytes. Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(i?)B|B)", text)
+    if match is None:
+        raise ValueError("a number with its unit, such as 500MB or 2GiB")
+    number, prefix, binary = match.groups()
+    power = "KMGT".index(prefix) + 1 if prefix else 0
+    return int(float(number) * (1024 if binary else 1000) ** power)

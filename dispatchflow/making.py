@@ -62,6 +62,7 @@ class Run(DoitRun):  # type: ignore[misc]
             raise NothingMatched(
                 "the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)}
             )
+        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
         last = selection.last_stage()
         chains = workspace.chains(list(last))
         pending = [(c, wanted) for c, stage in zip(chains, last.values(), strict=True) if (wanted := c.pending(stage))]

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from dispatchflow.database import Database
+from dispatchflow.errors import StoreError
+from dispatchflow.keeping import Held
 from dispatchflow.keys import Digest, Key
 from dispatchflow.recorded import Found, Measurement, Reader, Record, Snapshot
 from dispatchflow.statistics import median
@@ -111,6 +113,46 @@ class Records(Database):
         with self._transaction():
             self._db.execute("delete from record where key in (select key from output where digest = ?)", (digest,))
             self._db.execute("delete from output where digest = ?", (digest,))
+
+    def held(self) -> list[Held]:
+        """Every record that names objects."""
+        rows = self._all("select key, stage, at, outputs from record where outputs <> '{}'")
+        return [Held(key, stage, at, json.loads(outputs)) for key, stage, at, outputs in rows]
+
+    def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
+        """These records, on disk when this returns: their objects are removed next, and a power failure must not bring
+        the records back. `digests`: the objects."""
+        with self._lock:
+            self._db.execute("pragma synchronous = full")
+            try:
+                with self._transaction():
+                    gone = "in (select value from json_each(?))"
+                    self._db.execute(f"delete from record where key {gone}", (json.dumps([*keys]),))
+                    self._db.execute(
+                        f"delete from output where key {gone} or digest {gone}",  # one scan: it has no index by key
+                        (json.dumps([*keys]), json.dumps([*digests])),
+                    )
+            finally:
+                self._db.execute("pragma synchronous = normal")
+
+    def compiled(self) -> list[Key]:
+        return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
+
+    def problems(self) -> list[str]:
+        """What SQLite finds wrong with the file."""
+        try:
+            return [line for (line,) in self._all("pragma quick_check") if line != "ok"]
+        except StoreError as error:
+            return [str(error.facts.get("found", error.problem))]
+
+    def cases(self) -> int:
+        """How many were ever made."""
+        return int(self._all("select count(distinct name) from latest")[0][0])
+
+    def name_of(self, key: Key) -> str | None:
+        """One of the cases of which this is the latest key of a stage."""
+        rows = self._all("select min(name) from latest where key = ?", key)
+        return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key]) -> None:
         with self._transaction():

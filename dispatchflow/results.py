@@ -304,6 +304,17 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         os.fsync(stream.fileno())
 
 
+def problem(part: Path) -> str | None:
+    """Why this part cannot be read, None when it can."""
+    import pyarrow.parquet as pq
+
+    try:
+        pq.ParquetFile(part).read()
+    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
+        return " ".join(str(error).split())
+    return None
+
+
 def read(folder: Path) -> list[dict[str, Any]]:
     """All rows of all parts, oldest first; columns that a part lacks are None. No store is needed.
 

@@ -82,6 +82,13 @@ class Supplies:
     def _record(self, action: Action | None) -> Found | None:
         return self._reader.found(action.key) if action else None
 
+    def actions(self, program: Program) -> list[Action]:
+        """All that makes it, as far as it is known."""
+        found = [self.inputs_action(program), self.expected_action(program)]
+        if isinstance(program, Module):
+            found.append(self._reference_compile(program))
+        return [action for action in found if action]
+
     def inputs_action(self, program: Program) -> Action | None:
         """None while a module's types are not known."""
         if isinstance(program, Operation):
@@ -99,7 +106,7 @@ class Supplies:
             return None
         if program.expected:
             return actions.expected_files(program, declared.results)
-        compiled, operands = self._reference(program), self._operands(program)
+        compiled, operands = self._record(self._reference_compile(program)), self._operands(program)
         if compiled is None or compiled.code is None or not compiled.ok or operands is None:
             return None
         call = actions.Call(compiled.code, program.function, self.reference_device(program))
@@ -126,21 +133,20 @@ class Supplies:
         assert program.against is not None
         return self._device_of(program.against, 1)
 
-    def _reference(self, program: Module) -> Found | None:
-        """The compile for the target that a module is compared with; None while it is not made, and where there is
-        none."""
+    def _reference_compile(self, program: Module) -> Action | None:
+        """For the target that a module is compared with; None where there is none, and while nothing is printed."""
         printed = self.printed(program)
         if program.against is None or printed is None:
             return None
         text, flags = printed.outputs["module"], self.reference_flags(program)
-        return self._record(actions.compilation(text, flags, self._toolchain.digest, self._environment))
+        return actions.compilation(text, flags, self._toolchain.digest, self._environment)
 
     def failure(self, program: Program) -> str | None:
         """Why what it is run on or compared with cannot be made: only for a user's module. None when nothing is
         known to be wrong."""
         if not isinstance(program, Module):
             return None
-        reference = self._reference(program)
+        reference = self._record(self._reference_compile(program))
         if reference is not None and not reference.ok and self._again(reference) is None:
             return f"the reference, {program.name} on {program.against and program.against.name}: {reference.reason}"
         for action in (self.inputs_action(program), self.expected_action(program)):

@@ -21,7 +21,7 @@ DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in o
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`group`: `cases` (which cases there are), `run` (how they run), `report` (what is shown)."""
+    """`group`: `cases` (which cases there are), `run` (how they run), `report` (what is shown), or a command's own."""
 
     group: str
     meaning: str
@@ -66,6 +66,18 @@ def _count(value: str) -> int:
     return int(value)
 
 
+def _sample(value: str) -> int | None:
+    """None: all."""
+    return None if value == "all" else _count(value)
+
+
+def _keep(value: str) -> tuple[str | int, ...]:
+    words = _words(value)
+    if any(word != "referenced" and not word.isdecimal() for word in words):
+        raise ValueError("a number of days, referenced, or both")
+    return tuple(int(word) if word.isdecimal() else word for word in words)
+
+
 VARIABLES: dict[str, Variable] = {
     **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
     "file": Variable("cases", "a module's MLIR file, instead of specs"),
@@ -92,6 +104,14 @@ VARIABLES: dict[str, Variable] = {
         "run", "memory of one tool: 512MiB, 8GiB, none; as much as the machine has unless told otherwise", limits.memory
     ),
     "remove": Variable("toolchains", "a fetched release to remove"),
+    "sample": Variable("check", "so many compiles are made again, ten times as many objects read; or all", _sample),
+    "keep": Variable(
+        "clean", "what stays: made in so many days; referenced: the cases need it; both: 30,referenced", _keep
+    ),
+    "limit": Variable(
+        "clean", "only the oldest goes, until objects take no more than this; never what keep= names", limits.size
+    ),
+    "dry": Variable("clean", "yes: say what would go, remove nothing", _yes),
     "sort": Variable("report", "a column; -column for descending"),
     "top": Variable("report", "the first so many of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
@@ -102,13 +122,13 @@ VARIABLES: dict[str, Variable] = {
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """name → value of the variables given; `groups` are those that the command knows.
+    """name → value of the variables given; `groups` are those that the command knows, or single variables.
 
     Raises:
         SpecError: an unknown variable, one that this command does not take, a value that is not allowed.
     """
-    wanted = tuple(groups)
-    allowed = {name: variable for name, variable in VARIABLES.items() if variable.group in wanted or name == "tags"}
+    wanted = ("tags", *groups)
+    allowed = {name: variable for name, variable in VARIABLES.items() if variable.group in wanted or name in wanted}
     values = {}
     for name, text in raw.items():
         if name not in allowed:
