@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from real import runtime_folder, write_script
 
+from dispatchflow import dispatch
 from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.keys import Digest
 from dispatchflow.limits import Limits
@@ -199,7 +200,7 @@ def test_a_vector_tile_too_large_is_refused_and_says_so(workspace: Workspace) ->
     assert unsupported_reason(operation, tuning, TARGETS["llvm-cpu"]) is None
 
     flags = (*TARGETS["llvm-cpu"].flags, "--iree-llvmcpu-target-cpu=generic")
-    compiled = workspace.executor.compile_module(Dispatch(operation, tuning).module(), flags)
+    compiled = workspace.executor.compile_module(Dispatch(operation, tuning).module().encode(), flags)
 
     assert not compiled.ok
     assert "large vector sizes" in (compiled.reason or "")
@@ -334,6 +335,7 @@ def test_a_broken_module_is_told(
     broken: str, cls: type[Operation], signature: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case, right = default_case(cls, signature), cls.body
+    monkeypatch.setattr(dispatch, "_module", dispatch._module.__wrapped__)  # which remembers texts
     monkeypatch.setattr(cls, "body", lambda self, attribute: BROKEN_BODIES[broken](self, right, attribute))
 
     assert_different(verified(squares, case), case)
