@@ -15,7 +15,6 @@ import os
 import resource
 import select
 import signal
-import sys
 import time
 
 _PR_SET_PDEATHSIG = 1
@@ -113,9 +112,12 @@ def main():
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     # Unbuffered: a buffered reader would hide from select() that the pipe was closed, or hold a next request.
     requests = os.fdopen(0, "rb", buffering=0, closefd=False)
-    while line := requests.readline():
-        sys.stdout.write(json.dumps(_run(json.loads(line))) + "\n")
-        sys.stdout.flush()
+    while (line := requests.readline()).endswith(b"\n"):  # half a line is the last word of one that was killed
+        reply = json.dumps(_run(json.loads(line))) + "\n"
+        try:
+            os.write(1, reply.encode())
+        except BrokenPipeError:  # the one that asked is gone
+            return
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key
 
 _VERSION = 1
+_PATIENCE_S = 60.0
+"""For another invocation's transaction, which takes milliseconds."""
 _ANEW = (
     "Move the file away to begin anew; the Parquet parts in results/ stay readable. "
     "`sqlite3 records.sqlite .recover` may save more."
@@ -49,6 +51,11 @@ create index row_part on row (part);
 create table said (name text primary key, identity text not null) without rowid;
 create table remembered (name text primary key, value text not null) without rowid;
 """
+
+
+def _text(reason: str | None) -> str | None:
+    """A reason may name a path whose bytes are no text, which neither SQLite nor Parquet takes."""
+    return None if reason is None else reason.encode(errors="backslashreplace").decode()
 
 
 def _is_fault(error: BaseException) -> bool:
@@ -95,7 +102,7 @@ class Records:
 
     def __init__(self, path: Path) -> None:
         self._path, self._lock = path, threading.RLock()
-        self._db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
+        self._db = sqlite3.connect(path, timeout=_PATIENCE_S, check_same_thread=False, isolation_level=None)
         try:
             self._use_wal()
             self._db.execute("pragma synchronous = normal")
@@ -199,7 +206,8 @@ class Records:
     def add(self, record: Record) -> None:
         """The newest of a key stands: a failure that was tried again, an object that was made anew."""
         dumps = json.dumps
-        values = (record.key, record.stage, record.ok, record.reason, dumps(record.outputs), dumps(record.facts))
+        reason = _text(record.reason)
+        values = (record.key, record.stage, record.ok, reason, dumps(record.outputs), dumps(record.facts))
         with self._transaction():
             self._db.execute(
                 "insert or replace into record values (?,?,?,?,?,?,?,?,?,?)",
@@ -254,7 +262,7 @@ class Records:
         with self._transaction():
             self._db.execute(
                 "update measurement set status = ?, reason = ?, conditions = ? where id = ?",
-                (status, reason, json.dumps(conditions), measurement),
+                (status, _text(reason), json.dumps(conditions), measurement),
             )
 
     def measurement(self, key: Key) -> Measurement | None:

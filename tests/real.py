@@ -66,7 +66,7 @@ class Project:
     def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
         """`doit WORDS` in a process group of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", "doit", *words], cwd=self.root, env=environment(variables), text=True,
+            [sys.executable, "-m", "doit", *words], cwd=self.root, env=environment(variables), text=True, errors="surrogateescape",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
 
@@ -82,6 +82,12 @@ class Project:
         """Rows of the records, read beside whoever writes them."""
         with contextlib.closing(sqlite3.connect(self.store / "records.sqlite", timeout=60)) as database:
             return database.execute(text, values).fetchall()
+
+    def write(self, *statements: str, values: tuple[Any, ...] = ()) -> None:
+        """Change the records behind dispatchflow's back."""
+        with contextlib.closing(sqlite3.connect(self.store / "records.sqlite", timeout=60)) as database, database:
+            for statement in statements:
+                database.execute(statement, values)
 
     def counts(self) -> dict[str, int]:
         """How many actions of each stage were ever recorded, calibration included; `profile`: measurements ended."""

@@ -1,4 +1,4 @@
-"""Damaged objects, records and parts: noticed, told, made anew; the clock set back."""
+"""Damaged objects and parts: noticed, made anew."""
 
 from __future__ import annotations
 
@@ -44,16 +44,19 @@ def test_a_damaged_object_is_made_anew_before_it_is_used(name: str, damage: str,
     assert all(row["verification"] == "within bound" for row in copied.rows())
 
 
-def test_records_that_are_no_database_are_refused_with_a_way_out(copied: Project) -> None:
-    for path in copied.store.glob("records.sqlite*"):
-        path.unlink()
-    (copied.store / "records.sqlite").write_bytes(b"nonsense" * 1000)
+def test_two_objects_that_changed_places_are_both_made_anew(copied: Project) -> None:
+    folder = copied.root / "build" / NAME
+    one, other = ((folder / name).resolve(strict=True) for name in ("random_0.bin", "module.vmfb"))
+    contents = one.read_bytes(), other.read_bytes()
+    for path, content in zip((other, one), contents, strict=True):
+        path.chmod(0o644)
+        path.write_bytes(content)
 
-    outcome = copied.doit("protocol=fast")
+    outcome = copied.doit("protocol=fast", f"profile:{NAME}", "remeasure=yes")
 
-    assert outcome.code == 2
-    assert "the records cannot be read" in outcome.err
-    assert copied.doit("report").code == 0
+    assert outcome.code == 0, outcome
+    assert (one.read_bytes(), other.read_bytes()) == contents
+    assert_whole(copied)
 
 
 def test_a_part_cut_short_is_named_and_written_again_once_removed(copied: Project) -> None:

@@ -19,7 +19,7 @@ ALL = ("cases", "run", "report", "toolchains")
         *(("remeasure", "7", 7), ("remeasure", "0", 0), ("top", "3", 3), ("columns", "case,score", ("case", "score"))),
         *(("compile_limit", "300", 300.0), ("run_limit", "0.5", 0.5), ("memory_limit", "512MiB", 512 << 20)),
         *(("memory_limit", "1.5GiB", 3 << 29), ("memory_limit", "none", None)),
-        *(("history", "yes", True), ("specs", "a.toml b", ("a.toml", "b")), ("operation", "matmul", "matmul")),
+        *(("history", "yes", True), ("specs", "a b.toml, c", ("a b.toml", "c")), ("operation", "matmul", "matmul")),
     ],
 )
 def test_variable_is_read_as_its_kind(name, text, value):
@@ -41,6 +41,7 @@ def test_variable_is_read_as_its_kind(name, text, value):
         *(("top", "0", "1 or more"), ("top", "many", "1 or more"), ("operation", "conv", "matmul")),
         *((name, text, "seconds") for name in TIME_LIMITS for text in ("0", "-1", "", "5min", "nan", "inf", "1e7")),
         *(("memory_limit", text, "8GiB") for text in ("", "0GiB", "8", "8GB", "8 GiB", "-1GiB", "all")),
+        *(("specs", text, "one or more paths") for text in ("", " , ")),
         *(("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
     ],
 )
