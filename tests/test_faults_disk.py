@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from real import NAME, Outcome, Project, assert_each_row_once, assert_whole, recorded, sweep
+from real import NAME, Outcome, Project, assert_each_row_once, assert_whole, recorded, sweep, toolchain
 
 pytest_plugins = ["real"]
 pytestmark = pytest.mark.iree
@@ -134,3 +134,24 @@ def test_a_report_needs_no_room(disk: Path, copied: Project) -> None:
     outcome = copied.doit("report", f"out={disk}/rows.txt")
     assert outcome.code == 2
     assert "No space left on device" in outcome.err
+
+
+def test_a_tool_that_fills_the_disk_is_no_failed_case(disk: Path, copied: Project, tmp_path: Path) -> None:
+    """Nothing is recorded of it, though there is room again once its files are gone."""
+    on(disk, copied)
+    copied.add(sweep(m=20))
+    once = f'[ -e {tmp_path}/mended ] || {{ /bin/cat /dev/zero > much; exit 1; }}\nexec $real "$@"'
+    tools = {
+        "PYTHONPATH": toolchain(
+            tmp_path / "tools", iree_compile=f'case "$*" in *--version*) ;; *) {once};; esac\nexec $real "$@"'
+        )
+    }
+    before = recorded(copied)
+
+    outcome = copied.doit("protocol=fast", "profile:*_20x*", **tools)
+
+    assert_told(outcome)
+    assert {kind for kind, *_ in recorded(copied) - before} <= {"record"}
+    assert copied.query("select reason from record where not ok") == []
+    (tmp_path / "mended").touch()
+    assert copied.doit("protocol=fast", "profile:*_20x*", **tools).code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import re
 import sqlite3
@@ -149,6 +150,13 @@ def test_the_newest_is_the_newest_when_the_clock_was_set_back(copied: Project) -
     assert "3 measured at a time that is still to come" in planned
 
 
+def patched(folder: Path, text: str) -> dict[str, str]:
+    """An environment in which each Python begins with this."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(text)
+    return {"PYTHONPATH": os.pathsep.join([os.fspath(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
 CLOCK = """\
 import time
 began, real = time.monotonic(), time.time
@@ -160,11 +168,10 @@ time.time = lambda: real() + ({first} if time.monotonic() < began + 1 else {then
 def test_a_clock_that_jumps_during_a_run_loses_nothing(
     first: float, then: float, copied: Project, tmp_path: Path
 ) -> None:
-    (tmp_path / "clock").mkdir()
-    (tmp_path / "clock/sitecustomize.py").write_text(CLOCK.format(first=first, then=then))
+    clock = patched(tmp_path / "clock", CLOCK.format(first=first, then=then))
     copied.add(sweep(m=20))
 
-    outcome = copied.doit("protocol=fast", PYTHONPATH=str(tmp_path / "clock"))
+    outcome = copied.doit("protocol=fast", **clock)
 
     assert outcome.code == 0, outcome
     assert "1 emitted, 1 compiled, 1 verified, 1 measured; 4 reused, 0 failed" in outcome.out
@@ -177,13 +184,10 @@ def test_a_clock_that_jumps_during_a_run_loses_nothing(
 
 
 def test_runs_at_the_same_moment_of_a_clock_have_parts_of_their_own(copied: Project, tmp_path: Path) -> None:
-    (tmp_path / "clock").mkdir()
-    (tmp_path / "clock/sitecustomize.py").write_text(
-        "import os, time\ntime.time = lambda: 1.7e9\nos.getpid = lambda: 7\n"
-    )
+    clock = patched(tmp_path / "clock", "import os, time\ntime.time = lambda: 1.7e9\nos.getpid = lambda: 7\n")
     for size in (20, 28):
         copied.add(sweep(m=size), f"{size}.toml")
-        outcome = copied.doit("protocol=fast", f"profile:*_{size}x*", PYTHONPATH=str(tmp_path / "clock"))
+        outcome = copied.doit("protocol=fast", f"profile:*_{size}x*", **clock)
         assert outcome.code == 0, outcome
 
     assert [row["m"] for row in copied.rows()[-2:]] == [20, 28]
