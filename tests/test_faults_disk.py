@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from real import NAME, Outcome, Project, assert_each_row_once, assert_whole, recorded, sweep, toolchain
+
+from dispatchflow.errors import StoreError
+from dispatchflow.workspace import Workspace
 
 pytest_plugins = ["real"]
 pytestmark = pytest.mark.iree
@@ -155,3 +159,20 @@ def test_a_tool_that_fills_the_disk_is_no_failed_case(disk: Path, copied: Projec
     assert copied.query("select reason from record where not ok") == []
     (tmp_path / "mended").touch()
     assert copied.doit("protocol=fast", "profile:*_20x*", **tools).code == 0
+
+
+def test_without_room_for_an_object_nothing_is_recorded(copied: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the database may still have some."""
+    copied.add(sweep(m=20))
+    workspace = Workspace(copied.root, {})
+    case = next(case for case in workspace.plan.cases if case.operation.sizes[0] == 20)
+
+    def full(content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "object")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace.store, "put_bytes", full)
+        with pytest.raises(StoreError, match="the disk is full"):
+            workspace.executor.emit(case)
+    assert workspace.store.records.get(workspace.resolver.chain(case)["emit"].key) is None
+    assert workspace.executor.emit(case).ok
