@@ -81,7 +81,7 @@ def test_a_spec_that_is_wrong_is_named_whatever_its_bytes(copied: Project) -> No
     assert "\\udcff\\udcfe.toml:1, sweep[0].m" in outcome.err
 
 
-STORES = [f"../s{ODD}", "-store", "../link/../../x y", "two\nlines", "a'b\"c$HOME"]
+STORES = [f"../s{ODD}", "-store", "../link/../../x 'y'\n$z"]
 
 
 @pytest.mark.parametrize("name", STORES)

@@ -71,7 +71,7 @@ def test_a_tool_that_hangs_is_ended_at_its_limit_and_tried_again_under_a_higher_
     assert project.rows()[-1]["status"] in ("measured", "noisy", "suspect")
 
 
-@pytest.mark.parametrize("tool", ["iree_compile", "iree_run_module", "iree_benchmark_module"])
+@pytest.mark.parametrize("tool", ["iree_compile", "iree_benchmark_module"])
 def test_a_tool_that_eats_memory_is_ended_at_the_limit_and_the_others_go_on(
     tool: str, project: Project, tmp_path: Path
 ) -> None:
@@ -95,7 +95,7 @@ def test_the_real_tools_live_within_a_small_limit_and_say_so_below_it(project: P
     assert outcome.code == 0, outcome
 
 
-@pytest.mark.parametrize("tool", ["iree_compile", "iree_run_module", "iree_benchmark_module"])
+@pytest.mark.parametrize("tool", ["iree_compile", "iree_benchmark_module"])
 def test_a_tool_that_the_system_killed_is_tried_again_by_the_next_run(
     tool: str, project: Project, tmp_path: Path
 ) -> None:
