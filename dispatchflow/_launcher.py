@@ -15,10 +15,10 @@ import os
 import resource
 import select
 import signal
-import sys
 import time
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None)
 
 
@@ -48,7 +48,7 @@ def _child(request, report):
             os.sched_setaffinity(0, request["cpus"])
         os.execve(request["argv"][0], request["argv"], request["env"])
     except BaseException as error:
-        os.write(report, f"{type(error).__name__}: {error}".encode())
+        os.write(report, os.fsencode(f"{type(error).__name__}: {error}"))  # it may name a path of any bytes
     finally:
         os._exit(127)
 
@@ -58,6 +58,22 @@ def _kill_group(pid):
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
+
+
+def _kill_rest():
+    """What the tool left in sessions of their own: orphans become children of this process."""
+    while True:
+        try:
+            with open(f"/proc/self/task/{os.getpid()}/children") as listed:
+                left = [int(pid) for pid in listed.read().split()]
+        except OSError:  # a kernel that does not list them
+            return
+        if not left:
+            return
+        for pid in left:
+            _kill_group(pid)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def _run(request):
@@ -79,6 +95,7 @@ def _run(request):
         _kill_group(pid)
     _, status, usage = os.wait4(pid, 0)
     _kill_group(pid)  # what it left behind
+    _kill_rest()
     os.close(handle)
     if abandoned:
         os._exit(0)
@@ -92,11 +109,15 @@ def _run(request):
 
 
 def main():
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     # Unbuffered: a buffered reader would hide from select() that the pipe was closed, or hold a next request.
     requests = os.fdopen(0, "rb", buffering=0, closefd=False)
-    while line := requests.readline():
-        sys.stdout.write(json.dumps(_run(json.loads(line))) + "\n")
-        sys.stdout.flush()
+    while (line := requests.readline()).endswith(b"\n"):  # half a line is the last word of one that was killed
+        reply = json.dumps(_run(json.loads(line))) + "\n"
+        try:
+            os.write(1, reply.encode())
+        except BrokenPipeError:  # the one that asked is gone
+            return
 
 
 if __name__ == "__main__":

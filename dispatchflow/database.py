@@ -17,6 +17,8 @@ from msgspec.json import decode
 from dispatchflow import room
 from dispatchflow.errors import StoreError
 
+_PATIENCE_S = 60.0
+"""For another invocation's transaction, which takes milliseconds."""
 _ANEW = (
     "Move the file away to begin anew; the Parquet parts in results/ stay readable. "
     "`sqlite3 records.sqlite .recover` may save more."
@@ -34,7 +36,7 @@ class Database:
 
     def __init__(self, path: Path, schema: str, version: int) -> None:
         self._path, self._lock = path, threading.RLock()
-        self._db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
+        self._db = sqlite3.connect(path, timeout=_PATIENCE_S, check_same_thread=False, isolation_level=None)
         try:
             self._use_wal()
             self._db.execute("pragma synchronous = normal")

@@ -54,6 +54,11 @@ create table remembered (name text primary key, value text not null) without row
 """
 
 
+def _text(reason: str | None) -> str | None:
+    """A reason may name a path whose bytes are no text, which neither SQLite nor Parquet takes."""
+    return None if reason is None else reason.encode(errors="backslashreplace").decode()
+
+
 class Records(Database):
     """One connection, any thread."""
 
@@ -97,8 +102,8 @@ class Records(Database):
         """The newest of a key stands: a failure that was tried again, an object that was made anew."""
         dumps = json.dumps
         values = (
-            record.key, record.stage, record.ok, record.reason, record.facts.get("code_digest"), dumps(record.outputs),
-            dumps(record.facts), dumps(record.ingredients), record.cost_s, record.run, record.at or time.time(),
+            record.key, record.stage, record.ok, _text(record.reason), record.facts.get("code_digest"),
+            dumps(record.outputs), dumps(record.facts), dumps(record.ingredients), record.cost_s, record.run, record.at or time.time(),
         )  # fmt: skip
         with self._transaction():
             self._db.execute("delete from record where key = ?", (record.key,))
@@ -196,7 +201,7 @@ class Records(Database):
                 "where id = ?",
                 (
                     status,
-                    reason,
+                    _text(reason),
                     json.dumps(conditions),
                     median(ordered) if ordered else None,
                     conditions.get("runtime_digest"),

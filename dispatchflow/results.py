@@ -299,8 +299,12 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         return value
 
     table = pa.Table.from_pylist([{n: cell(n, row.get(n)) for n in COLUMNS} for row in rows], schema=arrow_schema())
-    with path.open("wb") as stream:  # by a path pyarrow would take UTF-8 only
-        pq.write_table(table, stream, compression="zstd")
+    # Through memory: by path pyarrow takes UTF-8 only; with a Python stream its threads call Python, even at exit.
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    with path.open("wb") as stream:
+        stream.write(sink.getvalue())
+        stream.flush()
         os.fsync(stream.fileno())
 
 
@@ -327,11 +331,9 @@ def read(folder: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def table_of(part: Path) -> pa.Table:
-        with part.open("rb") as stream:
-            return pq.ParquetFile(stream).read()
-
-    table = pa.concat_tables([table_of(part) for part in parts], promote_options="default")
+    table = pa.concat_tables(
+        [pq.ParquetFile(pa.BufferReader(part.read_bytes())).read() for part in parts], promote_options="default"
+    )
     rows: list[dict[str, Any]] = table.to_pylist()
     # Not by the clock, which may have been set back; parts of before have no numbers.
     return sorted(rows, key=lambda row: (row.get("number") or 0, row["recorded_at"]))

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
@@ -24,7 +25,10 @@ from dispatchflow.locks import Claims, Users, locked
 from dispatchflow.records import Records
 
 # SQLite's WAL needs shared memory, and flock a kernel of one machine.
-_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs"}
+_NETWORK = {
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "vboxsf",
+    "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs",
+}  # fmt: skip
 
 
 class DamagedObject(Exception):
@@ -36,10 +40,12 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root = root.absolute()
+        if ".." in root.parts:  # what `..` of a symbolic link is, only the system knows; links to here must be right
+            self.root = root = root.resolve()
         try:
+            _refuse_network(root)
             for folder in ("objects", "locks", "tmp", "results"):
                 (root / folder).mkdir(parents=True, exist_ok=True)
-            _refuse_network(root)
             self._sweep()
             with self.scratch():  # can it be written? SQLite would only say that its own file cannot
                 pass
@@ -162,15 +168,24 @@ class Store:
 
 
 def _refuse_network(root: Path) -> None:
-    resolved = root.resolve()
-    best, kind = "", ""
-    for line in Path("/proc/mounts").read_text().splitlines():
-        _, mount, filesystem, *_ = line.split(" ")
-        if resolved.is_relative_to(mount) and len(mount) > len(best):
-            best, kind = mount, filesystem
-    if kind in _NETWORK or kind.startswith("fuse.sshfs"):
+    """Before anything is written there."""
+    mount, kind = filesystem(root.resolve(), Path("/proc/self/mounts").read_bytes())
+    if kind in _NETWORK:
         raise StoreError(
             "the store lies on a network file system",
-            {"store": root, "mount": f"{best} ({kind})"},
+            {"store": root, "mount": f"{mount} ({kind})"},
             "Set DISPATCHFLOW_STORE to a directory on a local disk.",
         )
+
+
+def filesystem(path: Path, mounts: bytes) -> tuple[Path, str]:
+    """The mount point that an absolute path lies on, and its kind, from the text of /proc/self/mounts."""
+    found = Path("/"), ""
+    for line in mounts.splitlines():
+        _, place, kind, *_ = line.split(b" ")
+        # White space and backslashes are written as three octal digits.
+        mount = Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), place)))
+        # The longest; of two on the same place the later hides the earlier.
+        if path.is_relative_to(mount) and len(mount.parts) >= len(found[0].parts):
+            found = mount, kind.decode()
+    return found

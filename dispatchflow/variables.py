@@ -50,6 +50,13 @@ def _semicolons(value: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in value.split(";") if word.strip())
 
 
+def _paths(value: str) -> tuple[str, ...]:
+    paths = tuple(word.strip(" ") for word in value.split(",") if word.strip(" "))
+    if not paths:
+        raise ValueError("one or more paths, separated by commas")
+    return paths
+
+
 def _yes(value: str) -> bool:
     return _one_of(("yes", "no"))(value) == "yes"
 
@@ -91,7 +98,7 @@ VARIABLES: dict[str, Variable] = {
     "target": Variable("cases", "what is compiled for"),
     "threads": Variable("cases", "number of threads, or all"),
     "tags": Variable("cases", "only sweeps with one of these tags", _words),
-    "specs": Variable("cases", "spec files or directories", _words),
+    "specs": Variable("cases", "spec files or directories, separated by commas", _paths),
     "iree": Variable("run", "the toolchain: current, a release such as 3.12.0, or the path of a build or environment"),
     "protocol": Variable("run", f"how long is measured: {', '.join(PROTOCOLS)}", _one_of(PROTOCOLS)),
     "verify": Variable("run", "on; off; warn: measure wrong results too", _one_of(VERIFY_MODES)),

@@ -19,6 +19,7 @@ from dispatchflow.store import Store
 def write(root: Path, store: Store, resolver: Resolver, chain: Chain) -> Path:
     """`build/NAME/` with what the store has of this case: module.mlir, module.vmfb, configurations.mlir, logs, inputs,
     expected results, what a wrong module returned, case.txt and repro.sh."""
+    root = root.resolve()  # it may be a link itself, and what it holds leads to the store by `..`
     folder = root / chain.case.name
     folder.mkdir(parents=True, exist_ok=True)
     wanted = links(chain, resolver)
@@ -27,13 +28,19 @@ def write(root: Path, store: Store, resolver: Resolver, chain: Chain) -> Path:
     for path in folder.iterdir():
         if path.is_symlink() and path.name not in wanted:
             path.unlink()
-    (folder / "case.txt").write_text(description(chain))
-    script = folder / "repro.sh"
-    script.write_text(repro(chain, resolver))
-    script.chmod(0o755)
+    _write(folder / "case.txt", description(chain), 0o644)
+    _write(folder / "repro.sh", repro(chain, resolver), 0o755)
     if not (shortcut := root / "results").exists():
         _link(shortcut, store.results)
     return folder
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    """Whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8", errors="surrogateescape")  # paths may have bytes that are no text
+    beside.chmod(mode)
+    beside.replace(path)
 
 
 def names(root: Path) -> set[str]:

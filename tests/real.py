@@ -15,6 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,7 @@ class Project:
     def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
         """`doit WORDS` in a process group of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", "doit", *words], cwd=self.root, env=environment(variables), text=True,
+            [sys.executable, "-m", "doit", *words], cwd=self.root, env=environment(variables), text=True, errors="surrogateescape",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
 
@@ -81,6 +82,12 @@ class Project:
         """Rows of the records, read beside whoever writes them."""
         with contextlib.closing(sqlite3.connect(self.store / "records.sqlite", timeout=60)) as database:
             return database.execute(text, values).fetchall()
+
+    def write(self, *statements: str, values: tuple[Any, ...] = ()) -> None:
+        """Change the records behind dispatchflow's back."""
+        with contextlib.closing(sqlite3.connect(self.store / "records.sqlite", timeout=60)) as database, database:
+            for statement in statements:
+                database.execute(statement, values)
 
     def counts(self) -> dict[str, int]:
         """How many actions of each stage were ever recorded, calibration included; `profile`: measurements ended."""
@@ -115,6 +122,45 @@ class Project:
         """Objects whose bytes are not those of their name."""
         objects = [path for path in (self.store / "objects").rglob("*") if path.is_file()]
         return [path.name for path in objects if path.parent.name + path.name != digest_file(path)]
+
+
+NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
+"""One of the cases of `made`."""
+
+
+def recorded(project: Project) -> set[tuple[object, ...]]:
+    """Everything finished so far: records, blocks, ended measurements, rows."""
+    if not (project.store / "records.sqlite").exists():
+        return set()
+    try:
+        return {
+            *project.query("select 'record', key from record"),
+            *project.query("select 'block', measurement, number, ns from block"),
+            *project.query("select 'measurement', id, status from measurement where status <> 'open'"),
+            *project.query("select 'row', identity, content from row"),
+        }
+    except Exception as error:  # killed before the tables were made
+        assert "no such table" in str(error), error
+        return set()
+
+
+def assert_whole(project: Project) -> None:
+    """What holds at any moment, whatever was killed."""
+    assert project.query("pragma integrity_check") == [("ok",)]
+    assert project.damaged() == []
+    named = project.query("select distinct digest from output join record using (key)")
+    missing = [d for (d,) in named if not (project.store / "objects" / d[:2] / d[2:]).is_file()]
+    assert missing == []
+
+
+def assert_each_row_once(project: Project) -> None:
+    """Parquet has what the records have, and each of it once."""
+    rows = project.rows()
+    recorded = project.query("select count(*), count(distinct identity), count(part) from row")
+    assert recorded == [(len(rows),) * 3]
+    said = ("case", "compile_key", "verify_key", "measurement_key", "blocks_ns")
+    results = Counter(str([row[column] for column in said]) for row in rows)
+    assert max(results.values()) == 1
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:

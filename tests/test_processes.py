@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -159,6 +160,38 @@ def test_time_limit_kills_the_whole_group(folder):
 def test_what_a_program_leaves_behind_is_killed(folder):
     assert shell(folder, "sleep 60 & echo $!", stdout="pids").code == 0
     assert gone(written_pids(folder / "pids", 1))
+
+
+def test_what_a_program_leaves_behind_in_a_session_of_its_own_is_killed(folder):
+    script = "setsid sh -c 'echo $$; sleep 60 & echo $!; exec sleep 61' & sleep 0.3"
+    assert shell(folder, script, stdout="pids").code == 0
+    assert gone(written_pids(folder / "pids", 2))
+    assert shell(folder, f"{script}; sleep 60", stdout="more", time_limit_s=0.6).timed_out
+    assert gone(written_pids(folder / "more", 2))
+
+
+def test_launcher_whose_asker_is_gone_ends_in_silence(folder):
+    request = {"argv": ["/bin/sleep", "0.1"], "cwd": os.fspath(folder), "env": {}, "stdin": None, "cpus": []}
+    request |= {"stdout": "o", "stderr": "e", "time_limit_s": 9, "memory_limit_bytes": None}
+    for line in (json.dumps(request) + "\n", json.dumps(request)[:40]):
+        with subprocess.Popen(
+            [sys.executable, "-I", processes._LAUNCHER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as launcher:
+            launcher.stdout.close()
+            launcher.stdin.write(line.encode())
+            launcher.stdin.flush()
+            if not line.endswith("\n"):
+                launcher.stdin.close()
+            assert launcher.stderr.read() == b""
+        assert launcher.returncode == 0
+
+
+def test_memory_limit_is_of_what_is_written_to_not_of_addresses(folder):
+    script = "import mmap; mmap.mmap(-1, 1 << 30, mmap.MAP_PRIVATE, 0)"  # reserved, no access
+    assert python(folder, script, memory_limit_bytes=128 << 20).code == 0
 
 
 def test_memory_limit_holds(folder):

@@ -48,6 +48,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.rmtree(root / "specs")
     (root / "specs").mkdir()
     (root / "specs/matmul.toml").write_text(SPEC)
+    shutil.copy(REPOSITORY / "specs/tanh.mlir", root / "specs")
     return root
 
 

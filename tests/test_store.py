@@ -3,6 +3,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key, digest_of
 from dispatchflow.records import Record, Records
-from dispatchflow.store import DamagedObject, Store
+from dispatchflow.store import DamagedObject, Store, filesystem
 
 RECORD = Record(
     Key("k"), "compile", True, None, {"vmfb": Digest("d1"), "log": Digest("d2")}, {"score": 0.5, "list": [1, None]},
@@ -95,6 +96,56 @@ def test_lock_lets_one_in_at_a_time(store):
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
+
+
+MOUNTS = rb"""
+/dev/vda / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+/dev/vdb /home/local xfs rw 0 0
+tmpfs /mnt tmpfs rw 0 0
+server:/data /mnt/my\040data\134x nfs rw 0 0
+user@host: /mnt/b\303\266se\377 fuse.sshfs rw 0 0
+overlay /var overlay rw 0 0
+//server/share /var cifs rw 0 0
+server:/all /over nfs rw 0 0
+/dev/vdc /over ext4 rw 0 0
+/dev/vda /home/bound ext4 rw 0 0
+""".strip()
+
+
+@pytest.mark.parametrize(
+    ("path", "mount", "kind"),
+    [
+        ("/srv/store", "/", "ext4"),
+        ("/home/me/.dispatchflow", "/home", "nfs4"),
+        ("/homely/store", "/", "ext4"),
+        ("/home/local/store", "/home/local", "xfs"),
+        ("/home/bound/store", "/home/bound", "ext4"),
+        ("/mnt/my data\\x/store", "/mnt/my data\\x", "nfs"),
+        ("/mnt/b\u00f6se\udcff/store", "/mnt/b\u00f6se\udcff", "fuse.sshfs"),
+        ("/var/store", "/var", "cifs"),
+        ("/over", "/over", "ext4"),
+    ],
+)
+def test_file_system_of_a_path_is_that_of_the_longest_and_last_mount(path, mount, kind):
+    assert filesystem(Path(path), MOUNTS) == (Path(mount), kind)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs", "9p"])
+def test_store_on_a_network_file_system_is_refused_before_anything_is_written(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr("dispatchflow.store.filesystem", lambda path, mounts: (tmp_path, kind))
+    with pytest.raises(StoreError, match="network file system") as caught:
+        Store(tmp_path / "store")
+    assert caught.value.facts["mount"] == f"{tmp_path} ({kind})"
+    assert "local disk" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damaged_object_is_replaced_when_its_bytes_are_put_again(store):
+    digest = store.put_bytes(b"content")
+    damaged(store.path(digest))
+    assert store.put_bytes(b"content") == digest
+    assert store.checked(digest)
 
 
 def test_place_that_cannot_be_written_is_a_store_error_with_a_way_out(tmp_path):

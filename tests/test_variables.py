@@ -28,7 +28,7 @@ ALL = ("cases", "run", "report", "toolchains", "check", "clean")
         ),
         *(("keep", "referenced", ("referenced",)), ("keep", "30,referenced", (30, "referenced"))),
         *(("limit", "12B", 12), ("limit", "2GiB", 2 << 30), ("limit", "1.5 KB", 1500), ("limit", "1TiB", 1 << 40)),
-        *(("history", "yes", True), ("specs", "a.toml b", ("a.toml", "b")), ("operation", "matmul", "matmul")),
+        *(("history", "yes", True), ("specs", "a b.toml, c", ("a b.toml", "c")), ("operation", "matmul", "matmul")),
     ],
 )
 def test_variable_is_read_as_its_kind(name, text, value):
@@ -52,6 +52,7 @@ def test_variable_is_read_as_its_kind(name, text, value):
         *(("memory_limit", text, "8GiB") for text in ("", "0GiB", "8", "8gib", "-1GiB", "all")),
         *(("sample", "0", "1 or more"), ("keep", "-1", "days, referenced"), ("keep", "all", "days, referenced")),
         *(("limit", "2", "2GiB"), ("limit", "-1GiB", "2GiB"), ("limit", "2 gib", "2GiB"), ("dry", "no way", "yes, no")),
+        *(("specs", text, "one or more paths") for text in ("", " , ")),
         *(("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
     ],
 )

@@ -1,0 +1,178 @@
+"""A full disk, at every moment: one message, nothing lost, and with room again the next run goes on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from real import NAME, Outcome, Project, assert_each_row_once, assert_whole, recorded, sweep, toolchain
+
+from dispatchflow.errors import StoreError
+from dispatchflow.workspace import Workspace
+
+pytest_plugins = ["real"]
+pytestmark = pytest.mark.iree
+
+SIZE = 12 << 20
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 12 MiB, empty."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "dispatchflow", os.fspath(place)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only root may mount a small disk, and not in every container")
+    yield place
+    subprocess.run(["umount", os.fspath(place)], check=True)
+
+
+def fill(disk: Path, but_bytes: int = 0) -> Path:
+    """Ballast that leaves so much room."""
+    ballast, status = disk / "ballast", os.statvfs(disk)
+    with ballast.open("wb") as stream:
+        stream.write(bytes(max(0, status.f_bavail * status.f_frsize - but_bytes)))
+    return ballast
+
+
+def on(disk: Path, project: Project) -> Project:
+    """The project with its store moved to this disk."""
+    store = project.store
+    if store.exists():
+        subprocess.run(["cp", "-a", os.fspath(store), os.fspath(disk / "store")], check=True)
+        subprocess.run(["rm", "-r", os.fspath(store)], check=True)
+    (disk / "store").mkdir(exist_ok=True)
+    store.symlink_to(disk / "store")
+    return project
+
+
+def assert_told(outcome: Outcome) -> None:
+    assert outcome.code == 2, outcome
+    assert outcome.err.count("doit: ") == 1
+    assert "Make room" in outcome.err
+
+
+# From nothing at all to enough for the database, for some objects, for all but the last block and row.
+ROOM_KIB = [0, 48, 160, 224, 288]
+
+
+def test_a_disk_that_fills_up_at_any_moment_loses_nothing_finished(disk: Path, tmp_path: Path) -> None:
+    project = on(disk, Project.make(tmp_path / "p", sweep(m=[4, 5], n=8, k=8, target=["vmvx", "llvm-cpu"])))
+    done: set[tuple[object, ...]] = set()
+    reached = []
+    for room in ROOM_KIB:
+        ballast = fill(disk, room << 10)
+
+        outcome = project.doit("-n", "2", "protocol=fast")
+
+        ballast.unlink()
+        before, done = done, recorded(project)
+        assert before <= done
+        if done:
+            assert_whole(project)
+            assert project.query("select reason from record where not ok") == []
+            assert project.query("select reason from measurement where status = 'failed'") == []
+        if outcome.code:  # how much is enough differs from machine to machine
+            assert_told(outcome)
+            reached.append(len(done))
+    assert len(set(reached)) >= 3, reached
+
+    outcome = project.doit("-n", "2", "protocol=fast")
+
+    assert outcome.code == 0, outcome
+    assert "0 failed" in outcome.out.splitlines()[-1]
+    assert_whole(project)
+    assert done <= recorded(project)
+    assert_each_row_once(project)
+    assert list((project.store / "tmp").iterdir()) == []
+    assert len(project.rows()) == 4
+
+
+def test_without_room_for_a_part_its_rows_wait_for_the_next_run(disk: Path, copied: Project) -> None:
+    on(disk, copied)
+    rows = copied.rows()
+    for path in (copied.store / "results").iterdir():
+        path.unlink()
+    ballast = fill(disk, 44 << 10)  # for the database's shared memory, and not for 30 KiB of Parquet beside
+
+    outcome = copied.doit("protocol=fast")
+
+    assert_told(outcome)
+    assert copied.parts() == set()
+    ballast.unlink()
+    assert copied.doit("protocol=fast").code == 0
+    assert copied.rows() == rows
+
+
+def test_without_room_for_the_view_the_run_goes_on_and_the_next_one_writes_it(disk: Path, copied: Project) -> None:
+    subprocess.run(["rm", "-r", os.fspath(copied.root / "build")], check=True)
+    (copied.root / "build").symlink_to(disk)
+    copied.add(sweep(m=20))
+    ballast = fill(disk)
+
+    outcome = copied.doit("protocol=fast")
+
+    assert outcome.code == 0, outcome
+    assert outcome.err.count("cannot be written") == 1
+    assert "No space left on device" in outcome.err
+    assert {row["m"] for row in copied.rows()} == {16, 20, 24}
+    assert not [path for path in disk.rglob("*") if path.is_file() and path != ballast]
+    ballast.unlink()
+    again = copied.doit("protocol=fast")
+    assert (again.code, again.err) == (0, ""), again
+    assert "nothing made" in again.out
+    assert len(list(disk.glob("matmul_*/repro.sh"))) == 5
+    assert (disk / NAME / "module.vmfb").resolve(strict=True).parent.parent == copied.store / "objects"
+
+
+def test_a_report_needs_no_room(disk: Path, copied: Project) -> None:
+    on(disk, copied)
+    fill(disk)
+
+    assert copied.doit("report").out.count("matmul_") == 4
+    outcome = copied.doit("report", f"out={disk}/rows.txt")
+    assert outcome.code == 2
+    assert "No space left on device" in outcome.err
+
+
+def test_a_tool_that_fills_the_disk_is_no_failed_case(disk: Path, copied: Project, tmp_path: Path) -> None:
+    """Nothing is recorded of it, though there is room again once its files are gone."""
+    on(disk, copied)
+    copied.add(sweep(m=20))
+    once = f'[ -e {tmp_path}/mended ] || {{ /bin/cat /dev/zero > much; exit 1; }}\nexec $real "$@"'
+    tools = {
+        "PYTHONPATH": toolchain(
+            tmp_path / "tools", iree_compile=f'case "$*" in *--version*) ;; *) {once};; esac\nexec $real "$@"'
+        )
+    }
+    before = recorded(copied)
+
+    outcome = copied.doit("protocol=fast", "profile:*_20x*", **tools)
+
+    assert_told(outcome)
+    assert {kind for kind, *_ in recorded(copied) - before} <= {"record"}
+    assert copied.query("select reason from record where not ok") == []
+    (tmp_path / "mended").touch()
+    assert copied.doit("protocol=fast", "profile:*_20x*", **tools).code == 0
+
+
+def test_without_room_for_an_object_nothing_is_recorded(copied: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the database may still have some."""
+    copied.add(sweep(m=20))
+    workspace = Workspace(copied.root, {})
+    case = next(case for case in workspace.plan.cases if case.operation.sizes[0] == 20)
+
+    def full(content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "object")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace.store, "put_bytes", full)
+        with pytest.raises(StoreError, match="the disk is full"):
+            workspace.executor.emit(case)
+    assert workspace.store.records.get(workspace.resolver.chain(case)["emit"].key) is None
+    assert workspace.executor.emit(case).ok

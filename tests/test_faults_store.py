@@ -1,0 +1,74 @@
+"""Damaged objects and parts: noticed, made anew."""
+
+from __future__ import annotations
+
+import pytest
+from real import NAME, Project, assert_whole, sweep
+
+from dispatchflow.keys import digest_file
+
+pytest_plugins = ["real"]
+pytestmark = pytest.mark.iree
+
+DAMAGES = {
+    "a changed byte": lambda content: bytes([content[0] ^ 1]) + content[1:],
+    "cut short": lambda content: content[: len(content) // 2],
+    "emptied": lambda content: b"",
+    "deleted": None,
+}
+
+
+USED = ["module.vmfb", "random_0.bin", "exact_1.bin", "expected_exact.bin", "expected_tolerance.bin"]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"), [*((name, "a changed byte") for name in USED), *((USED[0], d) for d in list(DAMAGES)[1:])]
+)
+def test_a_damaged_object_is_made_anew_before_it_is_used(name: str, damage: str, copied: Project) -> None:
+    path = (copied.root / "build" / NAME / name).resolve(strict=True)
+    content, change = path.read_bytes(), DAMAGES[damage]
+    path.unlink()
+    if change is not None:
+        path.write_bytes(change(content))
+    # Verification and what follows is to be done again, with this object.
+    other = sweep(m=16, n=16, k=16, tuning="double_tiling_64x64_4x16x1")
+    used = {"module.vmfb": [f"profile:{NAME}", "remeasure=yes"]}.get(name, ["verify:*double_tiling*"])
+    copied.add(other)
+
+    outcome = copied.doit("protocol=fast", *used)
+
+    assert outcome.code == 0, outcome
+    assert path.read_bytes() == content
+    assert path.parent.name + path.name == digest_file(path)
+    assert_whole(copied)
+    assert all(row["verification"] == "within bound" for row in copied.rows())
+
+
+def test_two_objects_that_changed_places_are_both_made_anew(copied: Project) -> None:
+    folder = copied.root / "build" / NAME
+    one, other = ((folder / name).resolve(strict=True) for name in ("random_0.bin", "module.vmfb"))
+    contents = one.read_bytes(), other.read_bytes()
+    for path, content in zip((other, one), contents, strict=True):
+        path.chmod(0o644)
+        path.write_bytes(content)
+
+    outcome = copied.doit("protocol=fast", f"profile:{NAME}", "remeasure=yes")
+
+    assert outcome.code == 0, outcome
+    assert (one.read_bytes(), other.read_bytes()) == contents
+    assert_whole(copied)
+
+
+def test_a_part_cut_short_is_named_and_written_again_once_removed(copied: Project) -> None:
+    (part,) = (copied.store / "results").iterdir()
+    content = part.read_bytes()
+    part.write_bytes(content[:100])
+
+    outcome = copied.doit("report")
+    assert (outcome.code, "Remove that part" in outcome.err) == (2, True)
+
+    part.unlink()
+    assert copied.doit("protocol=fast").code == 0
+    assert {row["case"] for row in copied.rows()} == {
+        name for (name,) in copied.query("select distinct name from latest")
+    }

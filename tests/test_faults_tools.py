@@ -1,0 +1,189 @@
+"""Tools that crash, hang, eat memory or print nonsense, and the limits that stop them. How a misbehaving compiler or
+module is told: test_contract.py; how processes are run and ended: test_processes.py."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from real import NAME, Project, assert_whole, processes_in, sweep, toolchain, wait_until
+
+pytest_plugins = ["real"]
+pytestmark = pytest.mark.iree
+
+NEW = "matmul_20x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
+ASKED = 'case "$*" in *--version*|*--help*) exec $real "$@";; esac\n'
+"""Real until it is asked for more than its version."""
+
+# Both in a session of their own and not: neither outlives the tool.
+HANGS = ASKED + "/bin/sleep 300 & /usr/bin/setsid /bin/sleep 301 & /bin/sleep 302"
+EATS = ASKED + f"exec {sys.executable} -I -S -c 'x = [bytearray(1 << 20) for _ in range(1 << 20)]'"
+
+
+@pytest.fixture
+def project(copied: Project) -> Project:
+    """With one case that is to be made."""
+    copied.add(sweep(m=20))
+    return copied
+
+
+def tools(folder: Path, **scripts: str) -> dict[str, str]:
+    return {"PYTHONPATH": toolchain(folder / "tools", **scripts)}
+
+
+LIMITS = [
+    ("iree_compile", "compile_limit", "compile failed: "),
+    ("iree_run_module", "run_limit", "run failed: "),
+    ("iree_benchmark_module", "block_limit", "benchmark failed: "),
+]
+
+
+@pytest.mark.parametrize(("tool", "limit", "failed"), LIMITS)
+def test_a_tool_that_hangs_is_ended_at_its_limit_and_tried_again_under_a_higher_one(
+    tool: str, limit: str, failed: str, project: Project, tmp_path: Path
+) -> None:
+    # The second time it is the real tool, without being another one: the compiler's digest is in a key.
+    hangs = HANGS.replace(
+        "/bin/sleep 300 &", f'if [ -e {tmp_path}/mended ]; then exec $real "$@"; fi\n/bin/sleep 300 &'
+    )
+    given = tools(tmp_path, **{tool: hangs})
+    words = ("protocol=fast", f"profile:{NEW}")
+
+    outcome = project.doit(*words, f"{limit}=1", **given)
+
+    assert outcome.code == 1, outcome
+    assert f"{failed}took longer than {limit}=1; a higher {limit} tries again" in outcome.out
+    assert not processes_in(project.root)
+    assert not [words for words in processes_in(tmp_path) if "sleep" in words]
+    row = project.rows()[-1]
+    assert (row["case"], row["status"], row["median_ns"]) == (NEW, "failed", None)
+    assert_whole(project)
+
+    # Under the same limit it stands.
+    assert "nothing made" in project.doit(*words, f"{limit}=1", **given).out
+    (tmp_path / "mended").touch()
+    assert "nothing made" in project.doit(*words, f"{limit}=0.5", **given).out
+    assert f"failed at {limit}=1, now 60" in project.doit("plan", *words, f"{limit}=60", **given).out
+    again = project.doit(*words, f"{limit}=60", **given)
+    assert again.code == 0, again
+    assert project.rows()[-1]["status"] in ("measured", "noisy", "suspect")
+
+
+@pytest.mark.parametrize("tool", ["iree_compile", "iree_benchmark_module"])
+def test_a_tool_that_eats_memory_is_ended_at_the_limit_and_the_others_go_on(
+    tool: str, project: Project, tmp_path: Path
+) -> None:
+    given = tools(tmp_path, **{tool: EATS})
+
+    outcome = project.doit("protocol=fast", "memory_limit=256MiB", f"profile:{NEW}", **given)
+
+    assert outcome.code == 1, outcome
+    assert "ran out of memory at memory_limit=256MiB; a higher memory_limit tries again" in outcome.out
+    planned = project.doit("plan", "protocol=fast", "memory_limit=none", f"profile:{NEW}", **given)
+    assert "failed at memory_limit=256MiB, now none" in planned.out
+
+
+def test_the_real_tools_live_within_a_small_limit_and_say_so_below_it(project: Project) -> None:
+    """It counts what they write to, not the hundreds of MB of code that they map."""
+    outcome = project.doit("memory_limit=16MiB", f"profile:{NEW}", "protocol=fast")
+    assert outcome.code == 1
+    assert "compile failed: ran out of memory at memory_limit=16MiB" in outcome.out
+
+    outcome = project.doit("memory_limit=256MiB", f"profile:{NEW}", "protocol=fast")
+    assert outcome.code == 0, outcome
+
+
+@pytest.mark.parametrize("tool", ["iree_compile", "iree_benchmark_module"])
+def test_a_tool_that_the_system_killed_is_tried_again_by_the_next_run(
+    tool: str, project: Project, tmp_path: Path
+) -> None:
+    """As the kernel does that is out of memory."""
+    once = f'if [ ! -e {tmp_path}/killed ]; then : > {tmp_path}/killed; kill -KILL $$; fi\nexec $real "$@"'
+    given = tools(tmp_path, **{tool: ASKED + once})
+
+    outcome = project.doit("protocol=fast", f"profile:{NEW}", **given)
+
+    assert outcome.code == 1, outcome
+    assert "died by SIGKILL" in outcome.out
+    again = project.doit("protocol=fast", f"profile:{NEW}", **given)
+    assert again.code == 0, again
+
+
+RECORD = '{"name": "BM_main/real_time", "run_type": "iteration", "iterations": 3, "real_time": %s, "time_unit": "us"}'
+
+NONSENSE = {
+    "no text": "printf '\\\\377\\\\000\\\\376'",
+    "cut short": "echo '{\"benchmarks\": ['",
+    "another shape": "echo '{\"benchmarks\": [1, 2]}'",
+    "no time": f"echo '{{\"benchmarks\": [{RECORD % 'NaN'}]}}'",
+    "a time below zero": f"echo '{{\"benchmarks\": [{RECORD % '-5.0'}]}}'",
+    "death": "kill -ABRT $$",
+    "an error": "echo 'no device' >&2; exit 3",
+}
+
+
+def test_a_benchmark_that_misbehaves_fails_its_case_and_no_other(project: Project, tmp_path: Path) -> None:
+    (project.root / "specs/a.toml").unlink()
+    sizes = dict(zip(NONSENSE, range(32, 32 + len(NONSENSE)), strict=True))
+    project.add(sweep(m=[20, *sizes.values()], n=8, k=8))
+    # Told apart by an operand's shape; what is left is the real tool.
+    cases = "\n".join(f"*{size}x8xf32*) {NONSENSE[name]}; exit;;" for name, size in sizes.items())
+    given = tools(tmp_path, iree_benchmark_module=f'{ASKED}case "$*" in\n{cases}\nesac\nexec $real "$@"')
+
+    outcome = project.doit("protocol=fast", **given)
+
+    assert outcome.code == 1, outcome
+    assert f"{len(NONSENSE)} failed" in outcome.out.splitlines()[-1]
+    rows = {row["m"]: row for row in project.rows() if row["n"] == 8}
+    assert {m for m, row in rows.items() if row["status"] == "failed"} == set(sizes.values())
+    assert all(row["reason"].startswith("benchmark failed: ") for m, row in rows.items() if m != 20)
+    assert all(row["median_ns"] is None and row["blocks_ns"] is None for m, row in rows.items() if m != 20)
+    assert project.query("select count(*) from measurement where status = 'open'") == [(0,)]
+    # What would fail again is not tried again by itself.
+    assert "nothing made" in project.doit("protocol=fast", **given).out
+    assert f"profile  {len(NONSENSE)} to make" in project.doit("plan", "protocol=fast", "retry=yes", **given).out
+
+
+def test_the_embedded_linker_of_the_environment_does_not_reach_the_compiler(project: Project) -> None:
+    """With IREE_LLVM_EMBEDDED_LINKER_PATH=/bin/true it leaves an empty executable, with exit code 0."""
+    outcome = project.doit("protocol=fast", f"profile:{NEW}", IREE_LLVM_EMBEDDED_LINKER_PATH="/bin/true")
+
+    assert outcome.code == 0, outcome
+
+
+def test_an_empty_executable_is_a_failed_compile(project: Project, tmp_path: Path) -> None:
+    script = 'IREE_LLVM_EMBEDDED_LINKER_PATH=/bin/true exec $real "$@"'
+
+    outcome = project.doit("protocol=fast", f"profile:{NEW}", **tools(tmp_path, iree_compile=script))
+
+    assert outcome.code == 1, outcome
+    assert "is empty" in outcome.out
+    assert project.rows()[-1]["median_ns"] is None
+
+
+def test_a_runtime_that_aborts_in_a_block_leaves_the_blocks_before_it(project: Project, tmp_path: Path) -> None:
+    count = f"echo x >> {tmp_path}/count; [ $(/usr/bin/wc -l < {tmp_path}/count) -le 3 ] || kill -ABRT $$"
+    given = tools(tmp_path, iree_benchmark_module=f'{ASKED}{count}\nexec $real "$@"')
+
+    outcome = project.doit("protocol=fast", f"profile:{NEW}", **given)
+
+    assert outcome.code == 1, outcome
+    assert "benchmark failed: died by SIGABRT" in outcome.out
+    (status, blocks), *_ = project.query(
+        "select status, (select count(*) from block where measurement = id) from measurement order by id desc"
+    )
+    assert (status, blocks) == ("failed", 3)
+    assert project.doit("report", NAME).code == 0
+
+
+def test_nothing_of_a_tool_is_left_when_the_run_is_killed(project: Project, tmp_path: Path) -> None:
+    given = tools(tmp_path, iree_compile=HANGS)
+    process = project.start("protocol=fast", f"profile:{NEW}", **given)
+    assert wait_until(lambda: sum("sleep 30" in words for words in processes_in(project.root)) >= 3)
+
+    os.kill(process.pid, 9)
+    process.communicate(timeout=60)
+
+    assert wait_until(lambda: not processes_in(project.root), 20), processes_in(project.root)
