@@ -56,26 +56,27 @@ class Form:
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients
-        self._templates: dict[tuple[int, ...], str] = {}
+        self._spelled: dict[tuple[int, ...], list[str]] = {}
 
     def key(self, *strings: str) -> Key:
         if not "".join(strings).isascii():  # whose lengths are not those of their bytes
             return key_of(self.kind, self.ingredients(*strings))
         lengths = tuple(map(len, strings))
-        if (template := self._templates.get(lengths)) is None:
-            template = self._templates[lengths] = self._template(lengths)
-        return Key(xxh3_128_hexdigest((template % strings).encode("utf-8", "surrogatepass")))
+        if (spelled := self._spelled.get(lengths)) is None:
+            spelled = self._spelled[lengths] = self._spell(lengths)
+        whole = spelled.copy()
+        whole[1::2] = strings
+        return Key(xxh3_128_hexdigest("".join(whole).encode("utf-8", "surrogatepass")))
 
-    def _template(self, lengths: tuple[int, ...]) -> str:
-        """The canonical text of strings of these lengths, `%s` in the place of each."""
+    def _spell(self, lengths: tuple[int, ...]) -> list[str]:
+        """The canonical text for strings of these lengths: what is before, between and after them, and their places."""
         stand_ins = [chr(1 + index) * length for index, length in enumerate(lengths)]
-        content = canonical((SCHEMA, self.kind, self.ingredients(*stand_ins)))
-        text, rest = "", content.decode("utf-8", "surrogatepass").replace("%", "%%")
+        parts, rest = [], canonical((SCHEMA, self.kind, self.ingredients(*stand_ins))).decode("utf-8", "surrogatepass")
         for length, stand_in in zip(lengths, stand_ins, strict=True):
             before, found, rest = rest.partition(f"s{length}:{stand_in}")
             assert found, "strings enter in the order of their ingredients' names, each once"
-            text += f"{before}s{length}:%s"
-        return text + rest
+            parts += [f"{before}s{length}:", ""]
+        return [*parts, rest]
 
 
 def digest_of(content: bytes) -> Digest:
