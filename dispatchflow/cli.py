@@ -6,10 +6,12 @@ doit answers instead: docs/decisions/0001.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from doit.cmdparse import CmdOption, CmdParse, CmdParseError
 from doit.doit_cmd import DoitMain, set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
-from dispatchflow import looking, releases, tasks, variables
+from dispatchflow import tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.errors import DispatchflowError, SpecError
@@ -43,25 +45,29 @@ def main() -> None:
     if _running:
         return
     _running = True
-    dodo = Path(sys._getframe(1).f_globals["__file__"]).resolve()
-    code = run(dodo, sys.argv[1:])
-    _flush_and_exit(code)
+    app = App(Path(sys._getframe(1).f_globals["__file__"]).resolve())
+    _exit(app, run(app, sys.argv[1:]))
 
 
-def _flush_and_exit(code: int) -> None:
-    # Daemon threads of the runner may still wait; and a closed pipe (`doit list | head`) is no error.
+def _exit(app: App, code: int) -> None:
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except BrokenPipeError:  # `doit list | head` is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise SystemExit(code)
+    if threading.active_count() == 1:
+        # At once: to take thousands of cases apart takes as long as to look at them.
+        app.close()
+        atexit._run_exitfuncs()
+        sys.stderr.flush()
+        os._exit(code)
+    raise SystemExit(code)  # daemon threads of the runner may still wait
 
 
-def run(dodo: Path, argv: Sequence[str]) -> int:
+def run(app: App, argv: Sequence[str]) -> int:
     """The exit code of one command line."""
     gc.disable()  # planning makes many values and no cycles; `Run` enables it for what takes long
     try:
-        return Main(App(dodo)).run(argv)
+        return Main(app).run(argv)
     except DispatchflowError as error:
         print(f"doit: {error}", file=sys.stderr)
         return error.exit_code
@@ -119,6 +125,7 @@ class Loader(TaskLoader2):  # type: ignore[misc]
 class Look(Command):  # type: ignore[misc]
     """A command that makes nothing."""
 
+    # What such a command needs beside the plan is imported in it: an idle run, the most frequent of all, needs none.
     groups: tuple[str, ...] = ("cases", "run")
 
     def __init__(self, task_loader: Loader, cmds: Any = None, **rest: Any) -> None:
@@ -157,6 +164,8 @@ class List(Look):
                 args = [f"{len(selection.cases[word]):>6,} cases  {word:<8} {tasks.STAGE_DOCS[word]}" for word in args]
                 print("\n".join(args))
                 return 0
+            from dispatchflow import looking
+
             for line in looking.cases(workspace, selection, params["status"]):
                 print(line)
             for name in selection.foreign:
@@ -196,6 +205,8 @@ class Plan(Look):
     cmd_options = (JOBS,)
 
     def execute(self, params: Any, args: list[str]) -> int:
+        from dispatchflow import looking
+
         workspace = self.app.workspace()
         selection = self.app.select(workspace, args, self.app.foreign())
         print("\n".join(looking.plan(workspace, selection, params["jobs"] or len(cores()))))
@@ -213,6 +224,8 @@ class Explain(Look):
                 {"form": "doit explain profile:NAME"},
                 "doit list --all profile shows every name.",
             )
+        from dispatchflow import looking
+
         workspace = self.app.workspace()
         selection = self.app.select(workspace, args)
         for case in selection.last_stage():
@@ -226,6 +239,8 @@ class Report(Look):
     fastest = False
 
     def execute(self, params: Any, args: list[str]) -> int:
+        from dispatchflow import looking
+
         workspace = self.app.workspace(("report",))
         text = looking.report(workspace.store_path / "results", workspace.values, args, self.fastest)
         if out := workspace.values.get("out"):
@@ -249,6 +264,8 @@ class Toolchains(Look):
     doc_purpose = "the compilers at hand: version, revision, digest, size; remove=3.12.0 removes a fetched one"
 
     def execute(self, params: Any, args: list[str]) -> int:
+        from dispatchflow import looking, releases
+
         workspace = self.app.workspace(("toolchains",))
         if "remove" in workspace.values:
             releases.remove(workspace.store, workspace.values["remove"])

@@ -115,6 +115,11 @@ class Records:
         with self._lock:
             return self._db.execute(query, values).fetchall()
 
+    def close(self) -> None:
+        """The last connection that is closed leaves one whole file."""
+        with self._lock:
+            self._db.close()
+
     # --- actions
 
     def get(self, key: Key) -> Record | None:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from doit.task import Task
 
-from dispatchflow import publish, view
+from dispatchflow import publish
 from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
 from dispatchflow.loader import Selection
-from dispatchflow.measure import Session, Trial
 from dispatchflow.progress import Progress
 from dispatchflow.results import Row
 from dispatchflow.targets import Device
 from dispatchflow.workspace import Workspace
+
+if TYPE_CHECKING:
+    from dispatchflow.measure import Session, Trial
 
 STAGE_DOCS = {
     "emit": "write each case's MLIR module",
@@ -90,11 +92,15 @@ class Stages:
 
     @cached_property
     def session(self) -> Session:
+        from dispatchflow.measure import Session  # what only making needs is imported when something is made
+
         w = self.workspace
         return Session(w.store, w.toolchain, w.resolver.environment, w.lock, w.run, self.progress.block)
 
     def _trial(self, case: Case) -> Trial | None:
         """None when the case cannot be measured, or needs it no more."""
+        from dispatchflow.measure import Trial
+
         found = self.workspace.executor.artifacts(case, expected=False)
         chain = self.workspace.resolver.chain(case)
         action = chain["profile"].action
@@ -135,6 +141,8 @@ class Stages:
         new = publish.publish(workspace, [row for row in rows if cases[row.chain.case] == "profile"])
         for chain in chains:
             if chain.case in self.touched or chain.case.name in new:
+                from dispatchflow import view
+
                 keys = {stage: step.key for stage, step in chain.steps.items() if step.key is not None}
                 workspace.store.records.set_latest(chain.case.name, keys)
                 view.write(workspace.view_path, workspace.store, workspace.resolver, chain)

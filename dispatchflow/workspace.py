@@ -7,14 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dispatchflow import commands, machine, plan, spec, toolchain, variables
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain, Resolver, Settings
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import SpecError
-from dispatchflow.execute import Executor
 from dispatchflow.locks import Machine
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.plan import Plan, Skip
@@ -22,6 +21,9 @@ from dispatchflow.reports import units
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
 from dispatchflow.targets import TARGETS, Device
+
+if TYPE_CHECKING:
+    from dispatchflow.execute import Executor
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
@@ -49,6 +51,10 @@ class Workspace:
     @cached_property
     def store(self) -> Store:
         return Store(self.store_path)
+
+    def close(self) -> None:
+        if "store" in self.__dict__:
+            self.store.records.close()
 
     @cached_property
     def plan(self) -> Plan:
@@ -149,12 +155,14 @@ class Workspace:
 
     @cached_property
     def executor(self) -> Executor:
+        from dispatchflow.execute import Executor  # an idle run needs none
+
         return Executor(self.store, self.resolver, self.lock, self.run)
 
     @cached_property
     def ceilings(self) -> Ceilings:
         flags = (*TARGETS["llvm-cpu"].resolved_flags(self.resolver.host),)
-        return Ceilings(self.store, self.toolchain, self.executor, flags)
+        return Ceilings(self.store, self.toolchain, lambda: self.executor, flags)
 
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
         return self.resolver.chains(cases)
