@@ -7,12 +7,12 @@ idle runs can be timed on it, and nothing else.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dispatchflow import publish
 from dispatchflow.chain import Chain
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.records import Record, Records
@@ -58,7 +58,7 @@ class _Bulk(Records):
     def _transaction(self) -> Iterator[None]:
         yield
 
-    def everything(self) -> Any:
+    def in_one_transaction(self) -> Any:
         return super()._transaction()
 
 
@@ -77,12 +77,14 @@ def fill(workspace: Workspace) -> None:
     store.records = records = _Bulk(store.root / "records.sqlite")
     assert workspace.toolchain and workspace.resolver.host  # what a machine learns once
     rates = dict.fromkeys(("f32", "f64", "cache", "memory"), 1e12)
-    with records.everything():
+    with records.in_one_transaction():
         for case in workspace.plan.cases:
             _made(records, workspace, workspace.resolver.chain(case), shared)
             _verified(records, workspace, workspace.resolver.chain(case))
         device = workspace.resolver.chain(workspace.plan.cases[0]).device
         records.remember(workspace.ceilings._name(device), json.dumps(rates))
+        publish.publish(workspace, publish.rows_of(workspace, workspace.chains(workspace.plan.cases)))
+    workspace.close()
 
 
 def _add(records: Records, workspace: Workspace, action: Any, outputs: dict[str, Digest], facts: Any) -> None:
@@ -126,10 +128,3 @@ def _verified(records: Records, workspace: Workspace, chain: Chain) -> None:
     for number in range(BLOCKS):
         records.add_block(measurement, number, typical * (1 + number / 1000), typical * 0.9, 0.25)
     records.end_measurement(measurement, "measured", None, conditions)
-
-
-if __name__ == "__main__":
-    import sys
-
-    project(Path(sys.argv[1]), int(sys.argv[2]))
-    os._exit(0)
