@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -97,12 +97,26 @@ def _data(kind: str, source: Digest, versions: Any) -> Form:
     return Form(kind, lambda operation: {"operation": operation, "source": source, **dict(versions)})
 
 
+class Data(dict[str, tuple[Digest, ...]]):
+    """The digests of the bytes of inputs and expected results, by name. Not how they were made. Not to be changed: it
+    keeps the forms of the verifications that compare it."""
+
+    def verification(self, device: Mapping[str, Any], threads: int) -> Form:
+        place = (VERIFICATION, tuple(device.items()), threads)
+        if (form := self._forms.get(place)) is None:
+            ordered = dict(sorted(self.items()))
+            counts = tuple(zip(ordered, map(len, ordered.values()), strict=True))
+            form = self._forms[place] = _verification(counts, *place).ending(*chain.from_iterable(ordered.values()))
+        return form
+
+    @cached_property
+    def _forms(self) -> dict[Any, Form]:
+        return {}
+
+
 def verification(code: Digest, data: Mapping[str, Sequence[Digest]], device: Mapping[str, Any], threads: int) -> Action:
-    """`data`: the digests of the bytes of inputs and expected results, by name. Not how they were made."""
-    ordered = dict(sorted(data.items()))
-    counts = tuple(zip(ordered, map(len, ordered.values()), strict=True))
-    form = _verification(counts, VERIFICATION, tuple(device.items()), threads)
-    return _action(form, code, *chain.from_iterable(ordered.values()))
+    known = data if isinstance(data, Data) else Data({name: tuple(digests) for name, digests in data.items()})
+    return _action(known.verification(device, threads), code)
 
 
 @cache

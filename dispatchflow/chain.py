@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dispatchflow import actions
-from dispatchflow.actions import Action
+from dispatchflow.actions import Action, Data
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Key
 from dispatchflow.operations import Operation
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dispatchflow.recorded import Found, Measurement, Reader, Record
     from dispatchflow.records import Records
     from dispatchflow.toolchain import Toolchain
-
-Data = dict[str, tuple[Digest, ...]]
 
 VERIFY_MODES = ("on", "off", "warn")
 _PENDING = ("missing", "later")
@@ -150,9 +148,12 @@ class Resolver:
         data: Data | None = None
         if inputs is not None and inputs.ok:
             made, count = inputs.outputs, len(operation.operands())
-            operands = {recipe: tuple([made[f"{recipe}_{i}"] for i in range(count)]) for recipe in ("exact", "random")}
+            operands = Data()
+            for recipe in ("exact", "random"):
+                operands[recipe] = tuple([made[f"{recipe}_{i}"] for i in range(count)])
             if expected is not None and expected.ok:
-                data = operands | {f"expected_{name}": (digest,) for name, digest in expected.outputs.items()}
+                data = Data(operands)
+                data.update({f"expected_{name}": (digest,) for name, digest in expected.outputs.items()})
         if self._records is not self._all_records:  # a snapshot: what is not made stays so
             self._known[operation.shape_name] = operands, data
         return operands, data

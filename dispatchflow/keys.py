@@ -56,6 +56,7 @@ class Form:
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients
+        self._spell = self._spell_all
         self._spelled: dict[tuple[int, ...], list[str]] = {}
 
     def key(self, *strings: str) -> Key:
@@ -68,7 +69,23 @@ class Form:
         whole[1::2] = strings
         return Key(xxh3_128_hexdigest("".join(whole).encode("utf-8", "surrogatepass")))
 
-    def _spell(self, lengths: tuple[int, ...]) -> list[str]:
+    def ending(self, *last: str) -> Form:
+        """Of those of its keys whose last strings are these."""
+        form = Form(self.kind, lambda *first: self.ingredients(*first, *last))
+        if "".join(last).isascii():
+
+            def spell(lengths: tuple[int, ...]) -> list[str]:
+                all_lengths = lengths + tuple(map(len, last))
+                if (spelled := self._spelled.get(all_lengths)) is None:
+                    spelled = self._spelled[all_lengths] = self._spell(all_lengths)
+                begin, end = spelled[: 2 * len(lengths)], spelled[2 * len(lengths) :]
+                end[1::2] = last
+                return [*begin, "".join(end)]
+
+            form._spell = spell
+        return form
+
+    def _spell_all(self, lengths: tuple[int, ...]) -> list[str]:
         """The canonical text for strings of these lengths: what is before, between and after them, and their places."""
         stand_ins = [chr(1 + index) * length for index, length in enumerate(lengths)]
         parts, rest = [], canonical((SCHEMA, self.kind, self.ingredients(*stand_ins))).decode("utf-8", "surrogatepass")
