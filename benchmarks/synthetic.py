@@ -81,6 +81,7 @@ def fill(workspace: Workspace) -> None:
         for case in workspace.plan.cases:
             _made(records, workspace, workspace.resolver.chain(case), shared)
             _verified(records, workspace, workspace.resolver.chain(case))
+            (workspace.view_path / case.name).mkdir(parents=True)  # or the next run would write the view
         device = workspace.resolver.chain(workspace.plan.cases[0]).device
         records.remember(workspace.ceilings._name(device), json.dumps(rates))
         publish.publish(workspace, publish.rows_of(workspace, workspace.chains(workspace.plan.cases)))
@@ -103,8 +104,9 @@ def _made(records: Records, workspace: Workspace, chain: Chain, shared: dict[str
     outputs = {name: shared[name] for name in ("vmfb", "configurations")}
     _add(records, workspace, compiled, outputs, facts)
     operation = chain.case.operation
-    if workspace.resolver.data(operation) is None:
-        inputs, expected = workspace.resolver.data_actions(operation)
+    supplies = workspace.resolver.supplies
+    if supplies.data(operation) is None:
+        inputs, expected = supplies.inputs_action(operation), supplies.expected_action(operation)
         names = [f"{recipe}_{i}" for recipe in ("exact", "random") for i in range(len(operation.operands()))]
         _add(records, workspace, inputs, {name: digest_of(f"{name}{operation.label}".encode()) for name in names}, {})
         names = ["exact", "reference", "tolerance"]
@@ -121,7 +123,7 @@ def _verified(records: Records, workspace: Workspace, chain: Chain) -> None:
     conditions = {
         "load_1m": 0.12, "cpus_allowed": [0, 1], "governor": "performance", "steal_ticks": 0, "load_1m_end": 0.2,
         "cpus": list(chain.device.cpus), "runtime": workspace.toolchain.runtime_version,
-        "toolchain": workspace.toolchain.version,
+        "toolchain": workspace.toolchain.version, "runtime_digest": workspace.toolchain.runtime_digest,
     }  # fmt: skip
     measurement = records.begin_measurement(profile.key, profile.ingredients, conditions, "earlier")
     typical = 1000.0 + int(profile.key[:4], 16)

@@ -41,7 +41,8 @@ def _child(request, report):
             os.close(descriptor)
         if request["memory_limit_bytes"]:
             limit = request["memory_limit_bytes"]
-            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+            # Of what it writes to, not of addresses: mapped code, and room that is only reserved, cost no memory.
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if request["cpus"]:
             os.sched_setaffinity(0, request["cpus"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -12,9 +13,11 @@ import msgspec
 
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Form, Key, digest_of, key_of
+from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.protocols import Protocol
 from dispatchflow.syntax import Syntax
+from dispatchflow.targets import Device
 
 STAGES = ("emit", "compile", "verify", "profile")
 
@@ -23,6 +26,52 @@ CONFIGURATION_CHECK = 1
 
 VERIFICATION = 1
 """Version of the verification ladder. Raise it when what counts as right changes."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What code is run on, and compared with: bytes, not how they were made.
+
+    digests: set (`exact`, `random`, `given`, `expected_…`) → its objects.
+    arguments: of each operand the type that the tools are told, `4x8xf32`; `=` and the number for a bare number.
+    """
+
+    digests: Mapping[str, tuple[Digest, ...]]
+    arguments: tuple[str, ...]
+
+    def only(self, recipe: str) -> Data:
+        if recipe not in self._parts:
+            self._parts[recipe] = Data({recipe: self.digests[recipe]}, self.arguments)
+        return self._parts[recipe]
+
+    @cached_property
+    def _parts(self) -> dict[str, Data]:
+        return {}
+
+    @cached_property
+    def forms(self) -> dict[Any, Form]:
+        """Of the actions on it: many cases share it, and each brings its code only."""
+        return {}
+
+    def files(self, recipe: str) -> dict[str, Digest]:
+        """Names in the directory where a tool runs → objects."""
+        return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])}
+
+    def inputs(self, recipe: str) -> tuple[str, ...]:
+        """What `--input=` is given, one an operand."""
+        return tuple(
+            argument[1:] if argument.startswith("=") else f"{argument}=@{recipe}_{i}.bin"
+            for i, argument in enumerate(self.arguments)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Which code is called where."""
+
+    code: Digest
+    function: str
+    device: Device
 
 
 class Action(msgspec.Struct, frozen=True):
@@ -42,12 +91,22 @@ def _action(form: Form, *strings: str) -> Action:
     return Action(form.kind, form.key(*strings), form, strings)
 
 
+def _single(kind: str, **ingredients: Any) -> Action:
+    """Of which a plan has few: what they share is not worth spelling once."""
+    return _action(Form(kind, lambda: ingredients))
+
+
 _EMIT = Form("emit", lambda module: {"module": module})
 
 
 def emit(case: Case, syntax: Syntax) -> Action:
     """Named by the text that it makes: who printed it does not matter."""
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
+
+
+def reprint(source: Digest, toolchain: Digest) -> Action:
+    """`emit` of a user's module: printed by the compiler, without comments, names and places of the file."""
+    return _single("emit", source=source, toolchain=toolchain)
 
 
 def compilation(
@@ -88,7 +147,7 @@ def expectation(operation: Operation) -> Action:
 
 
 def _data_action(kind: str, operation: Operation) -> Action:
-    source = _data_sources(type(operation).__module__)
+    source = _sources(*_modules_of(type(operation).__module__))
     return _action(_data(kind, source, tuple(_versions().items())), operation.shape_name)
 
 
@@ -97,71 +156,79 @@ def _data(kind: str, source: Digest, versions: Any) -> Form:
     return Form(kind, lambda operation: {"operation": operation, "source": source, **dict(versions)})
 
 
-class Data(dict[str, tuple[Digest, ...]]):
-    """The digests of the bytes of inputs and expected results, by name. Not how they were made. Not to be changed: it
-    keeps the forms of the verifications that compare it."""
-
-    def verification(self, device: Mapping[str, Any], threads: int) -> Form:
-        place = (VERIFICATION, tuple(device.items()), threads)
-        if (form := self._forms.get(place)) is None:
-            ordered = dict(sorted(self.items()))
-            counts = tuple(zip(ordered, map(len, ordered.values()), strict=True))
-            form = self._forms[place] = _verification(counts, *place).ending(*chain.from_iterable(ordered.values()))
-        return form
-
-    @cached_property
-    def _forms(self) -> dict[Any, Form]:
-        return {}
-
-
-def verification(code: Digest, data: Mapping[str, Sequence[Digest]], device: Mapping[str, Any], threads: int) -> Action:
-    known = data if isinstance(data, Data) else Data({name: tuple(digests) for name, digests in data.items()})
-    return _action(known.verification(device, threads), code)
-
-
-@cache
-def _verification(counts: tuple[tuple[str, int], ...], ladder: int, device: Any, threads: int) -> Form:
-    def ingredients(code: str, *digests: str) -> dict[str, Any]:
-        rest = iter(digests)
-        return {
-            "code": code,
-            "data": {name: tuple(islice(rest, count)) for name, count in counts},
-            "protocol": ladder,
-            "device": dict(device),
-            "threads": threads,
-        }
-
-    return Form("verify", ingredients)
-
-
-def measurement(
-    code: Digest, data: Sequence[Digest], protocol: Protocol, device: Mapping[str, Any], threads: int
-) -> Action:
-    return _action(_measurement(protocol.id, tuple(device.items()), threads), code, *data)
-
-
-@cache
-def _measurement(protocol: str, device: Any, threads: int) -> Form:
-    return Form(
-        "profile",
-        lambda code, *data: {
-            "code": code,
-            "data": data,
-            "protocol": protocol,
-            "device": dict(device),
-            "threads": threads,
-        },
+def arguments(module: Module, types: Sequence[str]) -> Action:
+    """A module's operands: outputs `given_0`, `given_1`, …"""
+    given = [(i.type, i.value, i.file.digest if i.file else None) for i in module.inputs or ()]
+    return _single(
+        "inputs",
+        types=tuple(types),
+        given=None if module.inputs is None else tuple(given),
+        source=_sources("given.py", "inputs.py", "types.py"),
+        **_versions(),
     )
 
 
+def expected_files(module: Module, results: Sequence[str]) -> Action:
+    """What the user says that a module gives: outputs `0`, `1`, …"""
+    files = tuple(file.digest for file in module.expected)
+    return _single("expected", files=files, results=tuple(results), source=_sources("given.py", "types.py"))
+
+
+def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
+    """What another target makes of the module: outputs `0`, `1`, …"""
+    return _called("expected", call, operands, results=tuple(results), protocol=VERIFICATION)
+
+
+def verification(call: Call, data: Data, tolerance: str | None) -> Action:
+    """`tolerance`: of a user's module; an operation has its own bound, among the data."""
+    return _called("verify", call, data, tolerance=tolerance, protocol=VERIFICATION)
+
+
+def measurement(call: Call, operands: Data, protocol: Protocol) -> Action:
+    return _called("profile", call, operands, protocol=protocol.id)
+
+
+def _called(kind: str, call: Call, data: Data, **rest: Any) -> Action:
+    shared = (call.function, tuple(call.device.identity.items()), call.device.threads, tuple(rest.items()))
+    if (form := data.forms.get((kind, shared))) is None:
+        ordered = dict(sorted(data.digests.items()))
+        counts = tuple(zip(ordered, map(len, ordered.values()), strict=True))
+        form = _call(kind, len(data.arguments), counts, *shared).ending(*chain.from_iterable(ordered.values()))
+        data.forms[kind, shared] = form
+    return _action(form, *data.arguments, call.code)
+
+
 @cache
-def _data_sources(operation_module: str) -> Digest:
+def _call(
+    kind: str, operands: int, counts: tuple[tuple[str, int], ...], function: str, device: Any, threads: int, rest: Any
+) -> Form:
+    def ingredients(*strings: str) -> dict[str, Any]:
+        left = iter(strings)
+        return {
+            "arguments": tuple(islice(left, operands)),
+            "code": next(left),
+            "data": {name: tuple(islice(left, count)) for name, count in counts},
+            "function": function,
+            "device": dict(device),
+            "threads": threads,
+            **dict(rest),
+        }
+
+    return Form(kind, ingredients)
+
+
+@cache
+def _modules_of(operation_module: str) -> tuple[str, ...]:
+    own = "/".join(operation_module.split(".")[1:]) + ".py"
+    return (own, "operations/_base.py", "inputs.py", "reference.py", "types.py")
+
+
+@cache
+def _sources(*names: str) -> Digest:
     """The digest of the modules that make inputs and expected results. Their text, not their behaviour: a comment
     makes them anew, and then the digests of the bytes say that nothing changed."""
     folder = Path(__file__).parent
-    own = folder.joinpath(*operation_module.split(".")[1:]).with_suffix(".py")
-    names = (own, folder / "operations/_base.py", folder / "inputs.py", folder / "reference.py", folder / "types.py")
-    return Digest(key_of("source", {path.name: path.read_bytes() for path in names}))
+    return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))
 
 
 @cache

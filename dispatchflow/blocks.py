@@ -34,10 +34,13 @@ def parse(text: str) -> Block:
         call = calls[0]
         ns = call["real_time"] * _NS[call["time_unit"]]
         iterations = int(call["iterations"])
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+        dispatch_ns = sum(dispatches) if dispatches else None
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ToolError(
             "the benchmark tool's output has no block", {"found": text[:200], "because": repr(error)}
         ) from error
     if call.get("error_occurred") or not 0 < ns < inf:
         raise ToolError("the benchmark tool reports no time", {"found": call.get("error_message", ns)})
-    return Block(ns, sum(dispatches) if dispatches else None, iterations)
+    if dispatch_ns is not None and not 0 <= dispatch_ns < inf:
+        raise ToolError("the benchmark tool reports no time of its dispatches", {"found": dispatch_ns})
+    return Block(ns, dispatch_ns, iterations)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from dispatchflow import calibration, machine
-from dispatchflow.actions import measurement
+from dispatchflow.actions import Call, Data, measurement
+from dispatchflow.execute import Executor
 from dispatchflow.keys import digest_of, key_of
+from dispatchflow.measure import Session, Trial
+from dispatchflow.program import ENTRY
 from dispatchflow.protocols import Protocol
 from dispatchflow.store import Store
 from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
-
-if TYPE_CHECKING:
-    from dispatchflow.execute import Executor
-    from dispatchflow.measure import Session, Trial
 
 _PROTOCOL = Protocol(
     "calibration", 1, warmup_s=0.05, block_s=0.05, min_blocks=3, max_blocks=3, budget_s=10.0, precision=0.0
@@ -26,9 +25,7 @@ _PROTOCOL = Protocol(
 class Ceilings:
     """Per number of threads: kind → flops or bytes per s, of the fastest block ever recorded."""
 
-    def __init__(
-        self, store: Store, toolchain: Toolchain, executor: Callable[[], Executor], flags: Sequence[str]
-    ) -> None:
+    def __init__(self, store: Store, toolchain: Toolchain, executor: Executor, flags: Sequence[str]) -> None:
         self._store, self._toolchain, self._executor, self._flags = store, toolchain, executor, flags
         self._known: dict[int, dict[str, float]] = {}
 
@@ -70,18 +67,18 @@ class Ceilings:
         self._known[device.threads] = rates
 
     def _trial(self, kernel: calibration.Kernel, device: Device, session: Session) -> Trial | None:
-        from dispatchflow.measure import Trial
-
-        compiled = self._executor().compile_module(kernel.module, self._flags)
+        compiled = self._executor.compile_module(kernel.module.encode(), self._flags)
         if not compiled.ok:
             return None
-        action = measurement(compiled.facts["code_digest"], [], _PROTOCOL, device.identity, device.threads)
+        ones = f"{kernel.input.spelling}=1"
+        call = Call(compiled.facts["code_digest"], ENTRY, device)
+        action = measurement(call, Data({}, (f"={ones}",)), _PROTOCOL)
         return session.add(
             Trial(
                 action.key,
                 f"calibration:{kernel.name}",
-                compiled.outputs["vmfb"],
-                [(kernel.input, None)],
+                {"module.vmfb": compiled.outputs["vmfb"]},
+                (ones,),
                 device,
                 action.ingredients,
                 _PROTOCOL,

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dispatchflow import actions
+from dispatchflow import actions, runtimes
 from dispatchflow.actions import Action, Data
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Key
-from dispatchflow.operations import Operation
+from dispatchflow.limits import Limits
+from dispatchflow.module import Module
+from dispatchflow.program import Program
 from dispatchflow.protocols import Protocol
+from dispatchflow.runtimes import Judgement
+from dispatchflow.supplies import Supplies
 from dispatchflow.syntax import syntax_of
-from dispatchflow.targets import Device, HostCpu
+from dispatchflow.targets import Device, HostCpu, Target
 
 if TYPE_CHECKING:
     from dispatchflow.recorded import Found, Measurement, Reader, Record
@@ -39,6 +43,7 @@ class Settings:
     verify: str = "on"
     remeasure: str | int | None = None
     retry: bool = False
+    limits: Limits = field(default_factory=Limits)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -101,7 +106,7 @@ class Resolver:
         host: HostCpu,
         environment: Mapping[str, str],
         settings: Settings,
-        device_of: Callable[[Case], Device],
+        device_of: Callable[[Target, int | None], Device],
         now: float,
         run: str,
     ) -> None:
@@ -117,9 +122,11 @@ class Resolver:
         )
         self.settled: set[Key] = set()
         """Measurements that another invocation took while this one waited for them: not to be taken again."""
-        self._known: dict[str, tuple[Data | None, Data | None]] = {}
-        """Of operations, in a snapshot; by the shape's name, which says all that an operation is."""
+        self.unjudged: dict[Case, Chain] = {}
+        """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
+        self._judgements: dict[tuple[str, str], Judgement | None] = {}
         self._target_flags: dict[str, tuple[str, ...]] = {}
+        self.supplies = Supplies(records, toolchain, host, environment, device_of, self.again)
 
     def flags(self, case: Case) -> tuple[str, ...]:
         target = case.target
@@ -127,55 +134,73 @@ class Resolver:
             self._target_flags[target.name] = target.resolved_flags(self.host)
         return self._target_flags[target.name] + case.tuning.flags
 
-    def data_actions(self, operation: Operation) -> tuple[Action, Action]:
-        """(inputs, expected)"""
-        return actions.inputs(operation), actions.expectation(operation)
-
-    def operands(self, operation: Operation) -> Data | None:
-        """`exact`, `random` → the digests of the operands' bytes; None while they are not made."""
-        return self._made(operation)[0]
-
-    def data(self, operation: Operation) -> Data | None:
-        """`operands` and `expected_…`: all that verification compares; None while something is not made."""
-        return self._made(operation)[1]
-
-    def _made(self, operation: Operation) -> tuple[Data | None, Data | None]:
-        """(operands, data)"""
-        if (known := self._known.get(operation.shape_name)) is not None:
-            return known
-        inputs, expected = (self._records.found(action.key) for action in self.data_actions(operation))
-        operands: Data | None = None
-        data: Data | None = None
-        if inputs is not None and inputs.ok:
-            made, count = inputs.outputs, len(operation.operands())
-            operands = Data()
-            for recipe in ("exact", "random"):
-                operands[recipe] = tuple([made[f"{recipe}_{i}"] for i in range(count)])
-            if expected is not None and expected.ok:
-                data = Data(operands)
-                data.update({f"expected_{name}": (digest,) for name, digest in expected.outputs.items()})
-        if self._records is not self._all_records:  # a snapshot: what is not made stays so
-            self._known[operation.shape_name] = operands, data
-        return operands, data
+    def emission(self, case: Case) -> Action:
+        if isinstance(case.operation, Module):
+            return actions.reprint(case.operation.source.digest, self.toolchain.digest)
+        return actions.emit(case, self.syntax)
 
     def chain(self, case: Case) -> Chain:
-        device = self._device_of(case)
-        emit_action = actions.emit(case, self.syntax)
-        module = emit_action.ingredients["module"]
-        steps = {"emit": self._step(emit_action, "the module is not in the store")}
-        requested = case.tuning.requested(case.operation)
-        compile_action = actions.compilation(
-            module, self.flags(case), self.toolchain.digest, self.environment, requested
+        device, program = self._device_of(case.target, case.threads), case.operation
+        emitted = self._step(self.emission(case), "the module is not in the store")
+        compiled = self._compile(case, emitted)
+        verified = self._verify(program, compiled, device)
+        profiled = self._profile(program, compiled, verified, device)
+        chain = Chain(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
+        if profiled.state == "made" and profiled.measurement and self._foreign(profiled.measurement):
+            judgement = self.judged(profiled.measurement, device)
+            if judgement is None or judgement.thin:
+                self.unjudged[case] = chain
+        return chain
+
+    def _compile(self, case: Case, emitted: Step) -> Step:
+        assert emitted.action is not None
+        printed = emitted.action.ingredients.get("module")  # an operation's text is known before it is stored
+        if printed is None:
+            assert isinstance(case.operation, Module)
+            if emitted.state == "failed":
+                return Step("compile", "blocked", emitted.why)
+            if emitted.pending or emitted.record is None:
+                return Step("compile", "later", "depends on how the compiler prints the file")
+            if (known := emitted.record.facts["functions"]) and case.operation.function not in known:
+                why = f"no public function '{case.operation.function}'; the file has {', '.join(known)}"
+                return Step("compile", "failed", why)
+            printed = emitted.record.outputs["module"]
+        action = actions.compilation(
+            printed, self.flags(case), self.toolchain.digest, self.environment, case.dispatch.requested
         )
-        compiled = steps["compile"] = self._step(compile_action, "never compiled with these ingredients")
-        steps["verify"] = verified = self._verify(case.operation, compiled, device)
-        steps["profile"] = self._profile(case.operation, compiled, verified, device)
-        return Chain(case, device, steps)
+        return self._step(action, "never compiled with these ingredients")
+
+    def judged(self, taken: Measurement, device: Device) -> Judgement | None:
+        """On the runtime that took this measurement and the present one; None while there is none."""
+        place = (str(taken.runtime), device.uri)
+        if place not in self._judgements:
+            text = self._all_records.remembered(runtimes.name(place[0], self.toolchain.runtime_digest, device.identity))
+            self._judgements[place] = runtimes.from_json(text) if text else None
+        return self._judgements[place]
+
+    def forget_judgements(self) -> None:
+        """A new one was recorded."""
+        self._judgements.clear()
+        self.unjudged.clear()
+
+    def refusal(self, taken: Measurement, device: Device) -> str | None:
+        """Why this measurement does not count with the present runtime, None when it does."""
+        if not self._foreign(taken):
+            return None
+        if taken.status == "failed":
+            return "another runtime failed to measure it"
+        judgement = self.judged(taken, device)
+        return judgement.text if judgement is not None and judgement.moved else None
+
+    def _foreign(self, taken: Measurement) -> bool:
+        return taken.runtime not in (None, self.toolchain.runtime_digest)
 
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
         """Of many cases, all as the records are now."""
         at_once = copy(self)
-        at_once._records, at_once._known = self._all_records.reader(len(cases)), {}
+        at_once._records = reader = self._all_records.reader(len(cases))
+        if reader is not self._all_records:
+            at_once.supplies = self.supplies.of_snapshot(reader)
         return [at_once.chain(case) for case in cases]
 
     def again(self, record: Record | Found) -> str | None:
@@ -184,7 +209,12 @@ class Resolver:
             return None
         if self.settings.retry:
             return f"retry=yes; failed before: {record.reason}"
-        return None if record.facts.get("repeatable", True) else f"may go better now: {record.reason}"
+        return self._again(record.facts, record.reason)
+
+    def _again(self, facts: Mapping[str, Any], reason: str | None) -> str | None:
+        if (why := self.settings.limits.raised(facts.get("limit"))) is not None:
+            return why
+        return None if facts.get("repeatable", True) else f"may go better now: {reason}"
 
     def _step(self, action: Action, missing: str) -> Step:
         record = self._records.found(action.key)
@@ -196,40 +226,49 @@ class Resolver:
             return Step(action.stage, "made", "the store has it", action, record)
         return Step(action.stage, "failed", record.reason or "failed", action, record)
 
-    def _verify(self, operation: Operation, compiled: Step, device: Device) -> Step:
-        if self.settings.verify == "off":
-            return Step("verify", "off", "verify=off")
-        data = self.data(operation)
-        if early := _waiting("verify", compiled, data):
-            return early
+    def _verify(self, program: Program, compiled: Step, device: Device) -> Step:
+        off = self.settings.verify == "off"
+        data = self.supplies.data(program)
+        if early := self._waiting("verify", program, compiled, data):
+            return Step("verify", "off", "verify=off") if off else early
         assert compiled.record is not None and compiled.record.code is not None and data is not None
-        action = actions.verification(compiled.record.code, data, device.identity, device.threads)
-        return self._step(action, "this code was never verified on this device")
+        call = actions.Call(compiled.record.code, program.function, device)
+        tolerance = program.tolerance if isinstance(program, Module) else None
+        step = self._step(actions.verification(call, data, tolerance), "this code was never verified on this device")
+        if not off:
+            return step
+        known = f"; the store knows: {step.why}" if step.state == "failed" else ""
+        return msgspec.structs.replace(step, state="off", why=f"verify=off{known}")
 
-    def _profile(self, operation: Operation, compiled: Step, verified: Step, device: Device) -> Step:
-        data = self.operands(operation)
-        if early := _waiting("profile", compiled, data):
+    def _profile(self, program: Program, compiled: Step, verified: Step, device: Device) -> Step:
+        operands = self.supplies.operands(program)
+        if early := self._waiting("profile", program, compiled, operands):
             return early
         if verified.state == "failed" and self.settings.verify == "on":
             return Step(
                 "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it all the same"
             )
-        assert compiled.record is not None and compiled.record.code is not None and data is not None
-        code = compiled.record.code
-        action = actions.measurement(code, data["random"], self.settings.protocol, device.identity, device.threads)
+        assert compiled.record is not None and compiled.record.code is not None and operands is not None
+        call = actions.Call(compiled.record.code, program.function, device)
+        action = actions.measurement(call, operands.only(program.recipes[-1]), self.settings.protocol)
         found = self._records.measurement(action.key)
+        never = f"this code was never measured on this device under {self.settings.protocol.id}"
+        if found is not None and (refusal := self.refusal(found, device)) is not None:
+            older = self._all_records.measurements(action.key)
+            found, never = next((m for m in older if not self.refusal(m, device)), None), refusal
         if found is None:
-            return Step(
-                "profile",
-                "missing",
-                f"this code was never measured on this device under {self.settings.protocol.id}",
-                action,
-            )
+            return Step("profile", "missing", never, action)
         if (again := self._measure_again(found)) is not None:
             return Step("profile", "missing", again, action, measurement=found)
         if found.status == "failed":
             return Step("profile", "failed", found.reason or "failed", action, measurement=found)
-        return Step("profile", "made", "the store has it", action, measurement=found)
+        return Step("profile", "made", f"the store has it{self._whose(found, device)}", action, measurement=found)
+
+    def _whose(self, found: Measurement, device: Device) -> str:
+        if not self._foreign(found):
+            return ""
+        judgement = self.judged(found, device)
+        return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
 
     def _measure_again(self, found: Measurement) -> str | None:
         wish = self.settings.remeasure
@@ -243,16 +282,21 @@ class Resolver:
             return "remeasure=noisy, and it was"
         if isinstance(wish, int) and self._now - found.at > wish * 86400:
             return f"measured more than {wish} days ago"
-        if found.status == "failed" and self.settings.retry:
+        if isinstance(wish, int) and found.at > self._now + 86400:
+            return "measured at a time that is still to come, so nobody knows how long ago"
+        if found.status != "failed":
+            return None
+        if self.settings.retry:
             return f"retry=yes; failed before: {found.reason}"
+        return self._again(found.conditions, found.reason)
+
+    def _waiting(self, stage: str, program: Program, compiled: Step, data: Data | None) -> Step | None:
+        if compiled.state in ("failed", "blocked"):
+            return Step(stage, "blocked", compiled.why)
+        if compiled.pending:
+            return Step(stage, "later", "depends on the code that compile makes")
+        if data is None:
+            if (failure := self.supplies.failure(program)) is not None:
+                return Step(stage, "failed" if stage == "verify" else "blocked", failure)
+            return Step(stage, "later", "inputs and expected results are not made yet")
         return None
-
-
-def _waiting(stage: str, compiled: Step, data: Mapping[str, Any] | None) -> Step | None:
-    if compiled.state in ("failed", "blocked"):
-        return Step(stage, "blocked", compiled.why)
-    if compiled.pending:
-        return Step(stage, "later", "depends on the code that compile makes")
-    if data is None:
-        return Step(stage, "later", "inputs and expected results are not made yet")
-    return None

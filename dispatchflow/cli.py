@@ -10,6 +10,7 @@ import atexit
 import gc
 import os
 import re
+import signal
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from doit.cmdparse import CmdOption, CmdParse, CmdParseError
 from doit.doit_cmd import DoitMain, set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
-from dispatchflow import tasks, variables
+from dispatchflow import room, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.errors import DispatchflowError, SpecError
@@ -31,6 +32,8 @@ from dispatchflow.reports import units
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _WITH_VALUE = tuple(f"{dash}{JOBS[length]}" for dash, length in (("-", "short"), ("--", "long")))
+
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _running = False
 
@@ -45,29 +48,56 @@ def main() -> None:
     if _running:
         return
     _running = True
-    app = App(Path(sys._getframe(1).f_globals["__file__"]).resolve())
-    _exit(app, run(app, sys.argv[1:]))
+    _interruptible()
+    # Paths may have bytes that are no text: they go out as they came in.
+    sys.stdout.reconfigure(errors="surrogateescape" if sys.stdout.encoding == "utf-8" else "backslashreplace")  # type: ignore[union-attr]
+    dodo = Path(sys._getframe(1).f_globals["__file__"]).resolve()
+    code = run(dodo, sys.argv[1:])
+    for number in _INTERRUPTS:  # nothing is left to lose: from here on a signal just ends the process
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_DFL)
+    _flush_and_exit(code)
 
 
-def _exit(app: App, code: int) -> None:
+def _interruptible() -> None:
+    """Ctrl-C, `kill` and a closed terminal end the run alike. What ignores one of them (nohup) goes on doing so."""
+    for number in _INTERRUPTS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """Once: out of everything that is going on, in order. Twice: at once, which loses no more than `kill -9`."""
+    for each in _INTERRUPTS:
+        signal.signal(each, lambda again, frame: os._exit(128 + again))
+    raise KeyboardInterrupt(number)
+
+
+def _flush_and_exit(code: int) -> None:
+    _flush()
+    if threading.active_count() > 1:
+        raise SystemExit(code)
+    atexit._run_exitfuncs()
+    sys.stderr.flush()
+    os._exit(code)  # to take thousands of cases apart takes as long as to look at them
+
+
+def _flush() -> None:
+    # A closed pipe (`doit list | head`) is no error.
     try:
         sys.stdout.flush()
-    except BrokenPipeError:  # `doit list | head` is no error
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if threading.active_count() == 1:
-        # At once: to take thousands of cases apart takes as long as to look at them.
-        app.close()
-        atexit._run_exitfuncs()
-        sys.stderr.flush()
-        os._exit(code)
-    raise SystemExit(code)  # daemon threads of the runner may still wait
 
 
-def run(app: App, argv: Sequence[str]) -> int:
+def run(dodo: Path, argv: Sequence[str]) -> int:
     """The exit code of one command line."""
     gc.disable()  # planning makes many values and no cycles; `Run` enables it for what takes long
     try:
-        return Main(app).run(argv)
+        app = App(dodo)
+        code = Main(app).run(argv)
+        app.close()
+        return code
     except DispatchflowError as error:
         print(f"doit: {error}", file=sys.stderr)
         return error.exit_code
@@ -76,9 +106,14 @@ def run(app: App, argv: Sequence[str]) -> int:
         return 2
     except BrokenPipeError:
         return 0
-    except KeyboardInterrupt:
+    except OSError as error:
+        print(f"doit: {room.refused(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as interrupt:
         print("\ninterrupted; what was finished is recorded, the next run goes on", file=sys.stderr)
-        return 130
+        number: int = interrupt.args[0] if interrupt.args else signal.SIGINT
+        _flush()
+        os._exit(128 + number)  # not through the interpreter's end, where threads that still wait would complain
 
 
 class Main(DoitMain):  # type: ignore[misc]
@@ -193,6 +228,7 @@ class Variables(Look):
 
     def execute(self, params: Any, args: list[str]) -> int:
         groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
+        groups |= {"check": "what store check looks at", "clean": "what store clean removes"}
         for group, title in groups.items():
             print(f"{title}:")
             _print_aligned({f"  {n}=": v.meaning for n, v in variables.VARIABLES.items() if v.group == group})
@@ -205,10 +241,10 @@ class Plan(Look):
     cmd_options = (JOBS,)
 
     def execute(self, params: Any, args: list[str]) -> int:
-        from dispatchflow import looking
-
         workspace = self.app.workspace()
         selection = self.app.select(workspace, args, self.app.foreign())
+        from dispatchflow import looking
+
         print("\n".join(looking.plan(workspace, selection, params["jobs"] or len(cores()))))
         return 0
 
@@ -224,11 +260,11 @@ class Explain(Look):
                 {"form": "doit explain profile:NAME"},
                 "doit list --all profile shows every name.",
             )
-        from dispatchflow import looking
-
         workspace = self.app.workspace()
         selection = self.app.select(workspace, args)
         for case in selection.last_stage():
+            from dispatchflow import looking
+
             print("\n".join(looking.explain(workspace, workspace.resolver.chain(case))))
         return 0
 
@@ -239,9 +275,9 @@ class Report(Look):
     fastest = False
 
     def execute(self, params: Any, args: list[str]) -> int:
+        workspace = self.app.workspace(("report",))
         from dispatchflow import looking
 
-        workspace = self.app.workspace(("report",))
         text = looking.report(workspace.store_path / "results", workspace.values, args, self.fastest)
         if out := workspace.values.get("out"):
             try:
@@ -273,4 +309,25 @@ class Toolchains(Look):
         return 0
 
 
-COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Toolchains, Variables)
+class Store(Look):
+    name = "store"
+    doc_purpose = "what takes the space; store check: is all sound; store clean: remove what is not needed"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        from dispatchflow import upkeep
+
+        match args:
+            case []:
+                print(upkeep.overview(self.app.workspace(("store",))))
+                return 0
+            case ["check"]:
+                text, sound = upkeep.check(self.app.workspace(("check", "iree")))
+                print(text)
+                return 0 if sound else 1
+            case ["clean"]:
+                print(upkeep.clean(self.app.workspace(("cases", "clean", "iree"))))
+                return 0
+        raise SpecError("store takes one word, or none", {"given": " ".join(args), "known": "check, clean"})
+
+
+COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Store, Toolchains, Variables)

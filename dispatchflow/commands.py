@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dispatchflow.dispatch import FUNCTION
+from dispatchflow.program import ENTRY
 from dispatchflow.protocols import Protocol
-from dispatchflow.types import TensorType
 
 ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
 """All that reaches a tool of the user's environment: the compiler reads more than a dozen variables, each of which
@@ -33,24 +32,29 @@ def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
     return (f"--device={device}", *pinned)
 
 
-def input_flags(types: Sequence[TensorType], files: Sequence[str | None]) -> tuple[str, ...]:
-    """One flag an operand; None stands for all ones, which need no file."""
-    values = [f"@{file}" if file else "1" for file in files]
-    return tuple(f"--input={tensor.spelling}={value}" for tensor, value in zip(types, values, strict=True))
+def reprint_argv(tool: str, source: str = "source.mlir", output: str = "module.mlir") -> tuple[str, ...]:
+    """A user's module as the compiler prints it: what a comment, a name or a place changed is gone."""
+    return (tool, source, "--strip-debuginfo", "-o", output)
 
 
 def run_argv(
-    tool: str, module: str, device: Sequence[str], inputs: Sequence[str], output: str = "output.bin"
+    tool: str,
+    module: str,
+    device: Sequence[str],
+    inputs: Sequence[str],
+    outputs: Sequence[str] = ("output.bin",),
+    function: str = ENTRY,
 ) -> tuple[str, ...]:
-    """One call, result written raw. The debug allocator poisons what the program does not write."""
+    """One call, results written raw. The debug allocator poisons what the program does not write. `inputs` are
+    `4x8xf32=@file`, `4x8xf32=1` (all ones) or a bare number; of `outputs`, `-` is printed."""
     return (
         tool,
         f"--module={module}",
         *device,
         "--device_allocator=debug",
-        f"--function={FUNCTION}",
-        *inputs,
-        f"--output=@{output}",
+        f"--function={function}",
+        *(f"--input={value}" for value in inputs),
+        *("--output=-" if name == "-" else f"--output=@{name}" for name in outputs),
     )
 
 
@@ -62,6 +66,7 @@ def block_argv(
     protocol: Protocol,
     iterations: int | None = None,
     dispatches: bool = True,
+    function: str = ENTRY,
 ) -> tuple[str, ...]:
     """One block: warm-up, then calls for `block_s`, or exactly `iterations` once that many are known to take so long
     (finding the number costs google-benchmark as much again). `dispatches`: then once more, untimed, for the runtime's
@@ -72,8 +77,8 @@ def block_argv(
         f"--module={module}",
         *device,
         "--device_allocator=caching",
-        f"--function={FUNCTION}",
-        *inputs,
+        f"--function={function}",
+        *(f"--input={value}" for value in inputs),
         f"--benchmark_min_warmup_time={protocol.warmup_s}",
         f"--benchmark_min_time={length}",
         "--benchmark_format=json",

@@ -7,25 +7,34 @@ from functools import cached_property, lru_cache
 
 from dispatchflow.keys import digest_of
 from dispatchflow.operations import Operation
+from dispatchflow.program import ENTRY, Program
 from dispatchflow.syntax import NEWEST, Syntax
 from dispatchflow.targets import Target
-from dispatchflow.tunings import Tuning
-
-FUNCTION = "main"
-"""Every generated module's entry. One name for all: it reaches the executables' names, and so the code digest."""
+from dispatchflow.tunings import Applied, Tuning
 
 _MAX_NAME_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    operation: Operation
+    operation: Program
     tuning: Tuning
 
     def module(self, syntax: Syntax = NEWEST) -> str:
-        """The MLIR text. Free of paths, dates and names, every location unknown: equal dispatches, equal bytes."""
+        """The MLIR text of an operation. Free of paths, dates and names, every location unknown: equal dispatches,
+        equal bytes."""
+        assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
         lowering = self.tuning.lowering(self.operation, syntax)
         return lowering.prelude + _module(self.operation, lowering.attribute)
+
+    @property
+    def requested(self) -> str | None:
+        """The configuration that the compiler is asked for; None where it chooses."""
+        return self.tuning.requested(self.operation) if isinstance(self.operation, Operation) else None
+
+    def ignored(self, applied: Applied) -> str | None:
+        """Why what was applied is not what was asked, None when it is. What a user's module holds is not known."""
+        return self.tuning.ignored(self.operation, applied) if isinstance(self.operation, Operation) else None
 
 
 @lru_cache(maxsize=64)
@@ -36,7 +45,7 @@ def _module(operation: Operation, attribute: str) -> str:
     )
     return f"""\
 module @dispatch {{
-  func.func @{FUNCTION}({arguments}) -> {operation.result().mlir} {{
+  func.func @{ENTRY}({arguments}) -> {operation.result().mlir} {{
 {operation.body(attribute)}  }} loc(unknown)
 }} loc(unknown)
 """
@@ -51,7 +60,7 @@ class Case:
     threads: int | None = None
 
     @property
-    def operation(self) -> Operation:
+    def operation(self) -> Program:
         return self.dispatch.operation
 
     @property

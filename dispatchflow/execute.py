@@ -5,35 +5,32 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow import actions, applied, commands, processes, vmfb
-from dispatchflow.actions import Action
+from dispatchflow import actions, applied, commands, module, processes, room, vmfb
+from dispatchflow.actions import Action, Data
 from dispatchflow.chain import Resolver
 from dispatchflow.dispatch import Case
-from dispatchflow.errors import StoreError
+from dispatchflow.errors import StoreError, ToolError
 from dispatchflow.keys import Digest, digest_of
+from dispatchflow.limits import Limits
 from dispatchflow.locks import Machine
+from dispatchflow.module import Module
 from dispatchflow.operations import Operation
+from dispatchflow.program import Program
 from dispatchflow.records import Record
+from dispatchflow.running import Place, Result, failed, log_of
 from dispatchflow.store import DamagedObject, Store
 from dispatchflow.targets import Device
-from dispatchflow.tunings import Tuning
+from dispatchflow.tunings import Applied
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
-    from dispatchflow.verdict import Verdict
 
 _log = logging.getLogger(__name__)
 
-COMPILE_LIMIT_S = 300.0
-VERIFY_LIMIT_S = 120.0
-MEMORY_LIMIT_BYTES = None
-
-Data = dict[str, tuple[Digest, ...]]
-_Result = tuple[bool, str | None, dict[str, Digest], dict[str, Any]]
-"""(ok, reason, outputs, facts)"""
+_ATTEMPTS = 3
 
 
 class Executor:
@@ -42,81 +39,134 @@ class Executor:
     def __init__(self, store: Store, resolver: Resolver, machine: Machine, run: str) -> None:
         self.store, self.resolver, self.machine, self.run = store, resolver, machine, run
 
+    @property
+    def _limits(self) -> Limits:
+        return self.resolver.settings.limits
+
     def emit(self, case: Case) -> Record:
+        if isinstance(case.operation, Module):
+            return self._reprint(case.operation)
         text = case.dispatch.module(self.resolver.syntax).encode()
 
-        def make(scratch: Path) -> _Result:
+        def make(scratch: Path) -> Result:
             return True, None, {"module": self.store.put_bytes(text)}, {}
 
         return self._make(actions.emit(case, self.resolver.syntax), make)
 
-    def compile(self, case: Case) -> Record:
-        tuning, operation = case.tuning, case.operation
-        return self.compile_module(
-            case.dispatch.module(self.resolver.syntax),
-            self.resolver.flags(case),
-            tuning.requested(operation),
-            lambda dump: _ignored(tuning, operation, dump),
-        )
+    def _reprint(self, program: Module) -> Record:
+        """A user's file as the compiler prints it, and the types of its functions."""
+        toolchain, source = self.resolver.toolchain, program.source
+
+        def make(scratch: Path) -> Result:
+            from dispatchflow import given
+
+            (scratch / "source.mlir").write_bytes(given.content(source))
+            outcome = self._run_compiler(commands.reprint_argv(toolchain.printer), scratch, None)
+            if outcome.failure:
+                return failed(f"reading {PurePath(source.path).name}", outcome, scratch, {}, self.store, self._limits)
+            printed = scratch / "module.mlir"
+            found = module.declarations(printed.read_text(encoding="utf-8", errors="replace"))
+            return True, None, {"module": self.store.put_file(printed)}, {"functions": module.to_facts(found)}
+
+        return self._make(actions.reprint(source.digest, toolchain.digest), make)
+
+    def compile(self, case: Case) -> Record | None:
+        """None when there is nothing to compile: a module that cannot be read, or lacks the function."""
+        resolver, dispatch = self.resolver, case.dispatch
+        if isinstance(case.operation, Module):
+            text = self._printed(case.operation)
+        else:
+            text = dispatch.module(resolver.syntax).encode()
+        if text is None:
+            return None
+        return self.compile_module(text, resolver.flags(case), dispatch.requested, dispatch.ignored)
+
+    def _printed(self, program: Module) -> bytes | None:
+        for _ in range(_ATTEMPTS):
+            record = self._reprint(program)
+            if not record.ok or self.resolver.supplies.declaration(program) is None:
+                return None
+            try:
+                return self.store.checked(record.outputs["module"]).read_bytes()
+            except DamagedObject as damaged:
+                _say_damaged(damaged, program.label)
+        raise self._too_damaged()
+
+    def _run_compiler(self, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> processes.Outcome:
+        command = processes.Command(
+            argv, scratch, self.resolver.environment, stdin=stdin,
+            time_limit_s=self._limits.compile_s, memory_limit_bytes=self._limits.memory_bytes,
+        )  # fmt: skip
+        return processes.run(command)
 
     def compile_module(
         self,
-        module: str,
+        text: bytes,
         flags: Sequence[str],
         requested: str | None = None,
-        ignored: Callable[[str], str | None] = lambda dump: None,
+        ignored: Callable[[Applied], str | None] = lambda found: None,
     ) -> Record:
         """A module's vmfb and what the compiler chose for it. `ignored` tells, from the compiler's dump, why the
         configuration that was requested is not the one applied: then the action failed."""
-        resolver, text = self.resolver, module.encode()
+        resolver = self.resolver
         digest = digest_of(text)
         action = actions.compilation(digest, flags, resolver.toolchain.digest, resolver.environment, requested)
 
-        def make(scratch: Path) -> _Result:
+        def make(scratch: Path) -> Result:
             (scratch / "module.mlir").write_bytes(text)
             argv = commands.compile_argv(resolver.toolchain.compiler, flags)
-            command = processes.Command(
-                argv, scratch, resolver.environment, stdin="module.mlir",
-                time_limit_s=COMPILE_LIMIT_S, memory_limit_bytes=MEMORY_LIMIT_BYTES,
-            )  # fmt: skip
-            outcome = processes.run(command)
-            outputs = self._log(scratch)
+            outcome = self._run_compiler(argv, scratch, "module.mlir")
+            outputs = log_of(self.store, scratch)
             facts: dict[str, Any] = {"compile_s": outcome.wall_s, "compiler_peak_bytes": outcome.peak_bytes}
             if outcome.failure:
-                return _failed(outcome, f"compile failed: {_first_error(scratch) or outcome.failure}", outputs, facts)
+                return failed("compile", outcome, scratch, facts, self.store, self._limits)
             made = scratch / "module.vmfb"
             if not made.is_file():
                 return False, "the compiler left no module, with exit code 0", outputs, facts
             inspected = vmfb.inspect(made.read_bytes())
             dumps = sorted((scratch / commands.CONFIGURATIONS).glob("*"))
-            dump = "".join(path.read_text() for path in dumps)
+            dump = "".join(path.read_text(errors="replace") for path in dumps)
+            found = applied.parse(dump)
             outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
             facts |= {
                 "code_digest": inspected.code_digest,
                 "code_bytes": inspected.code_bytes,
-                "applied": applied.parse(dump).text,
+                "applied": found.text,
             }
-            reason = inspected.problem or ignored(dump)
+            why = ignored(found)
+            reason = inspected.problem or (f"configuration ignored: {why}" if why else None)
             return reason is None, reason, outputs, facts
 
         return self._make(action, make)
 
-    def inputs(self, operation: Operation) -> Record:
-        action, _ = self.resolver.data_actions(operation)
+    def inputs(self, program: Program) -> Record | None:
+        """None while a module's types are not known."""
+        action = self.resolver.supplies.inputs_action(program)
 
-        def make(scratch: Path) -> _Result:
-            from dispatchflow import inputs
+        def make(scratch: Path) -> Result:
+            from dispatchflow import given, inputs
 
-            made = {"exact": inputs.exact(operation), "random": inputs.random(operation)}
-            outputs = {f"{r}_{i}": self._put(array) for r, arrays in made.items() for i, array in enumerate(arrays)}
-            return True, None, outputs, {}
+            if isinstance(program, Operation):
+                made = {"exact": inputs.exact(program), "random": inputs.random(program)}
+                outputs = {f"{r}_{i}": self._put(array) for r, arrays in made.items() for i, array in enumerate(arrays)}
+                return True, None, outputs, {}
+            assert isinstance(program, Module) and action is not None
+            arguments = given.arguments(program, action.ingredients["types"])
+            outputs = {f"given_{i}": self.store.put_bytes(content) for i, (_, content) in enumerate(arguments)}
+            return True, None, outputs, {"arguments": [spelling for spelling, _ in arguments]}
 
-        return self._make(action, make)
+        return self._make(action, make) if action else None
 
-    def expected(self, operation: Operation) -> Record:
-        _, action = self.resolver.data_actions(operation)
+    def expected(self, program: Program) -> Record | None:
+        """None for what is compared with nothing, and where that cannot be made."""
+        if not program.compared:
+            return None
+        if isinstance(program, Module):
+            return self._expected_of_module(program)
+        assert isinstance(program, Operation)
+        operation = program
 
-        def make(scratch: Path) -> _Result:
+        def make(scratch: Path) -> Result:
             from dispatchflow import inputs, reference
 
             outputs = {"exact": self._put(reference.expected(operation, inputs.exact(operation)))}
@@ -128,89 +178,96 @@ class Executor:
                 outputs |= {"random": self._put(reference.expected(operation, operands))}
             return True, None, outputs, {}
 
+        action = self.resolver.supplies.expected_action(operation)
+        assert action is not None
+        return self._make(action, make)
+
+    def _expected_of_module(self, program: Module) -> Record | None:
+        from dispatchflow import given
+
+        module_of_reference: Digest | None = None
+        if program.against is not None:
+            text = self._printed(program)
+            compiled = text and self.compile_module(text, self.resolver.supplies.reference_flags(program))
+            if not compiled or not compiled.ok:
+                return None
+            module_of_reference = compiled.outputs["vmfb"]
+            self.store.checked(module_of_reference)
+        action, declared = self.resolver.supplies.expected_action(program), self.resolver.supplies.declaration(program)
+        operands = self.resolver.supplies.operands(program)
+        if action is None or declared is None or operands is None:
+            return None
+        results, data = declared.results, operands
+
+        def make(scratch: Path) -> Result:
+            if module_of_reference is None:
+                made = dict(enumerate(given.expected(program, results)))
+            else:
+                place = self._place(scratch, self.resolver.supplies.reference_device(program), module_of_reference)
+                names = module.output_names(results)
+                if (failure := place.call(data, "given", names, program.function)) is not None:
+                    return failure
+                made = {i: (scratch / name).read_bytes() for i, name in enumerate(names) if name != "-"}
+            return True, None, {str(i): self.store.put_bytes(content) for i, content in made.items()}, {}
+
         return self._make(action, make)
 
     def artifacts(self, case: Case, expected: bool) -> tuple[Record, Data] | None:
-        """The compiled module and the data, every object compared with its digest; None when it did not compile.
+        """The compiled module and the data, every object compared with its digest; None when it did not compile, or
+        the data cannot be made.
 
         A damaged object is dropped, with its records, where it is noticed, and made anew here.
         """
-        for _ in range(3):
-            compiled = self.compile(case)
-            if not compiled.ok:
-                return None
-            self.inputs(case.operation)
-            if expected:
-                self.expected(case.operation)
-            data = self.resolver.data(case.operation) if expected else self.resolver.operands(case.operation)
+        program, resolver = case.operation, self.resolver
+        for _ in range(_ATTEMPTS):
             try:
+                compiled = self.compile(case)
+                if compiled is None or not compiled.ok:
+                    return None
+                self.inputs(program)
+                if expected:
+                    self.expected(program)
+                data = resolver.supplies.data(program) if expected else resolver.supplies.operands(program)
+                if data is None and resolver.supplies.failure(program) is not None:
+                    return None
                 if data is not None:
-                    for digest in (compiled.outputs["vmfb"], *(d for digests in data.values() for d in digests)):
+                    for digest in (compiled.outputs["vmfb"], *(d for ds in data.digests.values() for d in ds)):
                         self.store.checked(digest)
                     return compiled, data
             except DamagedObject as damaged:
-                _log.warning("object %s of %s was damaged or missing, and is made again", damaged, case.name)
-        raise StoreError("objects are damaged as fast as they are made", {"store": self.store.root}, "Check the disk.")
+                _say_damaged(damaged, case.name)
+        raise self._too_damaged()
+
+    def _too_damaged(self) -> StoreError:
+        return StoreError("objects are damaged as fast as they are made", {"store": self.store.root}, "Check the disk.")
 
     def verify(self, case: Case, device: Device) -> Record | None:
-        """The ladder of docs/verification.md; None when the case did not compile."""
+        """The ladder of docs/verification.md; None when the case did not compile, or has nothing to be run on."""
+        from dispatchflow import verification
+
         if (found := self.artifacts(case, expected=True)) is None:
             return None
-        compiled, data = found
-        action = actions.verification(compiled.facts["code_digest"], data, device.identity, device.threads)
-        module = compiled.outputs["vmfb"]
-        return self._make(action, lambda scratch: self._verify(scratch, case.operation, device, module, data))
+        (compiled, data), program = found, case.operation
+        call = actions.Call(compiled.facts["code_digest"], program.function, device)
 
-    def _verify(self, scratch: Path, operation: Operation, device: Device, module: Digest, data: Data) -> _Result:
-        from dispatchflow import inputs, verdict
+        def make(scratch: Path) -> Result:
+            place = self._place(scratch, device, compiled.outputs["vmfb"])
+            if isinstance(program, Operation):
+                return verification.verify_operation(place, program, data)
+            assert isinstance(program, Module)
+            declared = self.resolver.supplies.declaration(program)
+            assert declared is not None
+            return verification.verify_module(place, program, data, declared.results)
 
-        outputs: dict[str, Digest] = {}
-        verdicts: dict[str, Verdict] = {}
-        names = {recipe: [f"{recipe}_{i}.bin" for i in range(len(data[recipe]))] for recipe in ("exact", "random")}
-        self.store.place(scratch, {"module.vmfb": module})
-        for recipe in names:
-            self.store.place(scratch, dict(zip(names[recipe], data[recipe], strict=True)))
-        for recipe in names:
-            if recipe == "exact" and inputs.mistrust(operation):
-                verdicts[recipe] = verdict.Verdict("mistrusted")
-                continue
-            argv = commands.run_argv(
-                self.resolver.toolchain.tool("iree-run-module"),
-                "module.vmfb",
-                commands.device_flags(device.uri, device.cpus),
-                commands.input_flags([operand.type for operand in operation.operands()], names[recipe]),
-            )
-            outcome = processes.run(
-                processes.Command(argv, scratch, self.resolver.environment, time_limit_s=VERIFY_LIMIT_S)
-            )
-            if outcome.failure:
-                facts = {"verification": "not compared"}
-                return _failed(
-                    outcome, f"run failed: {_first_error(scratch) or outcome.failure}", self._log(scratch), facts
-                )
-            output = scratch / "output.bin"
-            size = output.stat().st_size if output.exists() else 0
-            if size != operation.result().nbytes:
-                reason = f"the module wrote {size} B; its result has {operation.result().nbytes}"
-                return False, reason, self._log(scratch), {"verification": "not compared"}
-            got = _array(output, inputs.dtype_of(operation.result().element), operation)
-            found = self._compare(recipe, got, operation, data)
-            verdicts[recipe] = found
-            if not found.passed:
-                outputs[f"got_{recipe}"] = self.store.put_file(output)
-        return _judged(verdicts, outputs)
+        tolerance = program.tolerance if isinstance(program, Module) else None
+        return self._make(actions.verification(call, data, tolerance), make)
 
-    def _compare(self, recipe: str, got: Array, operation: Operation, data: Data) -> Verdict:
-        from dispatchflow import verdict
+    def _place(self, scratch: Path, device: Device, vmfb: Digest) -> Place:
+        self.store.place(scratch, {"module.vmfb": vmfb})
+        resolver = self.resolver
+        return Place(self.store, resolver.toolchain, resolver.environment, self._limits, scratch, device)
 
-        def wanted(name: str, dtype: Any) -> Array:
-            return _array(self.store.path(data[f"expected_{name}"][0]), dtype, operation)
-
-        if recipe == "exact" or not operation.signature.result.is_float:
-            return verdict.compare_bits(got, wanted(recipe, got.dtype))
-        return verdict.compare_bounded(got, wanted("reference", "float64"), wanted("tolerance", "float64"))
-
-    def _make(self, action: Action, make: Callable[[Path], _Result]) -> Record:
+    def _make(self, action: Action, make: Callable[[Path], Result]) -> Record:
         """The record of this action: found, or made now. A recorded failure is tried again as `Resolver` says."""
         if (known := self._standing(action)) is not None:
             return known
@@ -221,8 +278,12 @@ class Executor:
             with self.machine.busy(), self.store.scratch() as scratch:
                 try:
                     ok, reason, outputs, facts = make(scratch)
+                except ToolError as error:
+                    ok, reason, outputs, facts = False, error.problem, {}, {}
                 except OSError as error:
                     ok, reason, outputs, facts = False, str(error), {}, {"repeatable": False}
+                if not ok:
+                    room.check(self.store.root, reason or "")
             record = Record(
                 action.key, action.stage, ok, reason, outputs, facts,
                 ingredients=action.ingredients, cost_s=time.monotonic() - begin, run=self.run, at=time.time(),
@@ -237,62 +298,6 @@ class Executor:
     def _put(self, array: Array) -> Digest:
         return self.store.put_bytes(array.tobytes())
 
-    def _log(self, scratch: Path) -> dict[str, Digest]:
-        log = scratch / "stderr"
-        return {"log": self.store.put_bytes(log.read_bytes())} if log.exists() and log.stat().st_size else {}
 
-
-def _ignored(tuning: Tuning, operation: Operation, dump: str) -> str | None:
-    reason = tuning.ignored(operation, applied.parse(dump))
-    return f"configuration ignored: {reason}" if reason else None
-
-
-def _failed(outcome: processes.Outcome, reason: str, outputs: dict[str, Digest], facts: dict[str, Any]) -> _Result:
-    # SIGKILL comes from outside (out of memory, an impatient person): the next time may go well.
-    return False, reason, outputs, facts | {"repeatable": outcome.code != -9 or outcome.timed_out}
-
-
-def _first_error(scratch: Path) -> str | None:
-    """The first line of a tool's stderr that says `error`, without the place; else its last line."""
-    lines = processes.shortened(scratch / "stderr", 100_000).splitlines()
-    for line in lines:
-        if "error: " in line:
-            return line.split("error: ", 1)[1].rstrip(": ")[:300]
-    return lines[-1][:300] if lines else None
-
-
-def _array(path: Path, dtype: Any, operation: Operation) -> Array:
-    import numpy as np
-
-    array: Array = np.fromfile(path, dtype).reshape(operation.result().shape)
-    return array
-
-
-def _judged(verdicts: dict[str, Verdict], outputs: dict[str, Digest]) -> _Result:
-    wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
-    worst = next(iter(wrong.values()), verdicts["random"])
-    words = {v.word for v in verdicts.values()}
-    word = next(w for w in ("different", "mistrusted", "within bound", "equal") if w in words)
-    facts: dict[str, Any] = {
-        "verification": word,
-        "score": verdicts["random"].score,
-        "rungs": {r: v.word for r, v in verdicts.items()},
-    }
-    if worst.worst is not None:
-        facts |= {
-            "worst_index": worst.worst.index,
-            "worst_got": worst.worst.got,
-            "worst_expected": worst.worst.expected,
-        }
-    if not wrong:
-        return True, None, outputs, facts
-    recipe = next(iter(wrong))
-    assert worst.worst is not None
-    place = ", ".join(map(str, worst.worst.index))
-    elements = f"{worst.wrong} elements of the {recipe} inputs are wrong"
-    return (
-        False,
-        f"{elements}; worst at [{place}]: got {worst.worst.got}, expected {worst.worst.expected}",
-        outputs,
-        facts,
-    )
+def _say_damaged(damaged: DamagedObject, name: str) -> None:
+    _log.warning("object %s of %s was damaged or missing, and is made again", damaged, name)

@@ -60,23 +60,24 @@ def random(operation: Operation) -> list[Array]:
     return [_random_operand(operand, index) for index, operand in enumerate(operation.operands())]
 
 
-def _raw(index: int, recipe: int, count: int) -> Array:
+def stream(index: int, recipe: int, count: int) -> Array:
+    """So many random 64-bit numbers of one operand's stream."""
     raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
     return raw
 
 
-def _below(raw: Array, bound: int) -> Array:
+def below(raw: Array, bound: int) -> Array:
     """Integers in 0 … bound-1 from the upper half of each raw number, by multiplication and shift."""
     return (((raw >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
 
 
 def _exact_operand(operand: Operand, index: int, r: int, safe: int) -> Array:
     tensor = operand.type
-    raw = _raw(index, 0, tensor.size)
+    raw = stream(index, 0, tensor.size)
     if operand.reduction_axis is None:
-        values = _below(raw, 2 * r + 1) - r
+        values = below(raw, 2 * r + 1) - r
         return values.reshape(tensor.shape).astype(dtype_of(tensor.element))
-    values = _below(raw, 2 * r) - r
+    values = below(raw, 2 * r) - r
     values += values >= 0  # no zeros here: how many terms count is decided by the mask alone
     values = values.reshape(tensor.shape) * _mask(tensor.shape, operand.reduction_axis, safe, raw)
     return values.astype(dtype_of(tensor.element))
@@ -87,15 +88,20 @@ def _mask(shape: tuple[int, ...], axis: int, safe: int, raw: Array) -> Array:
     terms = shape[axis]
     stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
     line = tuple(1 if i == axis else size for i, size in enumerate(shape))
-    offsets = _below(raw[: int(np.prod(line))] << np.uint64(32), terms).reshape(line)
+    offsets = below(raw[: int(np.prod(line))] << np.uint64(32), terms).reshape(line)
     positions = np.arange(terms).reshape([-1 if i == axis else 1 for i in range(len(shape))]) * stride
     return (positions + offsets) % terms < safe
 
 
 def _random_operand(operand: Operand, index: int) -> Array:
-    tensor, dtype = operand.type, dtype_of(operand.type.element)
-    raw = _raw(index, 1, tensor.size)
-    if not tensor.element.is_float:
-        return (raw >> np.uint64(64 - tensor.element.bits)).astype(f"u{dtype.name}").view(dtype).reshape(tensor.shape)
-    unit = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
-    return unit.reshape(tensor.shape).astype(dtype)
+    tensor = operand.type
+    raw = stream(index, 1, tensor.size)
+    return uniform(raw, tensor.element).reshape(tensor.shape)
+
+
+def uniform(raw: Array, element: ElementType) -> Array:
+    """In [-1, 1), or integers over their whole range."""
+    dtype = dtype_of(element)
+    if not element.is_float:
+        return (raw >> np.uint64(64 - element.bits)).astype(f"u{dtype.name}").view(dtype)
+    return ((raw >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0).astype(dtype)

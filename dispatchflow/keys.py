@@ -50,6 +50,10 @@ def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
     return Key(xxh3_128_hexdigest(canonical((SCHEMA, kind, ingredients))))
 
 
+_STAND_INS = 30
+"""So many strings can stand in a template, each a control character; their lengths must be those of their bytes."""
+
+
 class Form:
     """Many keys of one kind whose ingredients differ in some strings only: `form.key(x, y)` is
     `key_of(kind, ingredients(x, y))`, and spells the rest, which may be long, once."""
@@ -60,7 +64,7 @@ class Form:
         self._spelled: dict[tuple[int, ...], list[str]] = {}
 
     def key(self, *strings: str) -> Key:
-        if not "".join(strings).isascii():  # whose lengths are not those of their bytes
+        if len(strings) > _STAND_INS or not all(map(str.isascii, strings)) or "" in strings:
             return key_of(self.kind, self.ingredients(*strings))
         lengths = tuple(map(len, strings))
         if (spelled := self._spelled.get(lengths)) is None:

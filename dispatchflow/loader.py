@@ -18,7 +18,7 @@ from doit.task import Task
 from dispatchflow.actions import STAGES
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import NothingMatched, SpecError, suggestion
-from dispatchflow.plan import Plan
+from dispatchflow.plan import Plan, Skip
 
 
 @dataclass
@@ -77,6 +77,13 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
             else:
                 found.foreign.append(name)
     return found
+
+
+def skips(words: Sequence[str], plan: Plan) -> list[Skip]:
+    """Those of the plan's skips that these words would have named."""
+    asked = [word.partition(":") for word in words or ["profile"]]
+    patterns = [pattern or "*" for word, _, pattern in asked if any(fnmatchcase(stage, word) for stage in STAGES)]
+    return [skip for skip in plan.skips if any(fnmatchcase(skip.name, pattern) for pattern in patterns)]
 
 
 def with_dependencies(selection: Selection, own: Sequence[Task], plan: Plan) -> Selection:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,8 +46,50 @@ class Claims:
 
     def _set(self, kind: int, key: str) -> None:
         position = int(key[:15], 16)  # below 2**60: an offset is a signed 64-bit number
-        request = struct.pack("hhqqi4x", kind, os.SEEK_SET, position, 1, 0)
-        fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, request)
+        fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _range(kind, position, 1))
+
+
+class Users:
+    """Who uses the objects of a store: makers at once, who removes some alone.
+
+    A maker locks the byte of its process number, so that who waits can say for whom. No turnstile: who waits to remove
+    something keeps nobody from beginning.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = _opened(path)
+
+    def join(self, waiting: Callable[[int], None]) -> None:
+        """Until this process ends: when its work is interrupted, its threads may still publish.
+
+        `waiting` is told a process number before this waits, 0 when who removes something is waited for.
+        """
+        self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
+
+    @contextmanager
+    def alone(self, waiting: Callable[[int], None]) -> Iterator[None]:
+        self._take(fcntl.F_WRLCK, 0, _TO_THE_END, waiting)
+        try:
+            yield
+        finally:
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _range(fcntl.F_UNLCK, 0, _TO_THE_END))
+
+    def _take(self, kind: int, start: int, length: int, waiting: Callable[[int], None]) -> None:
+        request = _range(kind, start, length)
+        try:
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, request)
+        except BlockingIOError:
+            holder = struct.unpack(_FLOCK, fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, request))
+            waiting(holder[2])
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLKW, request)
+
+
+_FLOCK = "hhqqi4x"
+_TO_THE_END = 0
+
+
+def _range(kind: int, start: int, length: int) -> bytes:
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, start, length, 0)
 
 
 def _opened(path: Path) -> int:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import processes, releases, results, toolchain, view
+from dispatchflow import processes, releases, results, runtimes, toolchain, view
 from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
+from dispatchflow.dispatch import Case
 from dispatchflow.errors import NothingMatched, SpecError, StoreError, ToolchainError, suggestion
 from dispatchflow.loader import Selection, is_pattern
 from dispatchflow.reports import best as best_report
@@ -65,6 +66,7 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
             unknown.append(stage)
     for reason, count in Counter(skip.reason for skip in workspace.plan.skips).most_common(10):
         yield f"skipped  {count}: {reason}"
+    yield from _controls(workspace, last)
     yield from (f"note: {note}" for note in workspace.plan.notes)
     if not any(chain[stage].pending for chain, furthest in wanted for stage in STAGES[: furthest + 1]):
         yield "nothing to make"
@@ -75,6 +77,14 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
     yield f"about {units.seconds(total_s)} with -n {jobs}" + (
         f", and {', '.join(unknown)}, which never ran here" if unknown else ""
     )
+
+
+def _controls(workspace: Workspace, last: Mapping[Case, str]) -> Iterator[str]:
+    resolver = workspace.resolver
+    reused = [chain for case, chain in resolver.unjudged.items() if last.get(case) == "profile"]
+    for group, chosen in runtimes.questions(reused, resolver.judged, resolver.settings.protocol.block_s):
+        why = f"another runtime measured what {units.count(len(group), 'case')} on {group[0].device.uri} reuse"
+        yield f"controls {len(chosen)} to measure: {why}"
 
 
 def explain(workspace: Workspace, chain: Chain) -> Iterator[str]:

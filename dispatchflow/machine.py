@@ -111,8 +111,11 @@ def host_cpu(store: Store, toolchain: Toolchain) -> HostCpu:
 
 
 def memory_bytes() -> int:
-    """Of the machine, used or not."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Of the machine, or of the container that we are in; used or not."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = (Path("/sys/fs/cgroup", name) for name in ("memory.max", "memory/memory.limit_in_bytes"))
+    found = [path.read_text().strip() for path in limits if path.exists()]
+    return min([physical, *(int(text) for text in found if text.isdecimal())])
 
 
 def last_level_cache_bytes() -> int | None:

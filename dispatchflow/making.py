@@ -22,6 +22,7 @@ from dispatchflow.dispatch import Case
 from dispatchflow.errors import NothingMatched
 from dispatchflow.loader import Selection
 from dispatchflow.machine import cores
+from dispatchflow.plan import Skip
 from dispatchflow.progress import Progress
 from dispatchflow.reports import run as run_report
 from dispatchflow.runner import ExclusiveRunner
@@ -61,6 +62,7 @@ class Run(DoitRun):  # type: ignore[misc]
             raise NothingMatched(
                 "the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)}
             )
+        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
         last = selection.last_stage()
         chains = workspace.chains(list(last))
         pending = [(c, wanted) for c, stage in zip(chains, last.values(), strict=True) if (wanted := c.pending(stage))]
@@ -70,8 +72,10 @@ class Run(DoitRun):  # type: ignore[misc]
             failed = False
             if pending or selection.foreign:
                 failed = self._make(app, stages, pending, selection, own, params["jobs"] or len(cores()))
+            again = stages.judge(last)
+            if pending or selection.foreign or again:
                 chains = workspace.chains(list(last))
-        return _conclude(stages, last, chains, failed)
+        return _conclude(stages, last, chains, loader.skips(words, workspace.plan), failed)
 
     def _make(
         self,
@@ -82,9 +86,9 @@ class Run(DoitRun):  # type: ignore[misc]
         own: list[Task],
         jobs: int,
     ) -> bool:
-        """Run doit over what is pending. True when one of the user's own tasks failed."""
+        """Run doit over what is pending. True when one of the user's own tasks failed, or an exception is ours."""
         gc.enable()
-        twins: dict[tuple[str, str], str] = {}
+        twins: dict[tuple[Any, ...], str] = {}
         made = [task for chain, wanted in pending for task in tasks.tasks_of(stages, chain, wanted, twins)]
         foreign = [*tasks.made_already(selection, made), *own] if selection.foreign else []
         control = TaskControl([*made, *foreign])
@@ -96,14 +100,19 @@ class Run(DoitRun):  # type: ignore[misc]
         reporter, stream = Reporter(sys.stdout, {}), Stream(config.get("verbosity"))
         runner = ExclusiveRunner(self.dep_manager, reporter, True, False, stream, jobs)
         runner.prepare = stages.prepare
-        last = selection.last_stage()
-        runner.publish = lambda: stages.settle(last, stages.workspace.chains(list(last)))
+        runner.stopped = lambda: stages.stopped
+        runner.publish = lambda: _publish(stages, selection.last_stage())
         code: int = runner.run_all(control.task_dispatcher())
-        return bool(foreign) and code != 0
+        if stages.stopped is not None:
+            raise stages.stopped
+        return (bool(foreign) and code != 0) or reporter.broken
 
 
 class Reporter(ConsoleReporter):  # type: ignore[misc]
     """doit's reporter for the user's own tasks; ours report through Progress."""
+
+    broken = False
+    """Whether one of ours ended by an exception."""
 
     def execute_task(self, task: Task) -> None:
         if not _is_ours(task):
@@ -115,7 +124,9 @@ class Reporter(ConsoleReporter):  # type: ignore[misc]
 
     def add_failure(self, task: Task, fail: Any) -> None:
         # Of ours only what is no failed stage but an exception in this program.
-        if not _is_ours(task) or getattr(fail, "traceback", None):
+        broken = _is_ours(task) and bool(getattr(fail, "traceback", None))
+        self.broken |= broken
+        if broken or not _is_ours(task):
             super().add_failure(task, fail)
 
 
@@ -123,7 +134,15 @@ def _is_ours(task: Task) -> bool:
     return bool(task.meta and "stage" in task.meta) or task.name in STAGES
 
 
-def _conclude(stages: Stages, last: Mapping[Case, str], chains: Sequence[Chain], failed: bool) -> int:
+def _publish(stages: Stages, last: Mapping[Case, str]) -> None:
+    """Before a user's own task: it may read the rows."""
+    stages.judge(last)
+    stages.settle(last, stages.workspace.chains(list(last)))
+
+
+def _conclude(
+    stages: Stages, last: Mapping[Case, str], chains: Sequence[Chain], skips: Sequence[Skip], failed: bool
+) -> int:
     """Rows, table, summary; the exit code."""
     workspace = stages.workspace
     if not last:
@@ -133,7 +152,6 @@ def _conclude(stages: Stages, last: Mapping[Case, str], chains: Sequence[Chain],
     wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
     if table := run_report.table(wanted, measured):
         print(table)
-    made, took_s = {case.name for case in stages.made}, time.time() - workspace.began
-    plan = workspace.plan
-    print(run_report.summary(stages.progress.made, made, rows, plan.skips, plan.notes, took_s))
+    made, took_s = {case.name for case in stages.made}, time.monotonic() - workspace.began_monotonic
+    print(run_report.summary(stages.progress.made, made, rows, skips, workspace.plan.notes, took_s))
     return 1 if failed or any(row["status"] == "failed" for row in rows) else 0

@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dispatchflow import blocks, commands, machine, processes, statistics
+from dispatchflow import blocks, commands, machine, processes, room, statistics
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import Digest, Key
+from dispatchflow.limits import Limits
 from dispatchflow.locks import Machine
+from dispatchflow.program import ENTRY
 from dispatchflow.protocols import Protocol
+from dispatchflow.records import Measurement
 from dispatchflow.store import Store
 from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
-from dispatchflow.types import TensorType
 
-BLOCK_LIMIT_S = 300.0
 _PATIENCE_S = 0.2
 
 
@@ -31,12 +32,14 @@ class Trial:
 
     key: Key
     label: str
-    module: Digest
-    operands: Sequence[tuple[TensorType, Digest | None]]
-    """None: all ones, which need no file."""
+    objects: Mapping[str, Digest]
+    """The files that a block reads, by the names on its command line; `module.vmfb` is one."""
+    inputs: Sequence[str]
+    """As `commands.block_argv` takes them."""
     device: Device
     ingredients: Mapping[str, Any]
     protocol: Protocol
+    function: str = ENTRY
     blocks_ns: list[float] = field(default_factory=list)
     spent_s: float = 0.0
     iterations: int | None = None
@@ -46,26 +49,33 @@ class Trial:
     awaited: bool = False
     outcome: str | None = None
     reason: str | None = None
+    failure: dict[str, Any] = field(default_factory=dict)
+    """What decides whether a failure is tried again: `limit`, `repeatable`; recorded with the conditions."""
     adopted: bool = False
     """Another invocation measured it while this one was waiting."""
 
-    def objects(self) -> dict[str, Digest]:
-        """The files that the block reads, by the names on its command line."""
-        inputs = {f"random_{i}.bin": digest for i, (_, digest) in enumerate(self.operands) if digest is not None}
-        return {"module.vmfb": self.module, **inputs}
-
     def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
-        files = [None if digest is None else f"random_{i}.bin" for i, (_, digest) in enumerate(self.operands)]
         return commands.block_argv(
             toolchain.tool("iree-benchmark-module"),
             "module.vmfb",
             commands.device_flags(self.device.uri, self.device.cpus),
-            commands.input_flags([tensor for tensor, _ in self.operands], files),
+            self.inputs,
             self.protocol,
             self.iterations,
             # A second pass as long as the first: enough of them for a median, not one a block.
             dispatches=toolchain.dispatch_statistics and len(self.blocks_ns) < self.protocol.min_blocks,
+            function=self.function,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a block needs beside its tools."""
+
+    store: Store
+    environment: Mapping[str, str]
+    lock: Machine
+    limits: Limits
 
 
 class Session:
@@ -73,19 +83,18 @@ class Session:
 
     def __init__(
         self,
-        store: Store,
+        bench: Bench,
         toolchain: Toolchain,
-        environment: Mapping[str, str],
-        lock: Machine,
         run: str,
         on_block: Callable[[Trial, int], None] = lambda trial, undecided: None,
+        refusal: Callable[[Measurement, Device], str | None] = lambda measurement, device: None,
     ) -> None:
-        self._store, self._toolchain, self._environment, self._lock = store, toolchain, environment, lock
-        self._run, self._on_block = run, on_block
+        self._bench, self._store, self._toolchain = bench, bench.store, toolchain
+        self._run, self._on_block, self._refusal = run, on_block, refusal
         self._trials: dict[Key, Trial] = {}
         self._random = random.Random(run)  # the run's name is in every row: the order can be had again
         self._blocks = self._rounds()
-        self._newest_before = store.records.last_measurement()
+        self._newest_before = self._store.records.last_measurement()
 
     @property
     def undecided(self) -> list[Trial]:
@@ -126,7 +135,7 @@ class Session:
             return False
         theirs = self._store.records.measurement(trial.key)
         later = theirs is not None and theirs.run != self._run and theirs.id > self._newest_before
-        if theirs is not None and (trial.awaited or later):
+        if theirs is not None and (trial.awaited or later) and not self._refusal(theirs, trial.device):
             self._store.claims.drop(trial.key)
             trial.outcome, trial.reason, trial.adopted = theirs.status, theirs.reason, True
             return False
@@ -139,9 +148,11 @@ class Session:
             trial.began = machine.conditions()
             trial.id = records.begin_measurement(trial.key, trial.ingredients, trial.began, self._run)
         try:
-            block, cost_s = self._measured(trial)
+            block, cost_s = run_block(self._bench, self._toolchain, trial)
         except (ToolError, OSError) as error:
+            room.check(self._store.root, str(error))
             trial.outcome, trial.reason = "failed", f"benchmark failed: {error}"
+            trial.failure.setdefault("repeatable", not isinstance(error, OSError))
         else:
             records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
             trial.blocks_ns.append(block.ns)
@@ -154,27 +165,41 @@ class Session:
             self._store.claims.drop(trial.key)
         self._on_block(trial, sum(other.protocol is trial.protocol for other in self.undecided))
 
-    def _measured(self, trial: Trial) -> tuple[blocks.Block, float]:
-        argv = trial.argv(self._toolchain)
-        with self._store.scratch() as scratch:
-            self._store.place(scratch, trial.objects())
-            command = processes.Command(
-                argv, scratch, self._environment, time_limit_s=BLOCK_LIMIT_S, cpus=trial.device.cpus
-            )
-            with self._lock.quiet():
-                outcome = processes.run(command)
-            if outcome.failure:
-                raise ToolError(outcome.failure, {"stderr": processes.shortened(scratch / "stderr", 600)})
-            return blocks.parse((scratch / "stdout").read_text()), outcome.wall_s
-
     def _conditions(self, trial: Trial) -> dict[str, Any]:
         now = machine.conditions()
         steal = now["steal_ticks"] - trial.began["steal_ticks"]
         return {
             **trial.began,
+            **trial.failure,
             "steal_ticks": steal,
             "load_1m_end": now["load_1m"],
             "cpus": list(trial.device.cpus),
             "runtime": self._toolchain.runtime_version,
+            "runtime_digest": self._toolchain.runtime_digest,
             "toolchain": self._toolchain.version,
         }
+
+
+def run_block(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[blocks.Block, float]:
+    """One block, alone on the machine, and the seconds that it cost.
+
+    Raises:
+        ToolError: the tool failed, or printed no block; why it may go better is in `trial.failure`.
+        OSError: it could not be started.
+    """
+    with bench.store.scratch() as scratch:
+        bench.store.place(scratch, trial.objects)
+        command = processes.Command(
+            trial.argv(toolchain), scratch, bench.environment, time_limit_s=bench.limits.block_s,
+            memory_limit_bytes=bench.limits.memory_bytes, cpus=trial.device.cpus,
+        )  # fmt: skip
+        with bench.lock.quiet():
+            outcome = processes.run(command)
+        if outcome.failure:
+            stderr = processes.shortened(scratch / "stderr", 600)
+            if hit := bench.limits.hit("block_limit", outcome.timed_out, stderr):
+                trial.failure["limit"] = (hit.name, hit.value)
+                raise ToolError(hit.reason)
+            trial.failure["repeatable"] = outcome.repeatable
+            raise ToolError(outcome.failure, {"stderr": stderr} if stderr else {})
+        return blocks.parse((scratch / "stdout").read_text(errors="replace")), outcome.wall_s

@@ -10,7 +10,9 @@ from math import prod
 
 from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.errors import SpecError
+from dispatchflow.module import Module
 from dispatchflow.operations import Operation, Unsupported
+from dispatchflow.program import Program
 from dispatchflow.spec import Sweep
 from dispatchflow.targets import Target
 from dispatchflow.tunings import Tuning
@@ -46,6 +48,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
     found: dict[Case, tuple[str, ...]] = {}
     skips: dict[str, Skip] = {}
     notes: dict[str, None] = {}
+    modules: dict[str, Case] = {}
     for sweep in sweeps:
         if tags and not set(tags) & set(sweep.tags):
             continue
@@ -61,16 +64,27 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
             if isinstance(item, Skip):
                 skips.setdefault(item.name, item)
             else:
+                _check_name(item, modules, sweep.place)
                 before = found.get(item)
                 found[item] = sweep.tags if before is None else tuple(dict.fromkeys((*before, *sweep.tags)))
     return Plan(tuple(found), found, tuple(skips.values()), tuple(notes))
 
 
+def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
+    """A module's name leaves out its inputs and its file's directory: two that differ would share their rows."""
+    if isinstance(case.operation, Module) and known.setdefault(case.name, case) != case:
+        facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
+        raise SpecError("two modules have this name", facts, 'Give one of the sweeps a title: name = "…".')
+
+
 def _check_size(sweep: Sweep) -> None:
     axes = {dim: len(a) for dim, a in zip(sweep.operation.dims, sweep.dims, strict=False)}
     axes |= {"shape": len(sweep.shapes)} if sweep.shapes else {}
-    axes |= {"dtype": len(sweep.signatures), "layout": len(sweep.layouts), "tuning": len(sweep.tunings)}
-    axes |= {"target": len(sweep.targets), "threads": len(sweep.threads)}
+    if sweep.modules:
+        axes |= {"module": len(sweep.modules)}
+    else:
+        axes |= {"dtype": len(sweep.signatures), "layout": len(sweep.layouts)}
+    axes |= {"tuning": len(sweep.tunings), "target": len(sweep.targets), "threads": len(sweep.threads)}
     if (count := prod(axes.values())) > MAX_CASES:
         facts = {
             "spec": sweep.place,
@@ -81,20 +95,15 @@ def _check_size(sweep: Sweep) -> None:
 
 
 def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
-    shapes = sweep.shapes or tuple(product(*(a.values() for a in sweep.dims)))
-    for shape, signature, layout in product(shapes, sweep.signatures, sweep.layouts):
-        sizes = dict(zip(sweep.operation.dims, shape, strict=True))
-        try:
-            operation = sweep.operation.make(sizes, signature, layout)
-        except Unsupported as unsupported:
-            label = "x".join(map(str, shape))
-            yield Skip(f"{sweep.operation.name}_{label}_{signature}_{layout}", str(unsupported), sweep.place)
+    for program in sweep.modules or _operations(sweep):
+        if isinstance(program, Skip):
+            yield program
             continue
         for tuning, target, threads in product(sweep.tunings, sweep.targets, sweep.threads):
-            case = Case(Dispatch(operation, tuning), target, threads)
+            case = Case(Dispatch(program, tuning), target, threads)
             if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
                 continue
-            reason = unsupported_reason(operation, tuning, target)
+            reason = unsupported_reason(program, tuning, target)
             yield case if reason is None else Skip(case.name, reason, sweep.place)
 
 
@@ -102,11 +111,25 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return bool(patterns) and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def unsupported_reason(operation: Operation, tuning: Tuning, target: Target) -> str | None:
+def _operations(sweep: Sweep) -> Iterator[Program | Skip]:
+    assert issubclass(sweep.operation, Operation)
+    shapes = sweep.shapes or tuple(product(*(a.values() for a in sweep.dims)))
+    for shape, signature, layout in product(shapes, sweep.signatures, sweep.layouts):
+        sizes = dict(zip(sweep.operation.dims, shape, strict=True))
+        try:
+            yield sweep.operation.make(sizes, signature, layout)
+        except Unsupported as unsupported:
+            label = "x".join(map(str, shape))
+            yield Skip(f"{sweep.operation.name}_{label}_{signature}_{layout}", str(unsupported), sweep.place)
+
+
+def unsupported_reason(program: Program, tuning: Tuning, target: Target) -> str | None:
     """Why this combination is a skip, None when it can be tried."""
+    if not isinstance(program, Operation):
+        return f"{tuning.family} is written on an operation, not into a user's module" if tuning.annotates else None
     if target.lacks:
-        signature = operation.signature
+        signature = program.signature
         for element in (*signature.operands, signature.accumulator, signature.result):
             if element in target.lacks:
                 return f"{element.mlir} on {target.name}: {target.lacks[element]}"
-    return tuning.illegal(operation, target.backend)
+    return tuning.illegal(program, target.backend)

@@ -53,6 +53,12 @@ class Outcome:
             return f"died by {signal.Signals(-self.code).name if known else f'signal {-self.code}'}"
         return f"exit code {self.code}" if self.code else None
 
+    @property
+    def repeatable(self) -> bool:
+        """Not SIGKILL that is not ours: it comes from outside (out of memory, an impatient person), and the next time
+        may go well."""
+        return self.timed_out or self.code != -9
+
 
 class _Local(threading.local):
     launcher: subprocess.Popen[str] | None = None

@@ -67,6 +67,22 @@ class Progress:
             self._print(f"measuring {units.count(count, 'case')} in rounds, one block each, nothing else running")
             self._spoke_at = time.monotonic()
 
+    def more(self, stage: str, count: int) -> None:
+        """So many cases of this stage are to be made besides."""
+        with self._lock:
+            self._totals[stage] += count
+            if self._live is not None and count:
+                if stage in self._tasks:
+                    self._live.remove_task(self._tasks[stage])
+                self._tasks[stage] = self._live.add_task(stage, total=count, name="")
+
+    def say(self, line: str, seldom: bool = False) -> None:
+        """`seldom`: only when nothing was said for long."""
+        with self._lock:
+            if not seldom or time.monotonic() - self._spoke_at > _SILENCE_S:
+                self._spoke_at = time.monotonic()
+                self._print(line)
+
     def block(self, trial: Trial, undecided: int) -> None:
         """One block of this trial has ended; so many trials go on."""
         with self._lock:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
+from dispatchflow.operations import Operation
 from dispatchflow.results import Row, credible_ns, identity, row_of, standing
 from dispatchflow.workspace import Workspace
 
@@ -27,12 +28,14 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
 
     rows = []
     for chain in chains:
-        operation, threads = chain.case.operation, chain.device.threads
-        if (operation.shape_name, threads) not in limits:
-            rates, flags = workspace.ceilings.rates(chain.device), machine.cpu().flags
-            bounds = calibration.ceilings(rates, operation.signature, flags, operation.traffic_bytes(), cache)
-            limits[operation.shape_name, threads] = bounds, credible_ns(operation, bounds, calibration.MARGIN)
-        rows.append(Row(chain, standing(chain, limits[operation.shape_name, threads][1]), row))
+        program, threads = chain.case.operation, chain.device.threads
+        if (program.shape_name, threads) not in limits:
+            bounds: tuple[float | None, float | None] = (None, None)
+            if isinstance(program, Operation):  # of a user's module nobody said how much it does
+                rates, flags = workspace.ceilings.rates(chain.device), machine.cpu().flags
+                bounds = calibration.ceilings(rates, program.signature, flags, program.traffic_bytes(), cache)
+            limits[program.shape_name, threads] = bounds, credible_ns(program, bounds, calibration.MARGIN)
+        rows.append(Row(chain, standing(chain, limits[program.shape_name, threads][1]), row))
     return rows
 
 
@@ -50,5 +53,7 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> set[str]:
     for part in records.parts():
         path = workspace.store.results / part
         if not path.exists():
-            results.write_part(path, records.rows_of(part))
+            with workspace.store.scratch() as scratch:
+                results.write_part(scratch / part, records.rows_of(part))
+                (scratch / part).rename(path)
     return {row.chain.case.name for _, row in new.values()}

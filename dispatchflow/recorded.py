@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-from msgspec.json import decode
 
 from dispatchflow.keys import Digest, Key
 
@@ -43,7 +42,7 @@ class Found(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def outputs(self) -> Mapping[str, Digest]:
-        found: dict[str, Digest] = decode(self.outputs_json)
+        found: dict[str, Digest] = self.records.value(self.outputs_json)
         return found
 
     @cached_property
@@ -72,6 +71,8 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     key: Key
     status: str
     median_ns: float | None
+    runtime: Digest | None
+    """Of the runtime that ran the blocks."""
     records: Records
 
     @cached_property
@@ -139,5 +140,5 @@ class Snapshot:
     def measurement(self, key: Key) -> Measurement | None:
         if (row := self._measured.get(key)) is None:
             return None
-        _, id_, status, median_ns = row
-        return Measurement(id_, key, status, median_ns, self._records)
+        _, id_, status, median_ns, runtime = row
+        return Measurement(id_, key, status, median_ns, runtime, self._records)

@@ -10,17 +10,14 @@ said          the identity of each case's newest row
 from __future__ import annotations
 
 import json
-import sqlite3
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec.json import decode
-
+from dispatchflow.database import Database
 from dispatchflow.errors import StoreError
+from dispatchflow.keeping import Held
 from dispatchflow.keys import Digest, Key
 from dispatchflow.recorded import Found, Measurement, Reader, Record, Snapshot
 from dispatchflow.statistics import median
@@ -42,10 +39,10 @@ create index record_key on record (key, ok, code, outputs);
 create table output (digest text not null, key text not null, primary key (digest, key)) without rowid;
 create table latest (name text, stage text, key text not null, primary key (name, stage)) without rowid;
 create table measurement (
-  id integer primary key, key text not null, status text not null, reason text, median_ns real,
+  id integer primary key, key text not null, status text not null, reason text, median_ns real, runtime text,
   conditions text not null, ingredients text not null, run text not null, at real not null
 );
-create index measurement_key on measurement (key, status, median_ns);
+create index measurement_key on measurement (key, status, median_ns, runtime);
 create table block (
   measurement integer not null, number integer not null, ns real not null, dispatch_ns real, cost_s real not null,
   at real not null, primary key (measurement, number)
@@ -57,68 +54,15 @@ create table remembered (name text primary key, value text not null) without row
 """
 
 
-class Records:
+class Records(Database):
     """One connection, any thread."""
 
     def __init__(self, path: Path) -> None:
-        self._lock = threading.RLock()
-        self._db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
-        try:
-            self._use_wal()
-            self._db.execute("pragma synchronous = normal")
-            version = self._db.execute("pragma user_version").fetchone()[0]
-            if version == 0:
-                self._create()
-            elif version != _VERSION:
-                raise StoreError(
-                    "this store was written by another version of dispatchflow",
-                    {"store": path, "schema": version, "known": _VERSION},
-                    "Use that version, or set DISPATCHFLOW_STORE to a new directory.",
-                )
-        except sqlite3.DatabaseError as error:
-            raise StoreError(
-                "the records cannot be read",
-                {"file": path, "found": error},
-                "Move the file away to begin anew; the Parquet parts in results/ stay readable.",
-            ) from error
+        super().__init__(path, _SCHEMA, _VERSION)
 
-    def _use_wal(self) -> None:
-        # Unlike a transaction, this change does not wait for another who is opening the same new file.
-        for attempts_left in reversed(range(600)):
-            try:
-                self._db.execute("pragma journal_mode = wal")
-                return
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or not attempts_left:
-                    raise
-                time.sleep(0.1)
-
-    def _create(self) -> None:
-        with self._transaction():
-            if self._db.execute("pragma user_version").fetchone()[0] == 0:  # another invocation may have been first
-                for statement in _SCHEMA.split(";\n"):
-                    self._db.execute(statement)
-                self._db.execute(f"pragma user_version = {_VERSION}")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._lock:
-            self._db.execute("begin immediate")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("rollback")
-                raise
-            self._db.execute("commit")
-
-    def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock:
-            return self._db.execute(query, values).fetchall()
-
-    def close(self) -> None:
-        """The last connection that is closed leaves one whole file."""
-        with self._lock:
-            self._db.close()
+    def _begin(self) -> None:
+        # A new database beside old parts goes on behind them, at up to a million rows a second.
+        self._db.execute("insert into remembered values ('first_row', ?)", (str(int(time.time()) << 20),))
 
     # --- actions
 
@@ -130,7 +74,16 @@ class Records:
             return None
         stage, ok, reason, outputs, facts, ingredients, cost_s, run, at = rows[0]
         return Record(
-            key, stage, bool(ok), reason, decode(outputs), decode(facts), decode(ingredients), cost_s, run, at
+            key,
+            stage,
+            bool(ok),
+            reason,
+            self.value(outputs),
+            self.value(facts),
+            self.value(ingredients),
+            cost_s,
+            run,
+            at,
         )
 
     def found(self, key: Key) -> Found | None:
@@ -160,6 +113,46 @@ class Records:
         with self._transaction():
             self._db.execute("delete from record where key in (select key from output where digest = ?)", (digest,))
             self._db.execute("delete from output where digest = ?", (digest,))
+
+    def held(self) -> list[Held]:
+        """Every record that names objects."""
+        rows = self._all("select key, stage, at, outputs from record where outputs <> '{}'")
+        return [Held(key, stage, at, json.loads(outputs)) for key, stage, at, outputs in rows]
+
+    def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
+        """These records, on disk when this returns: their objects are removed next, and a power failure must not bring
+        the records back. `digests`: the objects."""
+        with self._lock:
+            self._db.execute("pragma synchronous = full")
+            try:
+                with self._transaction():
+                    gone = "in (select value from json_each(?))"
+                    self._db.execute(f"delete from record where key {gone}", (json.dumps([*keys]),))
+                    self._db.execute(
+                        f"delete from output where key {gone} or digest {gone}",  # one scan: it has no index by key
+                        (json.dumps([*keys]), json.dumps([*digests])),
+                    )
+            finally:
+                self._db.execute("pragma synchronous = normal")
+
+    def compiled(self) -> list[Key]:
+        return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
+
+    def problems(self) -> list[str]:
+        """What SQLite finds wrong with the file."""
+        try:
+            return [line for (line,) in self._all("pragma quick_check") if line != "ok"]
+        except StoreError as error:
+            return [str(error.facts.get("found", error.problem))]
+
+    def cases(self) -> int:
+        """How many were ever made."""
+        return int(self._all("select count(distinct name) from latest")[0][0])
+
+    def name_of(self, key: Key) -> str | None:
+        """One of the cases of which this is the latest key of a stage."""
+        rows = self._all("select min(name) from latest where key = ?", key)
+        return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key]) -> None:
         with self._transaction():
@@ -199,27 +192,38 @@ class Records:
         ordered = sorted(ns for ns, _, _ in self.blocks(measurement))
         with self._transaction():
             self._db.execute(
-                "update measurement set status = ?, reason = ?, conditions = ?, median_ns = ? where id = ?",
-                (status, reason, json.dumps(conditions), median(ordered) if ordered else None, measurement),
+                "update measurement set status = ?, reason = ?, conditions = ?, median_ns = ?, runtime = ? "
+                "where id = ?",
+                (
+                    status,
+                    reason,
+                    json.dumps(conditions),
+                    median(ordered) if ordered else None,
+                    conditions.get("runtime_digest"),
+                    measurement,
+                ),
             )
 
     def measurement(self, key: Key) -> Measurement | None:
         """The newest that was ended; None when there is none."""
+        return next(self.measurements(key), None)
+
+    def measurements(self, key: Key) -> Iterator[Measurement]:
+        """All that were ended, the newest first."""
         rows = self._all(
-            "select id, status, median_ns from measurement where key = ? and status <> 'open' order by id desc limit 1",
+            "select id, status, median_ns, runtime from measurement where key = ? and status <> 'open' "
+            "order by id desc",
             key,
         )
-        if not rows:
-            return None
-        id_, status, median_ns = rows[0]
-        return Measurement(id_, key, status, median_ns, self)
+        for id_, status, median_ns, runtime in rows:
+            yield Measurement(id_, key, status, median_ns, runtime, self)
 
     def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
         """(reason, conditions, ingredients, run, at)"""
         ((reason, conditions, ingredients, run, at),) = self._all(
             "select reason, conditions, ingredients, run, at from measurement where id = ?", measurement
         )
-        return reason, decode(conditions), decode(ingredients), run, at
+        return reason, self.value(conditions), self.value(ingredients), run, at
 
     def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]:
         """(ns, dispatch_ns, cost_s) of each, as they were taken."""
@@ -231,10 +235,11 @@ class Records:
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
     def everything(self) -> tuple[dict[Key, tuple[Any, ...]], dict[Key, tuple[Any, ...]]]:
-        """Key → (key, ok, code, outputs) of all records, (key, id, status, median) of the newest ended measurements."""
+        """Key → (key, ok, code, outputs) of all records; (key, id, status, median, runtime) of the newest ended
+        measurements."""
         records = self._all("select key, ok, code, outputs from record")
         measurements = self._all(
-            "select key, max(id), status, median_ns from measurement where status <> 'open' group by key"
+            "select key, max(id), status, median_ns, runtime from measurement where status <> 'open' group by key"
         )
         return {row[0]: row for row in records}, {row[0]: row for row in measurements}
 
@@ -276,9 +281,10 @@ class Records:
         return [part for (part,) in self._all("select distinct part from row where part is not null")]
 
     def rows_of(self, part: str) -> list[dict[str, Any]]:
-        return [
-            decode(content) for (content,) in self._all("select content from row where part = ? order by rowid", part)
-        ]
+        """In order, each with its `number`: of two rows of a store the newer one has the higher, whatever the clock."""
+        first = int(self.remembered("first_row") or 0)
+        found = self._all("select rowid, content from row where part = ? order by rowid", part)
+        return [{**self.value(content), "number": first + number} for number, content in found]
 
     # --- facts about this machine that are dear to find out
 
@@ -289,3 +295,7 @@ class Records:
     def remember(self, name: str, value: str) -> None:
         with self._transaction():
             self._db.execute("insert or replace into remembered values (?,?)", (name, value))
+
+    def remembered_of(self, kind: str) -> list[str]:
+        """All values whose name begins with `kind:`."""
+        return [value for (value,) in self._all("select value from remembered where name glob ?", f"{kind}:*")]

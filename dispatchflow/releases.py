@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
+import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dispatchflow import processes
@@ -20,6 +21,7 @@ _WANTED = re.compile(
     r"iree/compiler/_mlir_libs/(iree-[^/]+|libIREECompiler[^/]*|iree_platform_libs/.+)|iree/_runtime_libs/(iree-[^/]+|version\.py)"
 )
 _FETCH_LIMIT_S = 1800.0
+_SAY_EVERY_S = 5.0
 
 
 def is_version(word: str) -> bool:
@@ -36,38 +38,86 @@ def fetched(store: Store, version: str, say: Callable[[str], None]) -> Path:
     Raises:
         ToolchainError: there is no such release, or it cannot be fetched.
     """
-    place = folder(store) / version
+    place = _place(store, version)
     if place.is_dir():
         return place
-    with locked(store.root / "locks" / f"toolchain-{version}"), store.scratch() as scratch:
+    with locked(store.root / "locks" / f"toolchain-{place.name}"), store.scratch() as scratch:
         if place.is_dir():
             return place
-        # The packages' names until November 2024; releases then were called by their date.
-        dated = int(version.split(".")[0]) > 9999
-        names = ("iree-compiler", "iree-runtime") if dated else ("iree-base-compiler", "iree-base-runtime")
-        say(f"fetching {names[0]} and {names[1]} {version}")
-        _download(scratch, [f"{name}=={version}" for name in names])
+        names = ("iree-compiler", "iree-runtime") if _dated(version) else ("iree-base-compiler", "iree-base-runtime")
+        say(f"fetching {names[0]} and {names[1]} {place.name}")
+        _download(scratch, [f"{name}=={place.name}" for name in names], say)
         wheels = sorted(scratch.glob("*.whl"))
-        for wheel in wheels:
-            _unpack(wheel, scratch / "site")
         mebibytes = sum(wheel.stat().st_size for wheel in wheels) / 2**20
+        try:
+            for wheel in wheels:
+                _unpack(wheel, scratch / "site")
+            place.parent.mkdir(exist_ok=True)
+            (scratch / "site").rename(place)
+        except (OSError, zipfile.BadZipFile) as error:
+            facts = {"wheels": ", ".join(wheel.name for wheel in wheels), "found": error, "store": store.root}
+            raise ToolchainError(f"release {place.name} cannot be unpacked", facts) from error
         say(f"fetched {mebibytes:.0f} MiB, kept in {place}")
-        place.parent.mkdir(exist_ok=True)
-        (scratch / "site").rename(place)
     return place
 
 
-def _download(scratch: Path, requirements: list[str]) -> None:
+def _dated(version: str) -> bool:
+    """Until November 2024 releases were called by their date, and the packages had other names."""
+    return int(version.split(".")[0]) > 9999
+
+
+def _place(store: Store, version: str) -> Path:
+    """3.12 is 3.12.0, as for pip."""
+    short = re.fullmatch(r"\d+\.\d+", version) and not _dated(version)
+    return folder(store) / (f"{version}.0" if short else version)
+
+
+def _download(scratch: Path, requirements: list[str], say: Callable[[str], None]) -> None:
+    # What pip has half stays in our scratch, which is cleared after a kill too.
+    env = {**os.environ, "TMPDIR": os.fspath(scratch), "LC_ALL": "C"}
     argv = (sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check")
-    command = processes.Command(
-        (*argv, "--dest", ".", *requirements), scratch, env=os.environ, time_limit_s=_FETCH_LIMIT_S
-    )
-    if failure := processes.run(command).failure:
-        errors = [line for line in (scratch / "stderr").read_text(errors="replace").splitlines() if "ERROR" in line]
-        facts = {"wanted": ", ".join(requirements), "found": failure, "pip says": (errors or ["nothing"])[-1][:300]}
-        raise ToolchainError(
-            "this release cannot be fetched", facts, "pip index versions iree-base-compiler lists them."
-        )
+    command = processes.Command((*argv, "--dest", ".", *requirements), scratch, env, time_limit_s=_FETCH_LIMIT_S)
+    with _progress(scratch, say):
+        failure = processes.run(command).failure
+    if failure:
+        raise _refused(requirements, failure, (scratch / "stderr").read_text(errors="replace"))
+
+
+@contextmanager
+def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(_SAY_EVERY_S):
+            size = 0
+            for root, _, files in os.walk(scratch):
+                for name in files:
+                    with suppress(OSError):  # renamed meanwhile
+                        size += Path(root, name).stat().st_size
+            say(f"  {size / 2**20:.0f} MiB so far")
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _refused(requirements: list[str], failure: str, stderr: str) -> ToolchainError:
+    """In our words where pip's mean something else: without a network it says that there is no such release."""
+    facts: dict[str, object] = {"wanted": ", ".join(requirements)}
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    if broken := [line for line in lines if "connection broken by" in line]:
+        facts["pip says"] = re.sub(r"<[^>]*>: ", "", broken[-1].split("connection broken by ")[1])[:300]
+        hint = "Fetch it once while there is a network; it is used offline then. iree=PATH needs none."
+        return ToolchainError("the package index cannot be reached", facts, hint)
+    if known := re.search(r"\(from versions: (?!none)(.*)\)", stderr):
+        stable = [version for version in known[1].split(", ") if re.fullmatch(r"[\d.]+", version)]
+        facts["known"] = ", ".join(reversed(stable[-12:])) + (" …" if len(stable) > 12 else "")
+        return ToolchainError("there is no such release for this machine", facts)
+    errors = [line for line in lines if "ERROR" in line] or lines or ["nothing"]
+    facts |= {"found": failure, "pip says": errors[-1][:300]}
+    return ToolchainError("this release cannot be fetched", facts)
 
 
 def _unpack(wheel: Path, place: Path) -> None:
@@ -80,10 +130,10 @@ def _unpack(wheel: Path, place: Path) -> None:
 
 def remove(store: Store, version: str) -> None:
     """Raises ToolchainError when it was never fetched."""
-    place = folder(store) / version
-    if not is_version(version) or not place.is_dir():
+    if not is_version(version) or not (place := _place(store, version)).is_dir():
         known = ", ".join(sorted(path.name for path in folder(store).glob("*"))) or "none"
         raise ToolchainError(
             f"toolchain '{version}' was not fetched", {"fetched": known}, "Others are not ours to remove."
         )
-    shutil.rmtree(place)
+    with store.scratch() as scratch:  # at once, or a kill would leave half of it
+        place.rename(scratch / place.name)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow.keys import digest_of
-from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.operations import OPERATIONS
+from dispatchflow.program import Program
 from dispatchflow.statistics import summary
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ COLUMNS: dict[str, str] = {
     "run_id": "string",
     "measured_at": "timestamp",
     "recorded_at": "timestamp",
+    "number": "int64",
 }
 
 VERIFICATIONS = ("equal", "within bound", "different", "mistrusted", "not compared", "not verified")
@@ -123,7 +125,7 @@ def row_of(
         "operation": operation.name,
         **dict(zip(operation.dims, operation.sizes, strict=True)),
         "shape": case.shape_name,
-        "element_types": operation.signature.spelling,
+        "element_types": operation.element_types,
         "layout": operation.layout,
         "tuning": case.tuning.name,
         "target": case.target.name,
@@ -138,7 +140,7 @@ def row_of(
         "measurement_key": profiled.key,
         "verification": verdict.get("verification", "not verified" if verified.state == "off" else "not compared"),
         **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
-        "requested_configuration": case.tuning.requested(operation),
+        "requested_configuration": case.dispatch.requested,
         "applied_configuration": facts.get("applied"),
         "flops": operation.flops(),
         "traffic_bytes": operation.traffic_bytes(),
@@ -163,6 +165,8 @@ def row_of(
         case "noisy" if row["ci_low_ns"] is not None:
             half, blocks = summary(row["blocks_ns"]).half_width, len(row["blocks_ns"])
             row["reason"] = f"the median's interval is ±{half:.1%} after {blocks} blocks"
+    if row.get("reason") is None and verified.state == "off" and row["verification"] == "different":
+        row["reason"] = verified.why
     return row
 
 
@@ -176,10 +180,10 @@ def standing(chain: Chain, credible_ns: float) -> str:
     return "suspect" if found.median_ns < credible_ns else found.status
 
 
-def credible_ns(operation: Operation, ceilings: tuple[float | None, float | None], margin: float) -> float:
+def credible_ns(program: Program, ceilings: tuple[float | None, float | None], margin: float) -> float:
     """The shortest call that these ceilings (flops and bytes per s, each times `margin`) allow; 0 when unknown."""
-    work = (operation.flops(), operation.traffic_bytes())
-    return max((w / (c * margin) * 1e9 for w, c in zip(work, ceilings, strict=True) if c is not None), default=0.0)
+    work = zip((program.flops(), program.traffic_bytes()), ceilings, strict=True)
+    return max((w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None), default=0.0)
 
 
 def _measured(chain: Chain) -> Measurement | None:
@@ -189,6 +193,7 @@ def _measured(chain: Chain) -> Measurement | None:
 
 _KNOWN: dict[str, Callable[[Chain], Any]] = {
     "case": lambda chain: chain.case.name,
+    "operation": lambda chain: chain.case.operation.name,
     "shape": lambda chain: chain.case.operation.shape_name,
     "target": lambda chain: chain.case.target.name,
     "threads": lambda chain: chain.device.threads,
@@ -230,6 +235,10 @@ def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, f
     if found is None or found.median_ns is None:
         return {}
     times, conditions = summary(found.blocks_ns), found.conditions
+    rates = {
+        f"{unit}_per_s": None if row[amount] is None else row[amount] / times.median_ns * 1e9
+        for unit, amount in (("flops", "flops"), ("bytes", "traffic_bytes"))
+    }
     return {
         "reason": None,
         "median_ns": times.median_ns,
@@ -239,8 +248,7 @@ def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, f
         "blocks_ns": list(found.blocks_ns),
         "dispatch_ns": summary(found.dispatch_ns).median_ns if found.dispatch_ns else None,
         "dispatch_blocks_ns": list(found.dispatch_ns) or None,
-        "flops_per_s": row["flops"] / times.median_ns * 1e9,
-        "bytes_per_s": row["traffic_bytes"] / times.median_ns * 1e9,
+        **rates,
         "ceiling_flops_per_s": ceilings[0],
         "ceiling_bytes_per_s": ceilings[1],
         "measured_at": found.at,
@@ -279,7 +287,7 @@ def arrow_schema() -> pa.Schema:
 
 
 def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """One immutable part: beside, synced, renamed."""
+    """One immutable part, synced."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -289,11 +297,20 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         return value
 
     table = pa.Table.from_pylist([{n: cell(n, row.get(n)) for n in COLUMNS} for row in rows], schema=arrow_schema())
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    pq.write_table(table, beside, compression="zstd")
-    with beside.open("rb") as stream:
+    with path.open("wb") as stream:  # by a path pyarrow would take UTF-8 only
+        pq.write_table(table, stream, compression="zstd")
         os.fsync(stream.fileno())
-    beside.rename(path)
+
+
+def problem(part: Path) -> str | None:
+    """Why this part cannot be read, None when it can."""
+    import pyarrow.parquet as pq
+
+    try:
+        pq.ParquetFile(part).read()
+    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
+        return " ".join(str(error).split())
+    return None
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
@@ -308,6 +325,11 @@ def read(folder: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.concat_tables([pq.ParquetFile(part).read() for part in parts], promote_options="default")
+    def table_of(part: Path) -> pa.Table:
+        with part.open("rb") as stream:
+            return pq.ParquetFile(stream).read()
+
+    table = pa.concat_tables([table_of(part) for part in parts], promote_options="default")
     rows: list[dict[str, Any]] = table.to_pylist()
-    return sorted(rows, key=lambda row: row["recorded_at"])
+    # Not by the clock, which may have been set back; parts of before have no numbers.
+    return sorted(rows, key=lambda row: (row.get("number") or 0, row["recorded_at"]))

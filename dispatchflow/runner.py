@@ -20,6 +20,8 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
 
     prepare: Callable[[list[Case]], None]
     publish: Callable[[], object]
+    stopped: Callable[[], object]
+    """Whether nothing more is to be begun."""
 
     def run_tasks(self, task_dispatcher: Any) -> None:
         self._in_flight, self._exhausted = 0, False
@@ -30,7 +32,7 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         """As doit's, but a selected task that is exclusive waits in `_deferred`."""
         if completed is not None:
             self._in_flight -= 1
-        if self._stop_running:
+        if self._stop_running or self.stopped():
             return None
         node = completed
         while not self._exhausted:

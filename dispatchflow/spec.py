@@ -4,47 +4,55 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeVar
 
 import msgspec
 
+from dispatchflow import module_spec
 from dispatchflow.axes import Axis, AxisError, axis
 from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.module import Module
 from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.program import Program
 from dispatchflow.targets import TARGETS, Target
 from dispatchflow.tunings import TUNINGS, Tuning
 from dispatchflow.types import Signature, signature
 
 T = TypeVar("T")
 COMMAND_LINE = "command line"
+PROGRAMS: dict[str, type[Program]] = {**OPERATIONS, Module.name: Module}
 
-# What a sweep may say beside its operation's dims. Values are checked below, where the allowed ones are known.
+# What a sweep may say. Values are checked below, where the allowed ones are known.
 _Words = str | list[str]
-_FIELDS: list[tuple[str, Any, Any]] = [
+_OPERATION_FIELDS: list[tuple[str, Any, Any]] = [  # beside its dims
     ("dtype", _Words, None),
     ("layout", _Words, None),
+    ("shape", _Words, None),
+]
+_FIELDS: list[tuple[str, Any, Any]] = [
     ("tuning", str | dict[str, Any] | list[str | dict[str, Any]], "default"),
     ("target", _Words, "llvm-cpu"),
     ("threads", int | str | list[int | str], "all"),
     ("tags", _Words, ()),
     ("include", _Words, ()),
     ("exclude", _Words, ()),
-    ("shape", _Words, None),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One `[[sweep]]` table: axes whose product, filtered, is a set of cases. `shapes` stands for the dims' product."""
+    """One `[[sweep]]` table: axes whose product, filtered, is a set of cases. `shapes` stands for the dims' product;
+    `modules` for all of an operation's axes."""
 
-    operation: type[Operation]
+    operation: type[Program]
     dims: tuple[Axis, ...]
     shapes: tuple[tuple[int, ...], ...]
     signatures: tuple[Signature, ...]
     layouts: tuple[str, ...]
+    modules: tuple[Module, ...]
     tunings: tuple[Tuning, ...]
     targets: tuple[Target, ...]
     threads: tuple[int | None, ...]
@@ -55,8 +63,13 @@ class Sweep:
     """`specs/matmul.toml:3, sweep[0]`"""
 
 
-def parse(text: str, path: PurePath, overrides: Mapping[str, Any]) -> list[Sweep]:
-    """The sweeps of one spec file; `overrides` replace a word of the same name in every sweep.
+def _no_files(path: str) -> tuple[str, bytes]:
+    raise OSError(f"no file can be named here: {path}")
+
+
+def parse(text: str, path: PurePath, overrides: Mapping[str, Any], read: module_spec.Read = _no_files) -> list[Sweep]:
+    """The sweeps of one spec file; `overrides` replace a word of the same name in every sweep that knows it. `read`
+    reads the files that it names.
 
     Raises:
         SpecError: naming file, line and place.
@@ -76,26 +89,53 @@ def parse(text: str, path: PurePath, overrides: Mapping[str, Any]) -> list[Sweep
     sweeps = []
     for index, table in enumerate(document.get("sweep", [])):
         where = f"{path}:{lines[index]}" if index < len(lines) else str(path)
-        sweeps.append(sweep({**table, **overrides}, f"{where}, sweep[{index}]"))
+        known = {word: value for word, value in overrides.items() if not _of_other_programs(word, table)}
+        sweeps.append(sweep({**table, **known}, f"{where}, sweep[{index}]", read))
     return sweeps
 
 
-def sweep(table: Mapping[str, Any], place: str) -> Sweep:
+def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
+    """dtype=f16 for all sweeps leaves the modules as they are."""
+    return table.get("operation") == Module.name and word in (name for name, *_ in _OPERATION_FIELDS)
+
+
+def sweep(table: Mapping[str, Any], place: str, read: module_spec.Read = _no_files) -> Sweep:
     """One sweep from its words.
 
     Raises:
         SpecError: an unknown word, a wrong type, a value out of range.
     """
-    operation = _operation(table.get("operation"), place)
-    words = _typed(table, operation, place)
+    program = _program(table.get("operation"), place)
+    words = _typed(table, program, place)
 
     def at(word: str) -> str:
         return f"{place}.{word}" if place != COMMAND_LINE else f"{word}= on the {place}"
 
     for word in ("dtype", "layout", "tuning", "target", "threads", "shape"):
-        value = getattr(words, word)
+        value = getattr(words, word, None)
         if value is not None and value != 0 and not (value.strip() if isinstance(value, str) else value):
             raise SpecError(f"'{word}' is empty", {"spec": at(word)}, "Name at least one, or leave the word out.")
+    axes: dict[str, Any] = dict.fromkeys(("dims", "shapes", "signatures", "layouts", "modules"), ())
+    if issubclass(program, Operation):
+        axes |= _operation_axes(words, program, place, at)
+    else:
+        axes["modules"] = module_spec.modules(words, place, at, read)
+    return Sweep(
+        operation=program,
+        **axes,
+        tunings=_tunings(words.tuning, at("tuning")),
+        targets=_chosen(_list(words.target), TARGETS, "target", at("target")),
+        threads=tuple(dict.fromkeys(_threads(word, at("threads")) for word in _list(words.threads))),
+        tags=tuple(_list(words.tags)),
+        include=tuple(_list(words.include)),
+        exclude=tuple(_list(words.exclude)),
+        place=place,
+    )
+
+
+def _operation_axes(
+    words: Any, operation: type[Operation], place: str, at: Callable[[str], str]
+) -> dict[str, tuple[Any, ...]]:
     shape = words.shape
     given = [dim for dim in operation.dims if getattr(words, dim) is not None]
     if shape is not None and given:
@@ -109,37 +149,27 @@ def sweep(table: Mapping[str, Any], place: str) -> Sweep:
             {"spec": place, "dims": ", ".join(operation.dims)},
             f'Add {missing[0]} = 512, or a list, or shape = ["{"x".join(["512"] * len(operation.dims))}"].',
         )
-    return Sweep(
-        operation=operation,
-        dims=tuple(_axis(getattr(words, dim), at(dim)) for dim in given),
-        shapes=tuple(_shape(word, operation, at("shape")) for word in _list(shape or [])),
-        signatures=_signatures(words.dtype, operation, at("dtype")),
-        layouts=_chosen(
-            _list(words.layout or operation.layouts[0]), {w: w for w in operation.layouts}, "layout", at("layout")
-        ),
-        tunings=_tunings(words.tuning, at("tuning")),
-        targets=_chosen(_list(words.target), TARGETS, "target", at("target")),
-        threads=tuple(dict.fromkeys(_threads(word, at("threads")) for word in _list(words.threads))),
-        tags=tuple(_list(words.tags)),
-        include=tuple(_list(words.include)),
-        exclude=tuple(_list(words.exclude)),
-        place=place,
-    )
+    layouts = {word: word for word in operation.layouts}
+    return {
+        "dims": tuple(_axis(getattr(words, dim), at(dim)) for dim in given),
+        "shapes": tuple(_shape(word, operation, at("shape")) for word in _list(shape or [])),
+        "signatures": _signatures(words.dtype, operation, at("dtype")),
+        "layouts": _chosen(_list(words.layout or operation.layouts[0]), layouts, "layout", at("layout")),
+    }
 
 
-def _operation(name: object, place: str) -> type[Operation]:
-    if isinstance(name, str) and name in OPERATIONS:
-        return OPERATIONS[name]
+def _program(name: object, place: str) -> type[Program]:
+    if isinstance(name, str) and name in PROGRAMS:
+        return PROGRAMS[name]
     problem = "a sweep names no operation" if name is None else f"unknown operation {name!r}"
-    facts = {"spec": f"{place}.operation", "known": ", ".join(OPERATIONS)}
-    raise SpecError(
-        problem, facts, suggestion(str(name), OPERATIONS) or f'Write operation = "{next(iter(OPERATIONS))}".'
-    )
+    facts = {"spec": f"{place}.operation", "known": ", ".join(PROGRAMS)}
+    raise SpecError(problem, facts, suggestion(str(name), PROGRAMS) or f'Write operation = "{next(iter(OPERATIONS))}".')
 
 
-def _typed(table: Mapping[str, Any], operation: type[Operation], place: str) -> Any:
-    dims = [(dim, Any, None) for dim in operation.dims]  # `axis` says better what a size may be
-    struct = msgspec.defstruct("Sweep", [("operation", str), *dims, *_FIELDS], forbid_unknown_fields=True)
+def _typed(table: Mapping[str, Any], program: type[Program], place: str) -> Any:
+    own = [(dim, Any, None) for dim in program.dims]  # `axis` says better what a size may be
+    own += _OPERATION_FIELDS if issubclass(program, Operation) else module_spec.FIELDS
+    struct = msgspec.defstruct("Sweep", [("operation", str), *own, *_FIELDS], forbid_unknown_fields=True)
     try:
         return msgspec.convert(dict(table), struct)
     except msgspec.ValidationError as error:

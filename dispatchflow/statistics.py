@@ -50,8 +50,9 @@ def median(ordered: Sequence[float]) -> float:
 
 
 @lru_cache
-def interval_rank(count: int) -> int | None:
-    """The 0-based rank r for which [x_r, x_(count-1-r)] holds the median with at least `CONFIDENCE`; None if none does.
+def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
+    """The 0-based rank r for which [x_r, x_(count-1-r)] holds the median with at least this confidence; None if none
+    does.
 
     P(median < x_r) = P(Binomial(count, 1/2) ≤ r): the narrowest symmetric interval (David & Nagaraja, Order
     Statistics, 7.1).
@@ -59,7 +60,7 @@ def interval_rank(count: int) -> int | None:
     best, below = None, 0.0
     for rank in range(count // 2):
         below += comb(count, rank) * 0.5**count
-        if 1 - 2 * below < CONFIDENCE:
+        if 1 - 2 * below < confidence:
             break
         best = rank
     return best

@@ -12,14 +12,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
+from dispatchflow import room
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
-from dispatchflow.locks import Claims, locked
+from dispatchflow.locks import Claims, Users, locked
 from dispatchflow.records import Records
 
 # SQLite's WAL needs shared memory, and flock a kernel of one machine.
@@ -44,10 +45,11 @@ class Store:
                 pass
             self.records = Records(root / "records.sqlite")
         except OSError as error:
+            way_out = f"{room.MAKE_ROOM} Or set" if room.is_full(error) else "Set"
             raise StoreError(
                 "the store cannot be written",
                 {"store": root, "found": error.strerror or error},
-                "Set DISPATCHFLOW_STORE to a directory that can; `doit report` works without.",
+                f"{way_out} DISPATCHFLOW_STORE to a directory that can; `doit report` works without.",
             ) from error
 
     @property
@@ -74,6 +76,22 @@ class Store:
         self.records.drop_output(digest)
         raise DamagedObject(digest)
 
+    def objects(self) -> dict[Digest, int]:
+        """Every object → its bytes."""
+        found = {}
+        for folder in (self.root / "objects").iterdir():
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    with suppress(FileNotFoundError):  # damaged, and dropped by somebody just now
+                        found[Digest(folder.name + entry.name)] = entry.stat().st_size
+        return found
+
+    def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
+        """Records, then objects: no record may name a missing one. Only for who is alone, see `users`."""
+        self.records.forget(keys, digests)
+        for digest in digests:
+            self.path(digest).unlink(missing_ok=True)
+
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
         """Links of these names in `folder`, where a tool runs: it then sees no path of ours, whose characters could
         mean something to it (`--module=` ends a path at an @), and its command line is the one that a user repeats."""
@@ -82,7 +100,7 @@ class Store:
 
     def put_bytes(self, content: bytes) -> Digest:
         digest = digest_of(content)
-        if not self.path(digest).exists():
+        if not self._has(digest, content):
             with self.scratch() as scratch:
                 (scratch / "object").write_bytes(content)
                 self._publish(scratch / "object", digest)
@@ -93,6 +111,12 @@ class Store:
         digest = digest_file(path)
         self._publish(path, digest)
         return digest
+
+    def _has(self, digest: Digest, content: bytes) -> bool:
+        try:
+            return self.path(digest).read_bytes() == content  # a damaged one is replaced
+        except FileNotFoundError:
+            return False
 
     def _publish(self, path: Path, digest: Digest) -> None:
         path.chmod(0o444)
@@ -122,6 +146,12 @@ class Store:
     def claims(self) -> Claims:
         """Of measurements, each from its first block to its last."""
         return Claims(self.root / "locks" / "measuring")
+
+    @cached_property
+    def users(self) -> Users:
+        """Who makes, verifies or measures joins before it looks records up: what they name stays until it ends, and
+        so does what is published and not recorded yet."""
+        return Users(self.root / "locks" / "users")
 
     def _sweep(self) -> None:
         """Scratch directories that a killed invocation left."""

@@ -6,24 +6,29 @@ the store already has (docs/decisions/0003).
 
 from __future__ import annotations
 
+import logging
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from doit.task import Task
 
-from dispatchflow import publish
+from dispatchflow import publish, view
 from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
+from dispatchflow.controls import Controls
 from dispatchflow.dispatch import Case
+from dispatchflow.errors import DispatchflowError
 from dispatchflow.loader import Selection
+from dispatchflow.measure import Session, Trial
 from dispatchflow.progress import Progress
+from dispatchflow.records import Record
 from dispatchflow.results import Row
 from dispatchflow.targets import Device
 from dispatchflow.workspace import Workspace
 
-if TYPE_CHECKING:
-    from dispatchflow.measure import Session, Trial
+_log = logging.getLogger(__name__)
 
 STAGE_DOCS = {
     "emit": "write each case's MLIR module",
@@ -45,6 +50,8 @@ class Stages:
         """Cases of which a stage was run."""
         self.made: set[Case] = set()
         """Cases for which that made something; the others found it made by somebody else."""
+        self.stopped: Exception | None = None
+        self._blind = False
 
     def done(self, stage: str, case: Case) -> bool:
         """doit's `uptodate`: asked after the upstream stages ran, when the key can be known."""
@@ -55,7 +62,15 @@ class Stages:
         return up_to_date
 
     def run(self, stage: str, case: Case) -> bool:
-        """Execute one stage; False when it failed, which keeps the stages after it from running."""
+        """Execute one stage; False when it failed, which keeps the stages after it from running. What no other case
+        could do either (a full disk, a damaged store) is left in `stopped`, and ends the run."""
+        try:
+            return self._run(stage, case)
+        except (DispatchflowError, OSError) as error:
+            self.stopped = self.stopped or error
+            return False
+
+    def _run(self, stage: str, case: Case) -> bool:
         self.touched.add(case)
         self.progress.begin(stage, case.name)
         executor = self.workspace.executor
@@ -69,9 +84,14 @@ class Stages:
             self.progress.reused(stage, case.name)
         else:
             self.made.add(case)
-            failure = None if record and record.ok else (record.reason if record else "it did not compile") or "failed"
-            self.progress.end(stage, case.name, record.cost_s if record else 0.0, failure)
+            self.progress.end(stage, case.name, record.cost_s if record else 0.0, self._failure(case, record))
         return bool(record and record.ok) or (stage == "verify" and self.workspace.settings.verify == "warn")
+
+    def _failure(self, case: Case, record: Record | None) -> str | None:
+        if record is None:  # what it needs cannot be had
+            step = self.workspace.resolver.chain(case).failure
+            return step.why if step else "it cannot be run"
+        return None if record.ok else record.reason or "failed"
 
     def prepare(self, cases: Iterable[Case]) -> None:
         """Before a block: all pending measurements enter the session, so that rounds interleave them."""
@@ -80,7 +100,7 @@ class Stages:
             return
         workspace = self.workspace
         self._prepared.update(dict.fromkeys(new))
-        self.trials |= {case: trial for case in new if (trial := self._trial(case)) is not None}
+        self.trials |= {case: trial for case in new if (trial := self._pending_trial(case)) is not None}
         self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.max_blocks)
         for device in self._devices():
             if not workspace.ceilings.rates(device):
@@ -92,27 +112,33 @@ class Stages:
 
     @cached_property
     def session(self) -> Session:
-        from dispatchflow.measure import Session  # what only making needs is imported when something is made
-
         w = self.workspace
-        return Session(w.store, w.toolchain, w.resolver.environment, w.lock, w.run, self.progress.block)
+        return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.refusal)
 
     def _trial(self, case: Case) -> Trial | None:
-        """None when the case cannot be measured, or needs it no more."""
-        from dispatchflow.measure import Trial
-
+        """None when the case cannot be measured."""
         found = self.workspace.executor.artifacts(case, expected=False)
         chain = self.workspace.resolver.chain(case)
         action = chain["profile"].action
-        if found is None or action is None or not chain["profile"].pending:
+        if found is None or action is None:
             return None
-        compiled, data = found
-        types = [operand.type for operand in case.operation.operands()]
-        operands = list(zip(types, data["random"], strict=True))
-        protocol = self.workspace.settings.protocol
-        return self.session.add(
-            Trial(action.key, case.name, compiled.outputs["vmfb"], operands, chain.device, action.ingredients, protocol)
+        (compiled, data), recipe = found, case.operation.recipes[-1]
+        return Trial(
+            action.key,
+            case.name,
+            {"module.vmfb": compiled.outputs["vmfb"], **data.files(recipe)},
+            data.inputs(recipe),
+            chain.device,
+            action.ingredients,
+            self.workspace.settings.protocol,
+            case.operation.function,
         )
+
+    def _pending_trial(self, case: Case) -> Trial | None:
+        """None when it needs to be measured no more, too."""
+        trial = self._trial(case)
+        pending = trial is not None and self.workspace.resolver.chain(case)["profile"].pending
+        return self.session.add(trial) if trial is not None and pending else None
 
     def _profile(self, case: Case) -> bool:
         if (trial := self.trials.get(case)) is None:
@@ -128,9 +154,29 @@ class Stages:
             self.progress.end("profile", case.name, trial.spent_s, trial.reason)
         return trial.outcome != "failed"
 
+    def judge(self, cases: Mapping[Case, str]) -> bool:
+        """Where cases that were asked for up to `profile` reuse what another runtime measured, see with controls
+        whether it moved; if it did, measure them again. Nothing to do once each pair of runtimes is judged:
+        then False."""
+        resolver, looked = self.workspace.resolver, False
+        while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) == "profile"]:
+            looked = True
+            moved = Controls(self.workspace, self._trial, self.progress).judge(reused)
+            # What a third runtime measured may be next in line: then that one is to be judged.
+            again = [case for case in moved if resolver.chain(case)["profile"].pending]
+            if moved:
+                self.progress.say(f"{len(again)} of {len(moved)} cases that reused its measurements are measured again")
+            self.progress.more("profile", len(again))
+            self._prepared.clear()
+            self.prepare(again)
+            for case in again:
+                self.run("profile", case)
+        return looked
+
     def settle(self, cases: Mapping[Case, str], chains: Sequence[Chain]) -> list[Row]:
         """How these cases stand, a row each. Rows of those that were asked for up to `profile` are published;
-        views, and what `explain` compares with, are written for those that were touched or stand otherwise now."""
+        views, and what `explain` compares with, are written for those that were touched, stand otherwise now, or
+        have none."""
         workspace = self.workspace
         rows = publish.rows_of(workspace, chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
@@ -138,15 +184,26 @@ class Stages:
             for device in self._devices():
                 workspace.ceilings.calibrate(device, self.session)
             rows = publish.rows_of(workspace, chains)
-        new = publish.publish(workspace, [row for row in rows if cases[row.chain.case] == "profile"])
+        asked = [row for row in rows if cases[row.chain.case] == "profile"]
+        new, shown = publish.publish(workspace, asked), view.names(workspace.view_path)
         for chain in chains:
-            if chain.case in self.touched or chain.case.name in new:
-                from dispatchflow import view
-
+            if chain.case in self.touched or chain.case.name in new or chain.case.name not in shown:
                 keys = {stage: step.key for stage, step in chain.steps.items() if step.key is not None}
                 workspace.store.records.set_latest(chain.case.name, keys)
-                view.write(workspace.view_path, workspace.store, workspace.resolver, chain)
+                self._show(chain)
         return rows
+
+    def _show(self, chain: Chain) -> None:
+        """The view is no result: where it cannot be written, the run goes on without."""
+        workspace = self.workspace
+        if self._blind:
+            return
+        try:
+            view.write(workspace.view_path, workspace.store, workspace.resolver, chain)
+        except OSError as error:
+            self._blind = True
+            _log.warning("%s cannot be written (%s); the store has everything", workspace.view_path, error.strerror)
+            shutil.rmtree(workspace.view_path / chain.case.name, ignore_errors=True)
 
 
 def made_already(selection: Selection, made: Sequence[Task]) -> list[Task]:
@@ -160,7 +217,7 @@ def made_already(selection: Selection, made: Sequence[Task]) -> list[Task]:
     return [*groups, *empty]
 
 
-def tasks_of(stages: Stages, chain: Chain, wanted: Sequence[str], twins: dict[tuple[str, str], str]) -> list[Task]:
+def tasks_of(stages: Stages, chain: Chain, wanted: Sequence[str], twins: dict[tuple[Any, ...], str]) -> list[Task]:
     """The tasks of these stages of one case, in order.
 
     `twins` maps (stage, key) to the task that makes it: a second case with the same key waits for the first instead of
@@ -168,9 +225,12 @@ def tasks_of(stages: Stages, chain: Chain, wanted: Sequence[str], twins: dict[tu
     """
     case, tasks = chain.case, list[Task]()
     for stage in wanted:
-        name, key = f"{stage}:{case.name}", chain[stage].key
+        name = f"{stage}:{case.name}"
+        key: tuple[Any, ...] = (stage, chain[stage].key)
+        if stage == "compile" and chain[stage].key is None:  # of a module that is not printed yet
+            key = (stage, chain["emit"].key, *stages.workspace.resolver.flags(case))
         deps = [tasks[-1].name] if tasks else []
-        first = twins.setdefault((stage, key), name) if key is not None and stage != "profile" else name
+        first = twins.setdefault(key, name) if key[1] is not None and stage != "profile" else name
         meta: dict[str, Any] = {"stage": stage}
         tasks.append(
             Task(

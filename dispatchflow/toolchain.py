@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -36,6 +37,11 @@ class Toolchain:
         """Path of a runtime tool."""
         return os.path.join(self.runtime, name)
 
+    @property
+    def printer(self) -> str:
+        """Path of iree-opt, which reads what the compiler reads."""
+        return os.path.join(os.path.dirname(self.compiler), "iree-opt")
+
 
 COMPILER = "iree/compiler/_mlir_libs/iree-compile"
 RUNTIME = "iree/_runtime_libs/iree-run-module"
@@ -51,7 +57,8 @@ def find(store: Store, word: str, say: Callable[[str], None]) -> Toolchain:
         places = [Path(entry) for entry in sys.path if entry]
         hint = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-compiler iree-base-runtime."
     elif releases.is_version(word):
-        places, hint = [releases.fetched(store, word, say)], ""
+        places = [releases.fetched(store, word, say)]
+        hint = f"doit toolchains remove={word} removes what is left of it; then it is fetched anew."
     else:
         root = Path(word).absolute()
         places = [root, *root.glob("lib/python*/site-packages")]
@@ -76,7 +83,7 @@ def described(store: Store, compiler: Path, runtime: Path) -> Toolchain:
         ToolchainError: one of the programs does not run.
     """
     files = _compiler_files(compiler)
-    tools = [runtime / "iree-run-module", runtime / "iree-benchmark-module"]
+    tools = _tools(runtime)
     known = tuple(field.name for field in fields(Toolchain))
     stamps = {os.fspath(path): _stamp(path) for path in (*files, *tools)}
     stamp = key_of("toolchain", {"known": known, "files": stamps})
@@ -90,11 +97,29 @@ def described(store: Store, compiler: Path, runtime: Path) -> Toolchain:
         revision=revision,
         digest=Digest(key_of("compiler", {_place(compiler, path): digest_file(path) for path in files})),
         runtime_version=_runtime_version(runtime),
-        runtime_digest=Digest(key_of("runtime", {path.name: digest_file(path) for path in tools})),
+        runtime_digest=_runtime_digest(runtime),
         dispatch_statistics="--dispatch_statistics" in _output(store, tools[1], "--help"),
     )
     store.records.remember(f"toolchain:{stamp}", json.dumps(asdict(toolchain)))
     return toolchain
+
+
+def runtime_of(store: Store, digest: str) -> str | None:
+    """The directory of a runtime that has this digest still, of all toolchains used with this store; or None."""
+    for text in store.records.remembered_of("toolchain"):
+        known = json.loads(text)
+        with contextlib.suppress(OSError):  # removed since
+            if known["runtime_digest"] == digest == _runtime_digest(Path(known["runtime"])):
+                return str(known["runtime"])
+    return None
+
+
+def _tools(runtime: Path) -> list[Path]:
+    return [runtime / "iree-run-module", runtime / "iree-benchmark-module"]
+
+
+def _runtime_digest(runtime: Path) -> Digest:
+    return Digest(key_of("runtime", {path.name: digest_file(path) for path in _tools(runtime)}))
 
 
 def _place(compiler: Path, path: Path) -> str:

@@ -15,8 +15,13 @@ class ElementType(Enum):
     F32 = ("f32", 32, "float32", 24)
     F16 = ("f16", 16, "float16", 11)
     BF16 = ("bf16", 16, "bfloat16", 8)
+    F8E4M3FN = ("f8E4M3FN", 8, "float8_e4m3fn", 4)
+    F8E5M2 = ("f8E5M2", 8, "float8_e5m2", 3)
+    I64 = ("i64", 64, "int64", 63)
     I32 = ("i32", 32, "int32", 31)
+    I16 = ("i16", 16, "int16", 15)
     I8 = ("i8", 8, "int8", 7)
+    I1 = ("i1", 8, "bool", 1)  # a byte each in the runtime's buffers
 
     __hash__ = object.__hash__  # members are one of each; Enum's own hash is Python, and part of every operation's
 

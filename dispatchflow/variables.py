@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dispatchflow import limits
 from dispatchflow.chain import VERIFY_MODES, Settings
 from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.module import Module
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.reports.table import FORMATS
 
 AXES = ("dtype", "layout", "tuning", "target", "threads")
+MODULE = ("file", "function", "inputs", "reference")
 DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`group`: `cases` (which cases there are), `run` (how they run), `report` (what is shown)."""
+    """`group`: `cases` (which cases there are), `run` (how they run), `report` (what is shown), or a command's own."""
 
     group: str
     meaning: str
@@ -43,6 +46,10 @@ def _words(value: str) -> tuple[str, ...]:
     return words
 
 
+def _semicolons(value: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in value.split(";") if word.strip())
+
+
 def _yes(value: str) -> bool:
     return _one_of(("yes", "no"))(value) == "yes"
 
@@ -59,9 +66,25 @@ def _count(value: str) -> int:
     return int(value)
 
 
+def _sample(value: str) -> int | None:
+    """None: all."""
+    return None if value == "all" else _count(value)
+
+
+def _keep(value: str) -> tuple[str | int, ...]:
+    words = _words(value)
+    if any(word != "referenced" and not word.isdecimal() for word in words):
+        raise ValueError("a number of days, referenced, or both")
+    return tuple(int(word) if word.isdecimal() else word for word in words)
+
+
 VARIABLES: dict[str, Variable] = {
     **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
-    "operation": Variable("cases", "the operation of a sweep given here", _one_of(OPERATIONS)),
+    "file": Variable("cases", "a module's MLIR file, instead of specs"),
+    "function": Variable("cases", "the module's functions; all when left out", _words),
+    "inputs": Variable("cases", "its inputs, with ; between: 4x8xf32;4x8xf32=0.5;@a.npy;5", _semicolons),
+    "reference": Variable("cases", "the target whose results a module is compared with"),
+    "operation": Variable("cases", "the operation of a sweep given here", _one_of((*OPERATIONS, Module.name))),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
     "layout": Variable("cases", "a letter an operand: t row-major, n column-major"),
     "tuning": Variable("cases", "families or names: default,data_tiling"),
@@ -74,7 +97,21 @@ VARIABLES: dict[str, Variable] = {
     "verify": Variable("run", "on; off; warn: measure wrong results too", _one_of(VERIFY_MODES)),
     "remeasure": Variable("run", "yes; noisy; older than so many days", _remeasure),
     "retry": Variable("run", "yes: try recorded failures again", _yes),
+    "compile_limit": Variable("run", "seconds that one compile may take", limits.seconds),
+    "run_limit": Variable("run", "seconds that one call of a module may take in verification", limits.seconds),
+    "block_limit": Variable("run", "seconds that one block of a measurement may take", limits.seconds),
+    "memory_limit": Variable(
+        "run", "memory of one tool: 512MiB, 8GiB, none; as much as the machine has unless told otherwise", limits.memory
+    ),
     "remove": Variable("toolchains", "a fetched release to remove"),
+    "sample": Variable("check", "so many compiles are made again, ten times as many objects read; or all", _sample),
+    "keep": Variable(
+        "clean", "what stays: made in so many days; referenced: the cases need it; both: 30,referenced", _keep
+    ),
+    "limit": Variable(
+        "clean", "only the oldest goes, until objects take no more than this; never what keep= names", limits.size
+    ),
+    "dry": Variable("clean", "yes: say what would go, remove nothing", _yes),
     "sort": Variable("report", "a column; -column for descending"),
     "top": Variable("report", "the first so many of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
@@ -85,13 +122,13 @@ VARIABLES: dict[str, Variable] = {
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """name → value of the variables given; `groups` are those that the command knows.
+    """name → value of the variables given; `groups` are those that the command knows, or single variables.
 
     Raises:
         SpecError: an unknown variable, one that this command does not take, a value that is not allowed.
     """
-    wanted = tuple(groups)
-    allowed = {name: variable for name, variable in VARIABLES.items() if variable.group in wanted or name == "tags"}
+    wanted = ("tags", *groups)
+    allowed = {name: variable for name, variable in VARIABLES.items() if variable.group in wanted or name in wanted}
     values = {}
     for name, text in raw.items():
         if name not in allowed:
@@ -107,10 +144,21 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def settings(values: Mapping[str, Any]) -> Settings:
+def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:
+    """`memory_bytes`: the limit of memory where none is given."""
+    given = {
+        "compile_s": "compile_limit",
+        "run_s": "run_limit",
+        "block_s": "block_limit",
+        "memory_bytes": "memory_limit",
+    }
     return Settings(
         protocol=PROTOCOLS[values.get("protocol", "std")],
         verify=values.get("verify", "on"),
         remeasure=values.get("remeasure"),
         retry=values.get("retry", False),
+        limits=replace(
+            limits.Limits(memory_bytes=memory_bytes),
+            **{field: values[name] for field, name in given.items() if name in values},
+        ),
     )

@@ -7,9 +7,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from dispatchflow import commands, processes
+from dispatchflow import commands, module, processes
 from dispatchflow.chain import Chain, Resolver
 from dispatchflow.keys import Digest
+from dispatchflow.module import Module
+from dispatchflow.operations import Operation
+from dispatchflow.program import Program
 from dispatchflow.store import Store
 
 
@@ -33,26 +36,46 @@ def write(root: Path, store: Store, resolver: Resolver, chain: Chain) -> Path:
     return folder
 
 
+def names(root: Path) -> set[str]:
+    """Of the cases that have a folder."""
+    return set(os.listdir(root)) if root.is_dir() else set()  # noqa: PTH208 (of thousands only the names)
+
+
 def description(chain: Chain) -> str:
     """The case in words: what was asked, what was applied, how it stands, how its inputs are made."""
-    from dispatchflow import inputs  # numpy: only when something was made
-
     case, compiled, verified = chain.case, chain["compile"].record, chain["verify"].record
-    r, safe = inputs.exact_range(case.operation)
-    terms = min(safe, case.operation.terms)
     lines = {
         "case": case.name,
         "operation": f"{case.operation.name} {case.operation.label}",
         "tuning": case.tuning.name,
-        "requested": case.tuning.requested(case.operation) or "the compiler's choice",
+        "requested": case.dispatch.requested or "the compiler's choice",
         "applied": compiled.facts.get("applied") if compiled else None,
         "device": f"{chain.device.uri}, CPUs {', '.join(map(str, chain.device.cpus))}",
         "verification": verified.facts.get("verification") if verified else None,
-        "exact inputs": f"integers in -{r} … {r}, {terms} nonzero terms a result; seed {inputs.SEED}, operand number",
-        "random inputs": f"uniform in [-1, 1), integers over their whole range; seed {inputs.SEED + 1}, operand number",
+        **_inputs(case.operation),
         **{stage: f"{step.state}: {step.why}" for stage, step in chain.steps.items()},
     }
     return "".join(f"{name:<13}  {value}\n" for name, value in lines.items() if value is not None)
+
+
+def _inputs(program: Program) -> dict[str, str]:
+    from dispatchflow import inputs  # numpy: only when something was made
+
+    uniform = f"uniform in [-1, 1), integers over their whole range; seed {inputs.SEED + 1}, operand number"
+    if isinstance(program, Operation):
+        r, safe = inputs.exact_range(program)
+        terms = min(safe, program.terms)
+        exact = f"integers in -{r} … {r}, {terms} nonzero terms a result; seed {inputs.SEED}, operand number"
+        return {"exact inputs": exact, "random inputs": uniform}
+    assert isinstance(program, Module)
+    said = [i.file.path if i.file else str(i.value) for i in program.inputs or ()]
+    against = program.against.name if program.against else ", ".join(file.path for file in program.expected)
+    return {
+        "file": program.source.path,
+        "function": program.function,
+        "inputs": "; ".join(said) or f"random: {uniform}",
+        "compared with": against or "nothing: it was only run",
+    }
 
 
 def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
@@ -63,9 +86,9 @@ def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
         record = chain[stage].record
         for output, digest in (record.outputs if record else {}).items():
             found[names.get(output, f"{stage}.log" if output == "log" else f"{output}.bin")] = digest
-    for name, digests in (resolver.data(chain.case.operation) or {}).items():
-        for index, digest in enumerate(digests):
-            found[f"{name}.bin" if name.startswith("expected") else f"{name}_{index}.bin"] = digest
+    if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
+        for name, digests in data.digests.items():
+            found |= {f"{name}.bin": digests[0]} if name.startswith("expected") else data.files(name)
     return found
 
 
@@ -84,11 +107,16 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
     call it in an empty directory, as repro.sh does."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     flags = commands.device_flags(device.uri, device.cpus)
-    types = [operand.type for operand in case.operation.operands()]
-    given = commands.input_flags(types, [f"random_{i}.bin" for i in range(len(types))])
+    program = case.operation
+    operands = resolver.supplies.operands(program)
+    given = operands.inputs(program.recipes[-1]) if operands else ()
+    declared = resolver.supplies.declaration(program) if isinstance(program, Module) else None
+    outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
     return {
         "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case)),
-        "run": commands.run_argv(toolchain.tool("iree-run-module"), "module.vmfb", flags, given, "again.bin"),
+        "run": commands.run_argv(
+            toolchain.tool("iree-run-module"), "module.vmfb", flags, given, outputs, program.function
+        ),
         "benchmark": commands.block_argv(
             toolchain.tool("iree-benchmark-module"),
             "module.vmfb",
@@ -96,12 +124,13 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
             given,
             resolver.settings.protocol,
             dispatches=toolchain.dispatch_statistics,
+            function=program.function,
         ),
     }
 
 
 def repro(chain: Chain, resolver: Resolver) -> str:
-    """A shell script: `./repro.sh compile`, `run` (then compare again.bin), `benchmark`."""
+    """A shell script: `./repro.sh compile`, `run` (then compare again*.bin), `benchmark`."""
     lines = command_lines(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" && echo "same bytes"'
@@ -116,7 +145,7 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     return f"""\
 #!/bin/sh
 # {chain.case.name}
-# inputs: exact_*.bin, random_*.bin; expected results: expected_*.bin (reference and tolerance are float64)
+# inputs: exact_*.bin, random_*.bin, given_*.bin; expected results: expected_*.bin (reference and tolerance are float64)
 set -eu
 case=$(cd "$(dirname "$0")" && pwd)
 cd "$case"

@@ -7,27 +7,28 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dispatchflow import commands, machine, plan, spec, toolchain, variables
+from dispatchflow import commands, machine, module_spec, plan, spec, toolchain, variables
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain, Resolver, Settings
 from dispatchflow.dispatch import Case
-from dispatchflow.errors import SpecError
+from dispatchflow.errors import NothingMatched, SpecError, suggestion
+from dispatchflow.execute import Executor
 from dispatchflow.locks import Machine
+from dispatchflow.measure import Bench
+from dispatchflow.module import Module
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.plan import Plan, Skip
+from dispatchflow.program import Program
 from dispatchflow.reports import units
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
-from dispatchflow.targets import TARGETS, Device
-
-if TYPE_CHECKING:
-    from dispatchflow.execute import Executor
+from dispatchflow.targets import TARGETS, Device, Target
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
-_DIMS_HINT = "Dims make a sweep of their own, without specs: give one of the two."
+_DIMS_HINT = "Dims, or file=, make a sweep of their own, without specs: give one of the two."
 
 
 class Workspace:
@@ -35,9 +36,10 @@ class Workspace:
 
     def __init__(self, root: Path, values: Mapping[str, Any]) -> None:
         self.root, self.values = root, values
-        self.settings: Settings = variables.settings(values)
-        self.began = time.time()
-        self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.getpid()}"
+        self.settings: Settings = variables.settings(values, machine.memory_bytes())
+        self.began, self.began_monotonic = time.time(), time.monotonic()
+        # Chance, since clocks are set back and containers count processes from 1: parts and the newest are named by it.
+        self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.urandom(4).hex()}"
         self.lock = Machine()
 
     @property
@@ -64,7 +66,12 @@ class Workspace:
             SpecError: a spec or variable that is wrong, or no specs.
         """
         tags = () if self._adhoc else self.values.get("tags", ())
-        found = plan.expand(self._sweeps(), tags)
+        sweeps = self._sweeps()
+        known = dict.fromkeys(tag for sweep in sweeps for tag in sweep.tags)
+        if tags and not set(tags) & set(known):
+            facts = {"given": ", ".join(tags), "tags": ", ".join(known) or "none"}
+            raise NothingMatched("no sweep has this tag", facts, suggestion(tags[0], known))
+        found = plan.expand(sweeps, tags)
         cores, memory, syntax = len(machine.cores()), machine.memory_bytes(), self._syntax
         fits, skips, needed = list[Case](), list[Skip](), dict[str, int]()
         for case in found.cases:
@@ -83,23 +90,25 @@ class Workspace:
 
     @property
     def _adhoc(self) -> bool:
-        return any(dim in self.values for dim in variables.DIMS)
+        return any(word in self.values for word in (*variables.DIMS, *variables.MODULE))
 
     def _sweeps(self) -> list[spec.Sweep]:
         words = {name: self.values[name] for name in (*variables.AXES, "operation") if name in self.values}
         if self._adhoc:
             if "specs" in self.values:
                 raise SpecError(
-                    "specs= and dims are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT
+                    "specs= and a sweep are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT
                 )
-            dims = {dim: self.values[dim] for dim in variables.DIMS if dim in self.values}
-            table = {"operation": _operation_of(dims), "tags": list(self.values.get("tags", ())), **words, **dims}
-            return [spec.sweep(table, spec.COMMAND_LINE)]
+            own = {name: self.values[name] for name in (*variables.DIMS, *variables.MODULE) if name in self.values}
+            own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
+            operation = Module.name if set(own) & set(variables.MODULE) else _operation_of(own)
+            table = {"operation": operation, "tags": list(self.values.get("tags", ())), **words, **own}
+            return [spec.sweep(table, spec.COMMAND_LINE, _reader(Path()))]
         overrides = {name: word for name, word in words.items() if name != "operation"}
         sweeps = [
             sweep
             for path in self._spec_files()
-            for sweep in spec.parse(_text(path), _relative(path, self.root), overrides)
+            for sweep in spec.parse(_text(path), _relative(path, self.root), overrides, _reader(path.parent))
         ]
         return [sweep for sweep in sweeps if words.get("operation", sweep.operation.name) == sweep.operation.name]
 
@@ -147,30 +156,34 @@ class Workspace:
     def _devices(self) -> dict[tuple[str, int | None], Device]:
         return {}
 
-    def _device(self, case: Case) -> Device:
-        place = (case.target.name, case.threads)
+    def _device(self, target: Target, threads: int | None) -> Device:
+        place = (target.name, threads)
         if place not in self._devices:
-            self._devices[place] = machine.device(case.target, case.threads, self.toolchain)
+            self._devices[place] = machine.device(target, threads, self.toolchain)
         return self._devices[place]
 
     @cached_property
     def executor(self) -> Executor:
-        from dispatchflow.execute import Executor  # an idle run needs none
-
         return Executor(self.store, self.resolver, self.lock, self.run)
+
+    @cached_property
+    def bench(self) -> Bench:
+        return Bench(self.store, self.resolver.environment, self.lock, self.settings.limits)
 
     @cached_property
     def ceilings(self) -> Ceilings:
         flags = (*TARGETS["llvm-cpu"].resolved_flags(self.resolver.host),)
-        return Ceilings(self.store, self.toolchain, lambda: self.executor, flags)
+        return Ceilings(self.store, self.toolchain, self.executor, flags)
 
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
         return self.resolver.chains(cases)
 
 
-def _memory_for(operation: Operation) -> int:
-    """Bytes that its verification takes, about."""
-    tensors = [*(operand.type for operand in operation.operands()), operation.result()]
+def _memory_for(program: Program) -> int:
+    """Bytes that its verification takes, about; 0 where nobody said."""
+    if not isinstance(program, Operation):
+        return 0
+    tensors = [*(operand.type for operand in program.operands()), program.result()]
     return _REFERENCE_BYTES * sum(tensor.size for tensor in tensors)
 
 
@@ -184,6 +197,14 @@ def _operation_of(dims: Mapping[str, str]) -> str:
             {"given": ", ".join(dims), "known": "; ".join(f"{n}: {', '.join(o.dims)}" for n, o in OPERATIONS.items())},
         )
     return (exact or having)[0]
+
+
+def _reader(folder: Path) -> module_spec.Read:
+    def read(name: str) -> tuple[str, bytes]:
+        path = folder / name
+        return os.fspath(path), path.read_bytes()
+
+    return read
 
 
 def _text(path: Path) -> str:

@@ -16,7 +16,7 @@ from dispatchflow.keys import Digest
 from dispatchflow.plan import Plan
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.records import Records
-from dispatchflow.targets import Device, HostCpu
+from dispatchflow.targets import Device, HostCpu, Target
 from dispatchflow.toolchain import Toolchain
 
 # No deadline: a loaded machine is not a bug.
@@ -86,10 +86,10 @@ def records(tmp_path: Path) -> Records:
 def resolver_of(records: Records) -> Callable[..., Resolver]:
     """A resolver over `records` with a toolchain, a CPU and a device that are mere values."""
 
-    def device_of(case: Case) -> Device:
-        threads = case.threads or 8
-        identity = {"uri": case.target.device(threads), "cpu": "cpu", "features": "f", "microcode": "1"}
-        if case.target.runtime_is_code:
+    def device_of(target: Target, threads: int | None) -> Device:
+        threads = threads or 8
+        identity = {"uri": target.device(threads), "cpu": "cpu", "features": "f", "microcode": "1"}
+        if target.runtime_is_code:
             identity["runtime"] = TOOLCHAIN.runtime_digest
         return Device(identity["uri"], threads, tuple(range(threads)), identity)
 

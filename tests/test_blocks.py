@@ -55,6 +55,9 @@ def test_aggregates_are_ignored():
         text(record(kind="aggregate")),
         text(record(unit="h")),
         text({"name": "BM_main/real_time", "run_type": "iteration"}),
+        *(text(1), text("x"), text(record(name=None)), text(record(iterations=1e999)), text(record(time="fast"))),
+        "[" * 100_000,
+        "\x00\ufffd" * 50,
     ],
 )
 def test_output_without_a_call_s_time_is_an_error_that_shows_it(found):
@@ -67,6 +70,12 @@ def test_output_without_a_call_s_time_is_an_error_that_shows_it(found):
 def test_time_that_is_not_positive_is_an_error(time):
     with pytest.raises(ToolError, match="reports no time"):
         parse(text(record(time=time)))
+
+
+@pytest.mark.parametrize("time", [-1.0, float("nan"), float("inf")])
+def test_time_of_dispatches_that_is_none_is_an_error(time):
+    with pytest.raises(ToolError, match="no time of its dispatches"):
+        parse(text(record(), record("BM_main/main_dispatch_0", time=time)))
 
 
 def test_error_that_the_tool_reports_is_told():

@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 from real import runtime_folder, write_script
 
-from dispatchflow import execute
 from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.keys import Digest
+from dispatchflow.limits import Limits
 from dispatchflow.operations import OPERATIONS, Operation, Unsupported
 from dispatchflow.plan import unsupported_reason
 from dispatchflow.records import Record
@@ -419,11 +419,9 @@ MISBEHAVING_RUNS = {
 
 
 @pytest.mark.parametrize("fault", MISBEHAVING_RUNS)
-def test_a_module_that_does_not_run_leaves_a_reason(
-    fault: str, squares: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_does_not_run_leaves_a_reason(fault: str, squares: Workspace, tmp_path: Path) -> None:
     script, reason = MISBEHAVING_RUNS[fault]
-    monkeypatch.setattr(execute, "VERIFY_LIMIT_S", 0.5)
+    squares.settings = replace(squares.settings, limits=Limits(run_s=0.5))
     workspace, case = with_runtime(squares, tmp_path / "runtime", script), default_case(OPERATIONS["matmul"], "f32")
     began = time.monotonic()
 
@@ -472,15 +470,13 @@ MISBEHAVING_COMPILERS = {
 
 
 @pytest.mark.parametrize("fault", MISBEHAVING_COMPILERS)
-def test_a_compiler_that_misbehaves_leaves_a_reason(
-    fault: str, squares: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compiler_that_misbehaves_leaves_a_reason(fault: str, squares: Workspace, tmp_path: Path) -> None:
     script, reason = MISBEHAVING_COMPILERS[fault]
     (tmp_path / "empty.py").write_text(EMPTY_EXECUTABLE)
     write_script(
         tmp_path / "iree-compile", script.replace("{python}", sys.executable).replace("{folder}", str(tmp_path))
     )
-    monkeypatch.setattr(execute, "COMPILE_LIMIT_S", 0.5 if fault == "no end" else 60.0)
+    squares.settings = replace(squares.settings, limits=Limits(compile_s=0.5 if fault == "no end" else 60.0))
     squares.toolchain = replace(squares.toolchain, compiler=str(tmp_path / "iree-compile"), digest=Digest(fault))
     case = default_case(OPERATIONS["matmul"], "f32")
 

@@ -287,7 +287,7 @@ REFUSED_INPUT = {
     "a pattern without a match": (["profile:conv*"], 3, "nothing matches 'profile:conv*'"),
     "a pattern of tasks without a match": (["prof_*"], 3, "nothing matches 'prof_*'"),
     "a name without a match": ([f"profile:{NAME}x"], 3, f"Did you mean '{NAME}'?"),
-    "tags that nothing has": (["tags=large"], 3, "0 in the plan"),
+    "tags that nothing has": (["tags=large"], 3, "no sweep has this tag"),
 }
 
 
@@ -421,6 +421,11 @@ def test_verify_off_measures_what_it_does_not_verify(copied: Project) -> None:
     counts, outcome = copied.made_by(*words)
     assert counts == made(verify=1)
     assert [row["verification"] for row in copied.rows() if row["m"] == 20] == ["not verified", "within bound"]
+
+    # What is known is said, whoever asks for no verification.
+    counts, outcome = copied.made_by(*words, "verify=off")
+    assert counts == made()
+    assert "within bound" in outcome.out
 
 
 def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -260,6 +261,7 @@ def test_measurements_are_alone_and_nothing_is_made_twice(
     invocations: int, jobs: int, copied: Project, tmp_path: Path
 ) -> None:
     tools = logged_tools(tmp_path / "tools", tmp_path / "log")
+    (copied.root / "specs/a.toml").write_text(sweep(m=16))
     copied.add(sweep(m=[4, 5, 6], target=["llvm-cpu", "vmvx"]))
     assert copied.doit("plan", "protocol=fast", **tools).code == 0  # asks the tools for their versions, once
     words = ["profile:*", "profile:*_[45]x*", "profile:*@vmvx*", "profile:*_[56]x*"]
@@ -272,18 +274,19 @@ def test_measurements_are_alone_and_nothing_is_made_twice(
     assert all("0 failed" in outcome.out.splitlines()[-1] for outcome in outcomes)
     found = sorted(spans(tmp_path / "log"), key=lambda span: span.begin)
     tool = Counter(span.tool for span in found)
-    # Another compiler by its digest, the same code: the four old cases are compiled again and not measured.
-    assert tool["iree_compile"] == 4 + 6
+    # Another toolchain by its digests, the same code: the old case is compiled again, and is no more than a control.
+    assert tool["iree_compile"] == 1 + 6
     made = {stage: count - before[stage] for stage, count in copied.counts().items()}
-    assert made == {"emit": 3, "compile": 10, "verify": 6, "profile": 6}
+    assert made == {"emit": 3, "compile": 7, "verify": 6, "profile": 6}
     assert tool["iree_run_module"] == 2 * 6
     assert copied.query("select count(*) from measurement where status = 'open'") == [(0,)]
     twice = copied.query("select key, count(*) from measurement group by key having count(*) > 1")
     assert twice == []
     newest = "select id from measurement order by id desc limit 6"
-    assert copied.query(f"select count(*) from block where measurement in ({newest})") == [
-        (tool["iree_benchmark_module"],)
-    ]
+    ((blocks,),) = copied.query(f"select count(*) from block where measurement in ({newest})")
+    ((judgement,),) = copied.query("select value from remembered where name glob 'runtimes:*'")
+    (control,) = json.loads(judgement)["controls"]
+    assert tool["iree_benchmark_module"] == blocks + len(control["new_ns"])
     for index, span in enumerate(found):
         if span.tool == "iree_benchmark_module":
             others = [other for other in found if other is not span]
@@ -291,7 +294,7 @@ def test_measurements_are_alone_and_nothing_is_made_twice(
             assert beside == [], f"{span} of {len(found)} at {index}"
     assert_whole(copied)
     assert_each_row_once(copied)
-    assert "10 cases: nothing made; 10 reused" in copied.doit("protocol=fast", **tools).out
+    assert "7 cases: nothing made; 7 reused" in copied.doit("protocol=fast", **tools).out
 
 
 def test_compiles_of_two_invocations_do_run_at_the_same_time(copied: Project, tmp_path: Path) -> None:

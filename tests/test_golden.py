@@ -66,12 +66,15 @@ def test_module_has_no_path_no_date_and_no_name(name, case_of):
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_ingredients_of_a_case_s_actions_are_the_golden_ones(name, case_of, records, resolver_of, golden, monkeypatch):
-    monkeypatch.setattr(actions, "_data_sources", lambda module: f"digest of the sources of {module} and what it uses")
+    monkeypatch.setattr(actions, "_sources", lambda *names: f"digest of {', '.join(names)}")
     monkeypatch.setattr(actions, "_versions", lambda: {"numpy": "version", "ml_dtypes": "version"})
     case, resolver = case_of(**ACTIONS[name]), resolver_of()
     compile_key = resolver.chain(case)["compile"].key
     records.add(Record(compile_key, "compile", True, facts={"code_digest": "digest of the code"}))
-    inputs, expected = resolver.data_actions(case.operation)
+    inputs, expected = (
+        resolver.supplies.inputs_action(case.operation),
+        resolver.supplies.expected_action(case.operation),
+    )
     operands = {f"{recipe}_{i}": f"digest of {recipe} {i}" for recipe in ("exact", "random") for i in (0, 1)}
     records.add(Record(inputs.key, "inputs", True, outputs=operands))
     names = ("exact", "random") if "i8" in case.name else ("exact", "reference", "tolerance")
@@ -86,7 +89,7 @@ def test_ingredients_of_a_case_s_actions_are_the_golden_ones(name, case_of, reco
 def test_command_lines_are_the_golden_ones(case_of, golden):
     """What they say beside the ingredients is the same for all cases: a change wants a new schema or protocol number."""
     operation, protocol = case_of().operation, PROTOCOLS["std"]
-    given = commands.input_flags([operand.type for operand in operation.operands()], ["a.bin", "b.bin"])
+    given = [f"{o.type.spelling}=@{file}" for o, file in zip(operation.operands(), ("a.bin", "b.bin"), strict=True)]
     lines = {
         "environment": commands.environment(
             {"LD_LIBRARY_PATH": "lib", "HOME": "home", "IREE_LLVM_EMBEDDED_LINKER_PATH": "x"}

@@ -129,7 +129,7 @@ def test_bytes_of_inputs_stay_what_they_were(recipe, dtype, digests):
 @pytest.mark.parametrize("terms", [1, 2, 3, 4, 6, 30, 64, 97, 1000])
 @pytest.mark.parametrize("safe", [1, 2, 14, 64, 5000])
 def test_mask_keeps_the_same_number_in_every_line(terms, safe):
-    raw = inputs._raw(0, 0, 6 * terms)
+    raw = inputs.stream(0, 0, 6 * terms)
     for shape, axis in (((6, terms), 1), ((terms, 6), 0)):
         mask = inputs._mask(shape, axis, safe, raw)
         assert mask.shape == shape

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from dispatchflow import actions, keys
 from dispatchflow.dispatch import Case, Dispatch
-from dispatchflow.keys import Digest, canonical, digest_file, digest_of, key_of
+from dispatchflow.keys import Digest, Form, canonical, digest_file, digest_of, key_of
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.syntax import NEWEST
+from dispatchflow.targets import Device
 from dispatchflow.tunings import TUNINGS
 from dispatchflow.tunings.default import Default
 
@@ -118,10 +119,44 @@ def test_digest_of_a_file_is_that_of_its_bytes(tmp_path):
 
 DATA = {"exact": ("d1", "d2"), "random": ("d3", "d4"), "expected_exact": ("d5",)}
 DEVICE = {"uri": "local-sync", "cpu": "c", "features": "f", "microcode": "1"}
+
+
+@given(st.lists(st.text(max_size=12), max_size=40), st.text(max_size=5))
+def test_form_gives_the_key_of_its_ingredients(strings, rest):
+    def ingredients(*strings):
+        return {"a": strings, "b": {"%s": rest}, "c": 7}
+
+    form = Form("kind", ingredients)
+    for found in (strings, [text[::-1] for text in strings]):  # the second time by the template of the first
+        assert form.key(*found) == key_of("kind", ingredients(*found))
+
+
+CALL = dict(code="c", function="main", arguments=("4x6xf32", "6x5xf32"), device=DEVICE, threads=1)
+CALLS = [
+    dict(code="c2"),
+    dict(function="other"),
+    dict(arguments=("6x4xf32", "6x5xf32")),
+    dict(arguments=("4x6xf32",)),
+    *(dict(device={**DEVICE, name: "other"}) for name in DEVICE),
+    dict(device={**DEVICE, "runtime": "r"}),
+    dict(threads=2),
+]
+
+
+def verification(code, function, arguments, device, threads, data, tolerance):
+    call = actions.Call(code, function, Device(device["uri"], threads, (0,), device))
+    return actions.verification(call, actions.Data(data, arguments), tolerance)
+
+
+def measurement(code, function, arguments, device, threads, data, protocol):
+    call = actions.Call(code, function, Device(device["uri"], threads, (0,), device))
+    return actions.measurement(call, actions.Data(data, arguments), protocol)
+
+
 BASES = {
     actions.compilation: dict(module="m", flags=("-a", "-b"), toolchain="t", environment={"LC_ALL": "C"}),
-    actions.verification: dict(code="c", data=DATA, device=DEVICE, threads=1),
-    actions.measurement: dict(code="c", data=("d3", "d4"), protocol=PROTOCOLS["std"], device=DEVICE, threads=1),
+    verification: dict(CALL, data=DATA, tolerance=None),
+    measurement: dict(CALL, data={"random": ("d3", "d4")}, protocol=PROTOCOLS["std"]),
 }
 CHANGES = {
     actions.compilation: [
@@ -130,23 +165,19 @@ CHANGES = {
         dict(toolchain="t2"),
         *(dict(environment=e) for e in [{}, {"LC_ALL": "D"}, {"LC_ALL": "C", "LD_LIBRARY_PATH": ""}]),
     ],
-    actions.verification: [
-        dict(code="c2"),
+    verification: [
+        *CALLS,
+        dict(tolerance="0.5"),
         *(dict(data={**DATA, name: ("other",)}) for name in DATA),
         dict(data={**DATA, "exact": ("d2", "d1")}),
         dict(data={**DATA, "expected_random": ("d6",)}),
-        *(dict(device={**DEVICE, name: "other"}) for name in DEVICE),
-        dict(device={**DEVICE, "runtime": "r"}),
-        dict(threads=2),
     ],
-    actions.measurement: [
-        dict(code="c2"),
-        dict(data=("d4", "d3")),
-        dict(data=("d3",)),
+    measurement: [
+        *CALLS,
+        dict(data={"random": ("d4", "d3")}),
+        dict(data={"random": ("d3",)}),
+        dict(data={"given": ("d3", "d4")}),
         *(dict(protocol=PROTOCOLS[name]) for name in PROTOCOLS if name != "std"),
-        *(dict(device={**DEVICE, name: "other"}) for name in DEVICE),
-        dict(device={**DEVICE, "runtime": "r"}),
-        dict(threads=2),
     ],
 }
 
@@ -161,9 +192,9 @@ def test_each_ingredient_changes_the_key(action):
 
 
 def test_version_of_the_verification_ladder_changes_its_key(monkeypatch):
-    before = actions.verification(**BASES[actions.verification]).key
+    before = verification(**BASES[verification]).key
     monkeypatch.setattr(actions, "VERIFICATION", actions.VERIFICATION + 1)
-    assert actions.verification(**BASES[actions.verification]).key != before
+    assert verification(**BASES[verification]).key != before
 
 
 @pytest.mark.parametrize("action", [actions.inputs, actions.expectation])
@@ -178,7 +209,7 @@ def test_operation_source_and_library_versions_enter_the_keys_of_data(action, ca
     found.append(action(operation).key)
     monkeypatch.setattr(actions, "_versions", lambda: {"numpy": "0", "ml_dtypes": "1"})
     found.append(action(operation).key)
-    monkeypatch.setattr(actions, "_data_sources", lambda module: Digest("other"))
+    monkeypatch.setattr(actions, "_sources", lambda *names: Digest("other"))
     found.append(action(operation).key)
     assert len(set(found)) == 6
 
@@ -188,12 +219,12 @@ def test_inputs_and_expected_results_have_keys_of_their_own(case_of):
     assert actions.inputs(operation).key != actions.expectation(operation).key
 
 
-def test_source_of_data_is_the_text_of_the_modules_that_make_it(monkeypatch):
-    module, found, read = "dispatchflow.operations.matmul", set(), Path.read_bytes
+def test_source_of_data_is_the_text_of_the_modules_that_make_it(case_of, monkeypatch):
+    modules, found, read = actions._modules_of(type(case_of().operation).__module__), set(), Path.read_bytes
     names = ("matmul.py", "_base.py", "inputs.py", "reference.py", "types.py")
     for edited in ("none", *names):
         monkeypatch.setattr(Path, "read_bytes", lambda path, edited=edited: read(path) + b"#" * (path.name == edited))
-        found.add(actions._data_sources.__wrapped__(module))
+        found.add(actions._sources.__wrapped__(*modules))
     assert len(found) == 1 + len(names)
 
 
@@ -248,4 +279,15 @@ def test_cpu_enters_the_compile_key_where_code_is_made_for_it(case_of, resolver_
 def test_data_of_a_case_is_the_same_whatever_its_tuning(case_of, resolver_of):
     words = [tuning.name for family in TUNINGS.values() for tuning in family.expand({})]
     cases = [case_of(tuning=tuning, threads=threads) for tuning, threads in product(words, (1, 2))]
-    assert len({tuple(a.key for a in resolver_of().data_actions(case.operation)) for case in cases}) == 1
+    assert (
+        len(
+            {
+                (
+                    resolver_of().supplies.inputs_action(case.operation).key,
+                    resolver_of().supplies.expected_action(case.operation).key,
+                )
+                for case in cases
+            }
+        )
+        == 1
+    )

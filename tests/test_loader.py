@@ -3,7 +3,7 @@ from doit.task import Task
 
 from dispatchflow.actions import STAGES
 from dispatchflow.errors import NothingMatched, SpecError
-from dispatchflow.loader import foreign_tasks, namespace, select, with_dependencies
+from dispatchflow.loader import foreign_tasks, namespace, select, skips, with_dependencies
 
 SPEC = """
 [[sweep]]
@@ -95,6 +95,14 @@ def test_pattern_that_matches_a_skip_only_says_why_it_is_skipped(pattern, plan):
         select([f"profile:{pattern}"], plan, (), ())
     skipped = caught.value.facts["skipped"]
     assert skipped.startswith("matmul_8x8x8_f16t_f16t_f16t_default@vmvx: f16 on vmvx: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [((), 1), (("profile",), 1), (("prof*",), 1), (("verify:*vmvx",), 1), (("profile:*llvm*",), 0), (("train",), 0)],
+)
+def test_skips_are_counted_that_the_words_would_have_named(words, count, plan):
+    assert len(skips(words, plan)) == count
 
 
 def test_empty_plan_matches_nothing(plan_of):

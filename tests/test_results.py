@@ -22,10 +22,10 @@ AT = datetime.datetime.fromtimestamp(1_700_000_000.25, datetime.UTC)
 
 
 def test_row_comes_back_from_parquet_as_it_went_in(tmp_path):
-    write_part(tmp_path / "a.parquet", [FULL, {"recorded_at": 1.8e9}])
+    write_part(tmp_path / "a.parquet", [FULL, {"recorded_at": 1.8e9, "number": 2**41}])
     first, second = read(tmp_path)
     assert first == FULL | {name: AT for name, kind in COLUMNS.items() if kind == "timestamp"}
-    assert {name for name, value in second.items() if value is not None} == {"recorded_at"}
+    assert {name for name, value in second.items() if value is not None} == {"recorded_at", "number"}
 
 
 def test_part_has_all_columns_with_their_types_even_when_all_are_absent(tmp_path):
@@ -47,6 +47,14 @@ def test_rows_of_all_parts_come_oldest_first(tmp_path):
     write_part(tmp_path / "a.parquet", [{"case": "third", "recorded_at": 3.0}, {"case": "first", "recorded_at": 1.0}])
     write_part(tmp_path / "b.parquet", [{"case": "second", "recorded_at": 2.0}])
     assert [row["case"] for row in read(tmp_path)] == ["first", "second", "third"]
+
+
+def test_rows_with_numbers_come_by_them_whatever_the_clock_said_and_behind_those_without(tmp_path):
+    write_part(tmp_path / "z.parquet", [{"case": "old", "recorded_at": 4.0}])
+    write_part(tmp_path / "b.parquet", [{"case": "newer", "recorded_at": 1.0, "number": 2}])
+    write_part(tmp_path / "a.parquet", [{"case": "newest", "recorded_at": 2.0, "number": 3}])
+    write_part(tmp_path / "c.parquet", [{"case": "new", "recorded_at": 3.0, "number": 1}])
+    assert [row["case"] for row in read(tmp_path)] == ["old", "new", "newer", "newest"]
 
 
 def test_column_that_an_older_part_lacks_is_none(tmp_path):
@@ -111,7 +119,10 @@ def row(case_of, records, resolver_of):
         resolver, case = resolver_of(), case_of(threads=1)
         facts = {"code_digest": "d", "applied": "P matmul<x>", "compile_s": 0.5, "code_bytes": 9}
         records.add(Record(resolver.chain(case)["compile"].key, "compile", facts=facts, **{"ok": True, **recorded}))
-        inputs, expected = resolver.data_actions(case.operation)
+        inputs, expected = (
+            resolver.supplies.inputs_action(case.operation),
+            resolver.supplies.expected_action(case.operation),
+        )
         names = [f"{recipe}_{i}" for recipe in ("exact", "random") for i in (0, 1)]
         records.add(Record(inputs.key, "inputs", True, outputs=dict.fromkeys(names, "d")))
         records.add(Record(expected.key, "expected", True, outputs={"exact": "d", "reference": "d", "tolerance": "d"}))

@@ -158,7 +158,27 @@ def test_rows_belong_to_the_part_that_they_were_assigned_to_first(records):
     assert records.assign_rows("3.parquet") == 0
     assert sorted(records.parts()) == ["1.parquet", "2.parquet"]
     assert [row["case"] for row in records.rows_of("1.parquet")] == ["b", "a"]
-    assert records.rows_of("2.parquet") == [{"case": "c", "score": None}]
+    (row,) = records.rows_of("2.parquet")
+    assert {**row, "number": 0} == {"case": "c", "score": None, "number": 0}
+
+
+def test_rows_are_numbered_in_the_order_in_which_they_were_added_through_all_parts(records):
+    for name in "abc":
+        records.add_rows({name: (name, {})}, "run")
+        records.assign_rows(name)
+    a, b, c = (records.rows_of(name)[0]["number"] for name in "abc")
+    assert a + 2 == b + 1 == c
+
+
+def test_rows_of_a_new_database_come_behind_those_of_the_one_before(tmp_path, monkeypatch):
+    numbers = []
+    for path, clock in (("a", 1e9), ("b", 1e9 + 1)):
+        monkeypatch.setattr("dispatchflow.records.time.time", lambda clock=clock: clock)
+        records = Records(tmp_path / path)
+        records.add_rows({f"{i}": (f"{i}", {}) for i in range(1000)}, "run")
+        records.assign_rows("part")
+        numbers += [row["number"] for row in records.rows_of("part")]
+    assert numbers == sorted(set(numbers))
 
 
 @pytest.mark.parametrize("asked", [3, 2000])

@@ -2,10 +2,12 @@ import pytest
 
 from dispatchflow.chain import Settings
 from dispatchflow.errors import SpecError
+from dispatchflow.limits import Limits
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.variables import VARIABLES, parse, settings
 
-ALL = ("cases", "run", "report", "toolchains")
+TIME_LIMITS = ("compile_limit", "run_limit", "block_limit")
+ALL = ("cases", "run", "report", "toolchains", "check", "clean")
 
 
 @pytest.mark.parametrize(
@@ -15,6 +17,17 @@ ALL = ("cases", "run", "report", "toolchains")
         *(("protocol", "fast", "fast"), ("verify", "warn", "warn"), ("retry", "yes", True), ("retry", "no", False)),
         *(("remeasure", "yes", "yes"), ("remeasure", "noisy", "noisy"), ("remeasure", "no", None)),
         *(("remeasure", "7", 7), ("remeasure", "0", 0), ("top", "3", 3), ("columns", "case,score", ("case", "score"))),
+        *(("compile_limit", "300", 300.0), ("run_limit", "0.5", 0.5), ("memory_limit", "512MiB", 512 << 20)),
+        *(("memory_limit", "1.5GiB", 3 << 29), ("memory_limit", "none", None)),
+        *(
+            ("sample", "7", 7),
+            ("sample", "all", None),
+            ("keep", "30", (30,)),
+            ("keep", "0", (0,)),
+            ("dry", "yes", True),
+        ),
+        *(("keep", "referenced", ("referenced",)), ("keep", "30,referenced", (30, "referenced"))),
+        *(("limit", "12B", 12), ("limit", "2GiB", 2 << 30), ("limit", "1.5 KB", 1500), ("limit", "1TiB", 1 << 40)),
         *(("history", "yes", True), ("specs", "a.toml b", ("a.toml", "b")), ("operation", "matmul", "matmul")),
     ],
 )
@@ -35,6 +48,10 @@ def test_variable_is_read_as_its_kind(name, text, value):
         *(("retry", "true", "yes, no"), ("retry", "YES", "yes, no"), ("history", "1", "yes, no")),
         *(("remeasure", "-1", "yes, no, noisy"), ("remeasure", "1.5", "yes, no, noisy")),
         *(("top", "0", "1 or more"), ("top", "many", "1 or more"), ("operation", "conv", "matmul")),
+        *((name, text, "seconds") for name in TIME_LIMITS for text in ("0", "-1", "", "5min", "nan", "inf", "1e7")),
+        *(("memory_limit", text, "8GiB") for text in ("", "0GiB", "8", "8gib", "-1GiB", "all")),
+        *(("sample", "0", "1 or more"), ("keep", "-1", "days, referenced"), ("keep", "all", "days, referenced")),
+        *(("limit", "2", "2GiB"), ("limit", "-1GiB", "2GiB"), ("limit", "2 gib", "2GiB"), ("dry", "no way", "yes, no")),
         *(("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
     ],
 )
@@ -61,6 +78,12 @@ def test_variable_of_another_command_is_refused_as_such(name, groups):
         parse({name: "1"}, groups)
 
 
+def test_a_command_may_know_a_single_variable_of_a_group():
+    assert parse({"iree": "3.12.0"}, ("check", "iree")) == {"iree": "3.12.0"}
+    with pytest.raises(SpecError, match="'retry=' means nothing to this command"):
+        parse({"retry": "yes"}, ("check", "iree"))
+
+
 @pytest.mark.parametrize("groups", [("cases",), ("run",), ("report",)])
 def test_tags_are_known_everywhere(groups):
     assert parse({"tags": "a"}, groups) == {"tags": ("a",)}
@@ -75,3 +98,9 @@ def test_settings_are_what_was_said_and_else_the_defaults():
     assert settings({}) == Settings(PROTOCOLS["std"], "on", None, False)
     values = parse({"protocol": "fast", "verify": "off", "remeasure": "3", "retry": "yes"}, ("run",))
     assert settings(values) == Settings(PROTOCOLS["fast"], "off", 3, True)
+
+
+def test_limits_are_the_given_ones_and_the_machine_s_memory():
+    assert settings({}, 5).limits == Limits(300, 120, 300, 5)
+    values = {"compile_limit": 1.0, "run_limit": 2.0, "block_limit": 3.0, "memory_limit": None}
+    assert settings(values, 5).limits == Limits(1, 2, 3, None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from dispatchflow.program import Program
 from dispatchflow.types import Signature, TensorType
 
 if TYPE_CHECKING:
@@ -31,13 +31,10 @@ class Operand(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Operation(ABC):
-    """What is computed. Frozen: identity is the fields; the label is for people."""
+class Operation(Program):
+    """What is computed. Frozen: identity is the fields; the label is injective over them. `name` equals the file's."""
 
-    name: ClassVar[str]
-    """The spec's word and the row's `operation`; equal to the file's name."""
-    dims: ClassVar[tuple[str, ...]]
-    """The names of the dimensions, in the order of the label."""
+    recipes: ClassVar[tuple[str, ...]] = ("exact", "random")
     signatures: ClassVar[Mapping[str, Signature]]
     """Short word → element types; the first is the default. Both the word and the full spelling are accepted."""
     layouts: ClassVar[tuple[str, ...]]
@@ -54,12 +51,11 @@ class Operation(ABC):
 
     @property
     @abstractmethod
-    def sizes(self) -> tuple[int, ...]:
-        """The sizes of `dims`, in their order."""
+    def signature(self) -> Signature: ...
 
     @property
-    @abstractmethod
-    def signature(self) -> Signature: ...
+    def element_types(self) -> str:
+        return self.signature.spelling
 
     @property
     @abstractmethod
@@ -69,11 +65,6 @@ class Operation(ABC):
     @abstractmethod
     def label(self) -> str:
         """Injective over the fields: `512x512x512_f32t_f32t_f32t`."""
-
-    @cached_property
-    def shape_name(self) -> str:
-        """What cases that compute the same thing share: operation, dims, types, layouts."""
-        return f"{self.name}_{self.label}"
 
     @abstractmethod
     def operands(self) -> tuple[Operand, ...]: ...

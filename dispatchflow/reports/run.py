@@ -35,7 +35,7 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str]) -> str:
         best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         for row in rows:
             place = (row["shape"], row["target"], row["threads"])
-            right = row["status"] != "failed" and row["median_ns"] is not None
+            right = row["status"] != "failed" and row.get("median_ns") is not None
             if right and (place not in best or row["median_ns"] < best[place]["median_ns"]):
                 best[place] = row
         shown = [*failed[:MAX_SHOWN], *list(best.values())[:MAX_SHOWN]]
@@ -119,6 +119,9 @@ def summary(
     lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
     if failed:
         lines.append("logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again")
+    ran = [row for row in rows if row.get("operation") == "module" and row.get("median_ns") is not None]
+    if unsure := [row["case"] for row in ran if row["verification"] == "not compared"]:
+        lines.append(f"only run, compared with nothing: {_example(unsure[0], len(unsure))}; say expected or reference")
     lines += [f"suspect: {row['case']}: {row['reason']}" for row in rows if row["status"] == "suspect"][:_SHOWN_REASONS]
     if noisy := [row["case"] for row in rows if row["status"] == "noisy"]:
         lines.append(

@@ -77,6 +77,11 @@ class Tuning:
         return Lowering()
 
     @property
+    def annotates(self) -> bool:
+        """Whether it is written into the module; else it is flags alone, and any module will do."""
+        return type(self).lowering is not Tuning.lowering
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """Compiler flags beside the target's."""
         return ()

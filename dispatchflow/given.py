@@ -1,0 +1,139 @@
+"""What a user's module is run on and compared with: recipes, literals and files → bytes as they lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dispatchflow import inputs, module
+from dispatchflow.errors import ToolError
+from dispatchflow.keys import digest_of
+from dispatchflow.module import File, Input, Module
+from dispatchflow.types import ELEMENT_TYPES, ElementType
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+
+def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
+    """(what the tools are told of it, bytes) of each argument of a function that takes `types`.
+
+    Raises:
+        ToolError: the spec's inputs do not fit the function.
+    """
+    given = program.inputs if program.inputs is not None else (Input(None, module.RECIPES[0]),) * len(types)
+    if len(given) != len(types):
+        takes = ", ".join(types) or "none"
+        raise ToolError(f"{len(given)} inputs are given; {program.function} takes {len(types)}: {takes}")
+    return [_argument(item, declared, index) for index, (item, declared) in enumerate(zip(given, types, strict=True))]
+
+
+def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
+    if module.is_scalar(declared):
+        if item.value in (None, *module.RECIPES) or len(str(item.value).split()) != 1:
+            raise ToolError(f'input {index} is the number {declared}: give it, inputs = [… "5" …]')
+        return f"={item.value}", str(item.value).encode()
+    if item.file is not None and item.type is None:
+        return _npy(item.file, declared, index)
+    spelling = item.type or declared
+    if (problem := module.problem_with(spelling, declared)) is not None:
+        raise ToolError(f"input {index} {problem}")
+    known = module.shape_of(spelling)
+    if known is None:
+        raise ToolError(f"input {index} has the type {declared}, which is not known here")
+    shape, element = tuple(size or 0 for size in known[0]), known[1]
+    found = content(item.file) if item.file else _made(str(item.value), shape, element, index).tobytes()
+    needed = int(np.prod(shape, dtype=np.int64)) * element.bits // 8
+    if len(found) != needed:
+        raise ToolError(f"input {index}: {item.file and item.file.path} has {len(found)} B; {spelling} needs {needed}")
+    return _spelt(shape, element), found
+
+
+def _spelt(shape: Sequence[int], element: ElementType) -> str:
+    return "x".join([*map(str, shape), element.mlir])
+
+
+def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
+    array = _load(file)
+    element = next((e for e in ElementType if inputs.dtype_of(e) == array.dtype), None)
+    if element is None:
+        raise ToolError(f"input {index}: {file.path} holds {array.dtype}, which is no element type here")
+    spelling = _spelt(array.shape, element)
+    if (problem := module.problem_with(spelling, declared)) is not None:
+        raise ToolError(f"input {index}: {file.path} {problem}")
+    return spelling, array.tobytes()
+
+
+def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) -> Array:
+    dtype, size = inputs.dtype_of(element), int(np.prod(shape, dtype=np.int64))
+    if value not in module.RECIPES:
+        numbers = np.array([float(word) for word in value.replace(",", " ").split()]).astype(dtype)
+        if numbers.size not in (1, size):
+            raise ToolError(
+                f"input {index} has {numbers.size} numbers; its type {size} elements, and one stands for all"
+            )
+        return np.broadcast_to(numbers, (size,)) if numbers.size == 1 else numbers
+    raw = inputs.stream(index, 1 if value == "random" else 0, size)
+    if element is ElementType.I1:
+        return (raw >> np.uint64(63)).astype(bool)
+    return inputs.uniform(raw, element) if value == "random" else (inputs.below(raw, 7) - 3).astype(dtype)
+
+
+def expected(program: Module, results: Sequence[str]) -> list[bytes]:
+    """The bytes of each result that the user gave.
+
+    Raises:
+        ToolError: another number of them, another type or size than the function's.
+    """
+    if len(program.expected) != len(results):
+        takes = ", ".join(results) or "none"
+        raise ToolError(f"{len(program.expected)} expected results are given; {program.function} has {takes}")
+    return [
+        _expected(file, declared, i) for i, (file, declared) in enumerate(zip(program.expected, results, strict=True))
+    ]
+
+
+def _expected(file: File, declared: str, index: int) -> bytes:
+    if not file.path.endswith(".npy"):
+        return content(file)
+    array, known = _load(file), module.shape_of(declared)
+    if known is not None and inputs.dtype_of(known[1]) != array.dtype:
+        raise ToolError(f"expected result {index}: {file.path} holds {array.dtype}; the function gives {declared}")
+    return array.tobytes()
+
+
+def content(file: File) -> bytes:
+    """The file's bytes.
+
+    Raises:
+        OSError: it cannot be read, or is not any more what the plan was made of.
+    """
+    found = Path(file.path).read_bytes()
+    if digest_of(found) != file.digest:
+        raise OSError(f"{file.path} was changed while it was read")
+    return found
+
+
+def _load(file: File) -> Array:
+    import io
+
+    try:
+        array: Array = np.load(io.BytesIO(content(file)), allow_pickle=False)
+    except ValueError as error:
+        raise ToolError(f"{file.path} is no .npy file: {error}") from error
+    return np.ascontiguousarray(array)
+
+
+def tolerance(declared: str, rtol: str | None) -> float | None:
+    """Relative to |expected| + its root mean square; None where bits are compared: integers, unknown types."""
+    element = ELEMENT_TYPES.get(declared.removeprefix("tensor<").removesuffix(">").split("x")[-1])
+    if element is None or not element.is_float:
+        return None
+    return float(rtol) if rtol is not None else _RTOL[element]
+
+
+# Nobody analysed these programs, so there is no bound to derive: eps**0.6, 5e-5 for f32, 1e-2 for f16. A choice.
+_RTOL = {element: 2.0 ** (-0.6 * element.digits) for element in ElementType if element.is_float}

@@ -1,0 +1,98 @@
+"""What is in the store, and what of it goes: objects by kind, and which objects and records a clean removes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from dispatchflow.keys import Digest, Key
+
+UNREFERENCED = "unreferenced"
+_KINDS = {"module": "modules", "vmfb": "compiled modules", "configurations": "configurations", "log": "logs"}
+_DATA = {"inputs": "inputs", "expected": "expected results"}
+_DAY_S = 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A record that names objects. `at`: when it was made, in seconds since 1970."""
+
+    key: Key
+    stage: str
+    at: float
+    outputs: Mapping[str, Digest]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """`keys` are the records that name one of the `objects`: they go with them."""
+
+    keys: tuple[Key, ...] = ()
+    objects: tuple[Digest, ...] = ()
+
+
+def kinds(sizes: Mapping[Digest, int], held: Iterable[Held]) -> dict[Digest, str]:
+    """Object → what it is, by the first record that names it."""
+    found: dict[Digest, str] = {}
+    for record in held:
+        for name, digest in record.outputs.items():
+            found.setdefault(digest, _kind(record.stage, name))
+    return {digest: found.get(digest, UNREFERENCED) for digest in sizes}
+
+
+def _kind(stage: str, output: str) -> str:
+    wrong = "wrong results" if output.startswith("got_") else f"{stage} {output}"
+    return _DATA.get(stage) or _KINDS.get(output, wrong)
+
+
+def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[str, tuple[int, int]]:
+    """Kind → (objects, bytes) of these objects, the largest first, unreferenced ones last."""
+    number: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for digest, size in sizes.items():
+        number[kind_of[digest]] += 1
+        total[kind_of[digest]] += size
+    order = sorted(number, key=lambda kind: (kind == UNREFERENCED, -total[kind], kind))
+    return {kind: (number[kind], total[kind]) for kind in order}
+
+
+def made_since(held: Iterable[Held], days: int, now: float) -> set[Key]:
+    """The records of the last so many days. When one was last used is not known: an idle run writes nothing."""
+    return {record.key for record in held if now - record.at <= days * _DAY_S}
+
+
+def removal(
+    sizes: Mapping[Digest, int], held: Sequence[Held], keep: Set[Key] | None = None, limit_bytes: int | None = None
+) -> Removal:
+    """What no record names; then, when one of `keep` and `limit_bytes` is given, what no record of `keep` names: all of
+    it without a limit, else the oldest until all objects together have no more bytes than that.
+
+    An object is as old as the newest record that names it. A record that is not to be kept stays all the same while
+    all its objects do: it costs nothing and saves the work.
+    """
+    records: dict[Digest, list[Held]] = {}
+    for record in held:
+        for digest in set(record.outputs.values()):
+            records.setdefault(digest, []).append(record)
+    gone = dict.fromkeys(digest for digest in sizes if digest not in records)
+    if keep is None and limit_bytes is None:
+        return Removal(objects=tuple(gone))
+    left_bytes = sum(size for digest, size in sizes.items() if digest not in gone)
+    protected = {digest for record in held if record.key in (keep or ()) for digest in record.outputs.values()}
+    candidates = [digest for digest in records if digest in sizes and digest not in protected]
+    naming = {digest: len(found) for digest, found in records.items()}
+    keys: dict[Key, None] = {}
+    for oldest in sorted(candidates, key=lambda digest: (max(record.at for record in records[digest]), digest)):
+        if limit_bytes is not None and left_bytes <= limit_bytes:
+            break
+        for record in records[oldest]:
+            if record.key in keys:
+                continue
+            keys[record.key] = None
+            for digest in set(record.outputs.values()):
+                naming[digest] -= 1
+                if not naming[digest] and digest in sizes:
+                    gone[digest] = None
+                    left_bytes -= sizes[digest]
+    return Removal(tuple(keys), tuple(gone))

@@ -1,0 +1,108 @@
+"""How long a tool may take and how much memory it may use: settings, in no key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+_FIELDS = {"compile_limit": "compile_s", "run_limit": "run_s", "block_limit": "block_s", "memory_limit": "memory_bytes"}
+_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_LONGEST_S = 1e6  # what the system calls take is not unlimited either
+
+# How the tools say it: LLVM, C++, the C library, IREE's status, a thread without room for its stack.
+_NO_MEMORY = re.compile(
+    r"out of memory|bad_alloc|cannot allocate memory|RESOURCE_EXHAUSTED|MemoryError|pthread_create failed",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one tool's process. `run_s` is for one call in verification, `block_s` for one benchmark process;
+    `memory_bytes` counts what the process itself writes to, not the code it maps; None for no limit."""
+
+    compile_s: float = 300.0
+    run_s: float = 120.0
+    block_s: float = 300.0
+    memory_bytes: int | None = None
+
+    def hit(self, time_limit: str, timed_out: bool, stderr: str) -> Hit | None:
+        """The limit that made a tool fail, None when none did. `time_limit`: the one that it ran under."""
+        if timed_out:
+            return Hit(time_limit, self._value(time_limit))
+        if self.memory_bytes is not None and _NO_MEMORY.search(stderr):
+            return Hit("memory_limit", self.memory_bytes)
+        return None
+
+    def raised(self, recorded: Sequence[Any] | None) -> str | None:
+        """Why a failure that was recorded with this limit is to be tried again, None when it stands."""
+        if recorded is None:
+            return None
+        name, value = recorded
+        now = self._value(name)
+        if now is not None and now <= value:
+            return None
+        return f"failed at {name}={shown(name, value)}, now {shown(name, now)}"
+
+    def _value(self, name: str) -> Any:
+        return getattr(self, _FIELDS[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A limit that made a tool fail: the setting's name and what it was, in s or B."""
+
+    name: str
+    value: float
+
+    @property
+    def reason(self) -> str:
+        what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
+        return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"
+
+
+def shown(name: str, value: float | None) -> str:
+    """As it is written on the command line; rounded where that would be long."""
+    if value is None:
+        return "none"
+    if name != "memory_limit":
+        return f"{value:g}"
+    unit, size = next((u, s) for u, s in reversed(_UNITS.items()) if value >= s or s == 2**10)
+    return f"{value / size:.4g}{unit}"
+
+
+def seconds(text: str) -> float:
+    """Raises ValueError: not a time that a tool could take."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not isfinite(value) or not 0 < value <= _LONGEST_S:
+        raise ValueError(f"a number of seconds above 0, at most {_LONGEST_S:,.0f}")
+    return value
+
+
+def memory(text: str) -> int | None:
+    """`8GiB` → bytes, `none` → None. Raises ValueError."""
+    if text == "none":
+        return None
+    try:
+        value = size(text)
+    except ValueError:
+        value = 0
+    if not value:
+        raise ValueError("a size such as 512MiB or 8GiB, or none")
+    return value
+
+
+def size(text: str) -> int:
+    """`500MB`, `2GiB` → bytes. Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(i?)B|B)", text)
+    if match is None:
+        raise ValueError("a number with its unit, such as 500MB or 2GiB")
+    number, prefix, binary = match.groups()
+    power = "KMGT".index(prefix) + 1 if prefix else 0
+    return int(float(number) * (1024 if binary else 1000) ** power)

@@ -1,0 +1,198 @@
+"""`operation = "module"`: a user's own MLIR file, one case for each of its functions. Pure: texts in, values out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from dispatchflow.keys import Digest
+from dispatchflow.program import Program
+from dispatchflow.targets import Target
+from dispatchflow.types import ELEMENT_TYPES, ElementType
+
+RECIPES = ("random", "integers")
+"""`random`: uniform in [-1, 1), integers over their whole range; `integers`: -3 … 3 (0 … 3 where unsigned)."""
+
+# A function as the compiler prints it: any dialect's, public, on one line.
+_FUNCTION = re.compile(r"^\s*(?:func|util)\.func\s+(?:public\s+)?@(\"[^\"]+\"|[\w.$-]+)\s*\(", re.MULTILINE)
+_TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
+_TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
+_SCALAR = re.compile(r"index|[fi]\d+|bf16")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file named in a spec: identity is its content, the path only says where to read it."""
+
+    path: str = field(compare=False)
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One argument: its type where the spec says it, and a recipe, a literal (`0.5`, `1 2 3`), or a file."""
+
+    type: str | None
+    value: str | None
+    file: File | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Module(Program):
+    """`inputs` None: the random recipe for each argument. What a result is compared with: `expected` files, or what
+    `against` makes of the same module; with neither it is only run."""
+
+    source: File
+    title: str
+    entry: str
+    inputs: tuple[Input, ...] | None = None
+    expected: tuple[File, ...] = ()
+    against: Target | None = None
+    rtol: str | None = None
+
+    name: ClassVar[str] = "module"
+    recipes: ClassVar[tuple[str, ...]] = ("given",)
+    dims: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def label(self) -> str:
+        """Of the file and the function, not of their content: an edited file is the same case, which changed."""
+        return re.sub(r"[^\w.$+-]", "-", f"{self.title}_{self.entry}")
+
+    @property
+    def function(self) -> str:
+        return self.entry
+
+    @property
+    def tolerance(self) -> str:
+        """As it enters the key of verification."""
+        return self.rtol or "by element type"
+
+    @property
+    def compared(self) -> bool:
+        return bool(self.expected) or self.against is not None
+
+    def flops(self) -> int | None:
+        return None
+
+    def traffic_bytes(self) -> int | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A function's types as the runtime's tools spell them: `4x8xf32`, `?x8xf32`, `i32`."""
+
+    inputs: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+def functions(text: str) -> list[str]:
+    """The names of the public functions in the order of the text; none where it is bytecode."""
+    return list(dict.fromkeys(match[1].strip('"') for match in _FUNCTION.finditer(text)))
+
+
+def declarations(text: str) -> dict[str, Declaration]:
+    """From a module as the compiler prints it. A type that is neither tensor nor number stays as it is written."""
+    found = {}
+    for match in _FUNCTION.finditer(text):
+        end = _closing(text, match.end() - 1)
+        inputs = [part.split(":", 1)[1] for part in _split(text[match.end() : end])]
+        tail = re.match(r"\s*->\s*", text[end + 1 :])
+        results: Sequence[str] = ()
+        if tail:
+            begin = end + 1 + tail.end()
+            if text[begin] == "(":
+                results = _split(text[begin + 1 : _closing(text, begin)])
+            else:
+                results = [re.split(r"\s+(?:attributes\s*)?\{|\s+loc\(|\n", text[begin:], maxsplit=1)[0]]
+        found[match[1].strip('"')] = Declaration(tuple(map(_spelling, inputs)), tuple(map(_spelling, results)))
+    return found
+
+
+def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None:
+    """`4x?xf32` → ((4, None), F32); None where it is no tensor of a known element type."""
+    if is_scalar(spelling):
+        return None
+    *dims, element = spelling.removeprefix("tensor<").removesuffix(">").split("x")
+    if element not in ELEMENT_TYPES or not all(dim == "?" or dim.isdecimal() for dim in dims):
+        return None
+    return tuple(None if dim == "?" else int(dim) for dim in dims), ELEMENT_TYPES[element]
+
+
+def is_scalar(spelling: str) -> bool:
+    """Passed to the tools as a bare number. A tensor of rank 0 is spelt `tensor<f32>`."""
+    return _SCALAR.fullmatch(spelling) is not None
+
+
+def output_names(results: Sequence[str], stem: str = "output") -> tuple[str, ...]:
+    """What the tool is told to do with each result: a file for a tensor; a bare number is printed."""
+    return tuple("-" if is_scalar(declared) else f"{stem}_{i}.bin" for i, declared in enumerate(results))
+
+
+def problem_with(given: str, declared: str) -> str | None:
+    """Why an input of type `given` does not fit the function's `declared` one, None when it does."""
+    if "?" in given:
+        return f'has the type {given}: give its sizes, inputs = ["{given.replace("?", "16")}", …]'
+    wanted, found = shape_of(declared), shape_of(given)
+    if wanted is None or found is None:
+        return None if given == declared else f"is {given}, the function takes {declared}"
+    same = len(wanted[0]) == len(found[0]) and all(w in (None, f) for w, f in zip(wanted[0], found[0], strict=True))
+    return None if same and wanted[1].bits == found[1].bits else f"is {given}, the function takes {declared}"
+
+
+def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:
+    """What `to_facts` wrote."""
+    return {name: Declaration(tuple(inputs), tuple(results)) for name, (inputs, results) in facts.items()}
+
+
+def to_facts(found: Mapping[str, Declaration]) -> dict[str, list[list[str]]]:
+    return {name: [list(d.inputs), list(d.results)] for name, d in found.items()}
+
+
+def _closing(text: str, opening: int) -> int:
+    """The place of the bracket that closes the one at `opening`; strings and arrows are passed over."""
+    depth, i = 0, opening
+    while i < len(text):
+        letter = text[i]
+        if letter == '"':
+            i = text.index('"', i + 1)
+        elif letter in "([{<":
+            depth += 1
+        elif letter in ")]}>" and text[i - 1 : i + 1] != "->":
+            depth -= 1
+            if depth == 0:
+                return i
+        i += 1
+    return len(text)
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that stand in no bracket."""
+    parts, begin, i = [], 0, 0
+    while i < len(text):
+        if text[i] in "([{<":
+            i = _closing(text, i)
+        elif text[i] == ",":
+            parts.append(text[begin:i])
+            begin = i + 1
+        i += 1
+    return [part for part in (*parts, text[begin:]) if part.strip()]
+
+
+def _spelling(written: str) -> str:
+    """`tensor<4x8xf32> {…}` and `!torch.vtensor<[4,8],f32>` → `4x8xf32`."""
+    text = written.strip()
+    if match := _TENSOR.match(text):
+        return f"{match[1]}{match[2]}" if match[1] else f"tensor<{match[2]}>"
+    if match := _TORCH.match(text):
+        element = re.sub(r"^[su]i(?=\d)", "i", match[2])
+        dims = [dim for dim in match[1].split(",") if dim]
+        return "x".join([*dims, element]) if dims else f"tensor<{element}>"
+    return text.split(" ")[0]

@@ -1,0 +1,75 @@
+"""`doit store`: what takes the space, what a check found, what a clean removed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dispatchflow.keeping import UNREFERENCED
+from dispatchflow.reports import units
+from dispatchflow.reports.table import aligned
+
+Tally = Mapping[str, tuple[int, int]]
+"""What → (number, bytes)."""
+
+_MAX_SHOWN = 20
+_MORE = "keep=30, keep=referenced and limit=2GiB remove more; see doit variables"
+
+
+def overview(objects: Tally, rest: Tally, cases: int, cases_bytes: int) -> str:
+    """`cases_bytes`: of all that is there for the sake of cases, which is all but toolchains and scratch."""
+    parts = {**objects, **rest}
+    total_bytes = sum(size for _, size in parts.values())
+    lines = [_table(parts), f"{units.size(total_bytes)} in all"]
+    if cases:
+        lines[-1] += f"; {units.count(cases, 'case')}, {units.size(cases_bytes / cases)} each without toolchains"
+    if UNREFERENCED in objects:
+        lines.append("doit store clean removes what no record names")
+    return "\n".join(lines)
+
+
+def _table(parts: Tally) -> str:
+    cells = [[what, f"{number:,}", units.size(size)] for what, (number, size) in parts.items()]
+    return aligned([["what", "number", "size"], *cells], [False, True, True])
+
+
+@dataclass
+class Findings:
+    """What a check looked at, and what it found wrong: a line each."""
+
+    parts: int = 0
+    objects: int = 0
+    objects_read: int = 0
+    compiles: int = 0
+    compiles_again: int = 0
+    not_again: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def checked(found: Findings) -> str:
+    lines = [
+        f"results   {units.count(found.parts, 'part')} read",
+        f"objects   {found.objects_read:,} of {found.objects:,} read and compared with their digests",
+        f"compiles  {found.compiles_again:,} of {found.compiles:,} made again and compared",
+        *(f"          {count:,} not: {reason}" for reason, count in found.not_again.most_common()),
+        *(f"WRONG     {line}" for line in found.wrong[:_MAX_SHOWN]),
+    ]
+    if len(found.wrong) > _MAX_SHOWN:
+        lines.append(f"          and {len(found.wrong) - _MAX_SHOWN:,} more")
+    return "\n".join([*lines, f"{len(found.wrong):,} wrong" if found.wrong else "all sound"])
+
+
+def cleaned(
+    gone: Tally, records: int, left: tuple[int, int], limit_bytes: int | None, dry: bool, unlimited: bool
+) -> str:
+    """`left`: (objects, bytes) that stay. `unlimited`: no criterion was given."""
+    stay = f"{units.count(left[0], 'object')}, {units.size(left[1])}, stay"
+    lines = [f"nothing to remove; {stay}"]
+    if gone:
+        number, size = (sum(column) for column in zip(*gone.values(), strict=True))
+        removed = f"{units.count(number, 'object')}, {units.size(size)}, and {units.count(records, 'record')}"
+        lines = [_table(gone), f"{'would remove' if dry else 'removed'} {removed}; {stay}"]
+    if limit_bytes is not None and left[1] > limit_bytes:
+        lines.append(f"note: what keep= names takes more than {units.size(limit_bytes)}")
+    return "\n".join([*lines, _MORE] if unlimited else lines)

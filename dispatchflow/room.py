@@ -1,0 +1,43 @@
+"""A disk without room, and a file that the system refuses: one message each."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from dispatchflow.errors import StoreError
+from dispatchflow.reports import units
+
+MAKE_ROOM = "Make room and run again: what was finished is recorded."
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NEEDED_BYTES = 4 << 20
+"""With less than this a tool that failed has probably failed for lack of room, whatever it said."""
+
+
+def is_full(error: OSError) -> bool:
+    return error.errno in _FULL
+
+
+def refused(error: OSError) -> StoreError:
+    """For an error that has no better place."""
+    facts = {"file": error.filename, "found": error.strerror or error}
+    problem = "the disk is full" if is_full(error) else "the system refuses a file"
+    return StoreError(problem, {n: v for n, v in facts.items() if v}, MAKE_ROOM if is_full(error) else "")
+
+
+def check(place: Path, said: str = "") -> None:
+    """After a failure, before it is taken for the failure of one case: every case would fail so.
+
+    Args:
+        said: what the tool, or the system, said.
+
+    Raises:
+        StoreError: the disk of `place` is full.
+    """
+    status = os.statvfs(place)
+    free = status.f_bavail * status.f_frsize
+    no_inodes = status.f_files > 0 and status.f_favail == 0
+    if free < _NEEDED_BYTES or no_inodes or any(os.strerror(code) in said for code in _FULL):
+        raise StoreError("the disk is full", {"store": place, "free": units.size(free)}, MAKE_ROOM)

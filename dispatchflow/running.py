@@ -1,0 +1,89 @@
+"""One call of a compiled module: its files, its command line, the results that it wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dispatchflow import commands, processes, room
+from dispatchflow.actions import Data
+from dispatchflow.keys import Digest
+from dispatchflow.limits import Limits
+from dispatchflow.store import Store
+from dispatchflow.targets import Device
+from dispatchflow.toolchain import Toolchain
+
+_SEARCHED = 100_000  # characters of a tool's stderr, half of them from its end
+
+Result = tuple[bool, str | None, dict[str, Digest], dict[str, Any]]
+"""What executing an action gives: (ok, reason, outputs, facts)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a module is called: a scratch directory with its `module.vmfb`, a device, that device's tools."""
+
+    store: Store
+    toolchain: Toolchain
+    environment: Mapping[str, str]
+    limits: Limits
+    scratch: Path
+    device: Device
+
+    def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
+        """Writes the results as `outputs` into the scratch directory. None when it went well, else the failure."""
+        self.store.place(self.scratch, data.files(recipe))
+        argv = commands.run_argv(
+            self.toolchain.tool("iree-run-module"),
+            "module.vmfb",
+            commands.device_flags(self.device.uri, self.device.cpus),
+            data.inputs(recipe),
+            outputs,
+            function,
+        )
+        command = processes.Command(
+            argv, self.scratch, self.environment,
+            time_limit_s=self.limits.run_s, memory_limit_bytes=self.limits.memory_bytes,
+        )  # fmt: skip
+        outcome = processes.run(command)
+        if outcome.failure is None:
+            return None
+        facts = {"verification": "not compared"}
+        return failed("run", outcome, self.scratch, facts, self.store, self.limits)
+
+    def log(self) -> dict[str, Digest]:
+        return log_of(self.store, self.scratch)
+
+
+def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
+    """What a tool said on stderr, as an output; nothing when it was silent."""
+    log = scratch / "stderr"
+    return {"log": store.put_bytes(log.read_bytes())} if log.exists() and log.stat().st_size else {}
+
+
+def failed(
+    what: str, outcome: processes.Outcome, scratch: Path, facts: dict[str, Any], store: Store, limits: Limits
+) -> Result:
+    """`what` failed: `compile`, `run`, `reading x.mlir`. With the limit that it ran into, whose raising tries it again.
+
+    Raises:
+        StoreError: the disk is full; every case would fail so.
+    """
+    stderr = processes.shortened(scratch / "stderr", _SEARCHED)
+    room.check(store.root, stderr)
+    hit = limits.hit("run_limit" if what == "run" else "compile_limit", outcome.timed_out, stderr)
+    reason = hit.reason if hit else _first_error(stderr) or outcome.failure
+    found = {"limit": (hit.name, hit.value)} if hit else {"repeatable": outcome.repeatable}
+    return False, f"{what} failed: {reason}", log_of(store, scratch), facts | found
+
+
+def _first_error(stderr: str) -> str | None:
+    """The first line that says `error`, without the place; else the last line."""
+    lines = stderr.splitlines()
+    for line in lines:
+        if match := re.search(r"error: (.+)", line, re.IGNORECASE):
+            return match[1].rstrip(": ")[:300]
+    return lines[-1][:300] if lines else None

@@ -1,0 +1,256 @@
+"""`doit store`: what takes the space, whether it is sound, and removing what is not needed."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from dispatchflow import actions, calibration, commands, keeping, machine, processes, releases, results, toolchain, vmfb
+from dispatchflow.errors import SpecError, StoreError, ToolchainError
+from dispatchflow.keys import Digest, Key, digest_file, digest_of
+from dispatchflow.records import Record
+from dispatchflow.reports import store as report
+from dispatchflow.store import DamagedObject, Store
+from dispatchflow.targets import TARGETS
+from dispatchflow.toolchain import Toolchain
+from dispatchflow.workspace import Workspace
+
+_SAMPLE = 20
+_OBJECTS_A_COMPILE = 10
+
+_Item = TypeVar("_Item")
+
+
+def overview(workspace: Workspace) -> str:
+    """`doit store`: objects by kind, and what else is in the store."""
+    store = workspace.store
+    sizes = store.objects()
+    objects = keeping.tally(sizes, keeping.kinds(sizes, store.records.held()))
+    records = _taken(store.root.glob("records.sqlite*"))
+    rows = _taken(store.results.iterdir())
+    rest = {
+        "records": records,
+        "results": rows,
+        "toolchains": (len(_fetched(store)), _taken(releases.folder(store).rglob("*"))[1]),
+        "scratch": _taken((store.root / "tmp").rglob("*")),
+    }
+    cases_bytes = sum(sizes.values()) + records[1] + rows[1]
+    return report.overview(objects, rest, store.records.cases(), cases_bytes)
+
+
+def _taken(paths: Iterator[Path]) -> tuple[int, int]:
+    """(files, bytes)"""
+    found = []
+    for path in paths:
+        with suppress(FileNotFoundError):  # a run beside us is done with it
+            found.append(0 if path.is_dir() else path.lstat().st_size)
+    return len(found), sum(found)
+
+
+def _fetched(store: Store) -> list[str]:
+    return sorted(path.name for path in releases.folder(store).glob("*"))
+
+
+def _words(workspace: Workspace) -> list[str]:
+    """The toolchains at hand, as `iree=` names them."""
+    given = [workspace.values["iree"]] if "iree" in workspace.values else []
+    return list(dict.fromkeys(["current", *_fetched(workspace.store), *given]))
+
+
+# --- check
+
+
+def check(workspace: Workspace) -> tuple[str, bool]:
+    """`doit store check`: what was found, and whether all was sound. What is damaged is dropped, with its records, so
+    that the next run makes it anew; a compile whose bytes differ now is told and its record left."""
+    store, found = workspace.store, report.Findings()
+    if problems := store.records.problems():  # then nothing that they say can be relied on
+        found.wrong += [f"{store.root / 'records.sqlite'}: {' '.join(problem.split())}" for problem in problems]
+        found.wrong.append("move that file away to begin anew; the Parquet parts in results/ stay readable")
+        return report.checked(found), False
+    store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+    wanted = workspace.values.get("sample", _SAMPLE)
+    _check_parts(store, found)
+    _check_objects(store, None if wanted is None else wanted * _OBJECTS_A_COMPILE, found)
+    _check_compiles(workspace, wanted, found)
+    return report.checked(found), not found.wrong
+
+
+def _sample(items: Sequence[_Item], count: int | None) -> list[_Item]:
+    """Other ones each time: in the long run all are looked at."""
+    return list(items) if count is None else random.sample(items, min(count, len(items)))
+
+
+def _check_parts(store: Store, found: report.Findings) -> None:
+    for part in sorted(store.results.glob("*.parquet")):
+        found.parts += 1
+        if problem := results.problem(part):
+            found.wrong.append(f"{part} cannot be read: {problem}. Remove it: the next run writes it again")
+
+
+def _check_objects(store: Store, count: int | None, found: report.Findings) -> None:
+    held = store.records.held()  # before the objects: what a run beside us publishes later is not missing
+    sizes = store.objects()
+    kind_of = keeping.kinds(sizes, held)
+    named = {digest: record for record in held for digest in record.outputs.values()}
+    missing = [digest for digest in named if digest not in sizes]
+    chosen = _sample(list(sizes), count)
+    found.objects, found.objects_read = len(sizes), len(chosen)
+    for digest in (*missing, *chosen):
+        try:
+            store.checked(digest)
+        except DamagedObject:
+            state = "missing" if digest in missing else "damaged"
+            record = named.get(digest)
+            of = f"{record.stage} of {_name(store, record.key)}" if record else kind_of[digest]
+            found.wrong.append(f"object {digest} ({of}) is {state}: dropped, the next run makes it anew")
+
+
+def _name(store: Store, key: Key) -> str:
+    return store.records.name_of(key) or f"key {key}"
+
+
+def _check_compiles(workspace: Workspace, count: int | None, found: report.Findings) -> None:
+    store, at_hand = workspace.store, _toolchains(workspace)
+    ready: list[tuple[Record, Toolchain]] = []
+    for key in store.records.compiled():
+        found.compiles += 1
+        record = store.records.get(key)
+        if record is None:  # it was dropped just now, or by a run beside us
+            continue
+        asked = record.ingredients
+        if asked["toolchain"] not in at_hand:
+            found.not_again[f"toolchain {asked['toolchain']} is not at hand"] += 1
+        elif not store.path(asked["module"]).exists():
+            found.not_again["the module is not in the store"] += 1
+        else:
+            ready.append((record, at_hand[asked["toolchain"]]))
+    chosen = _sample(ready, count)
+    if chosen:
+        workspace.say(f"compiling {len(chosen)} of {found.compiles} again")
+    for record, compiler in chosen:
+        try:
+            module = store.checked(record.ingredients["module"]).read_bytes()
+        except DamagedObject as damaged:
+            found.wrong.append(f"object {damaged} (module) is damaged: dropped, the next run makes it anew")
+            continue
+        found.compiles_again += 1
+        if difference := _difference(workspace, record, compiler, module):
+            found.wrong.append(f"compile of {_name(store, record.key)}, key {record.key}: {difference}")
+
+
+def _toolchains(workspace: Workspace) -> dict[Digest, Toolchain]:
+    found = {}
+    for word in _words(workspace):
+        with suppress(ToolchainError):  # then what it compiled is not checked, and counted as such
+            one = toolchain.find(workspace.store, word, workspace.say)
+            found[one.digest] = one
+    return found
+
+
+def _difference(workspace: Workspace, record: Record, compiler: Toolchain, module: bytes) -> str | None:
+    """What is not as recorded when the module is compiled again; None when all is."""
+    asked = record.ingredients
+    with workspace.lock.busy(), workspace.store.scratch() as scratch:
+        (scratch / "module.mlir").write_bytes(module)
+        argv = commands.compile_argv(compiler.compiler, asked["flags"])
+        command = processes.Command(argv, scratch, asked["environment"], stdin="module.mlir")
+        if failure := processes.run(command).failure:
+            return f"compiled before, now: {failure}"
+        made = scratch / "module.vmfb"
+        if not made.is_file():
+            return "compiled before, now it leaves no module"
+        dump = b"".join(path.read_bytes() for path in sorted((scratch / commands.CONFIGURATIONS).glob("*")))
+        now = {
+            "vmfb": digest_file(made),
+            "configurations": digest_of(dump),
+            "code": vmfb.inspect(made.read_bytes()).code_digest,
+        }
+    before = {**record.outputs, "code": record.facts["code_digest"]}
+    differing = [name for name, digest in now.items() if before.get(name) != digest]
+    if not differing:
+        return None
+    told = "; ".join(f"{name} {before.get(name)} before, {now[name]} now" for name in differing)
+    same = "" if "code" in differing else f"; code {now['code']} as before"
+    return f"NOT REPRODUCIBLE: {told}{same}"
+
+
+# --- clean
+
+
+def clean(workspace: Workspace) -> str:
+    """`doit store clean`: alone, for it cannot be known which records and objects a run has in hand.
+
+    Raises:
+        StoreError: the run that would have to end first is the one that started this.
+        SpecError: keep=referenced, and there are no cases.
+        ToolchainError: keep=referenced, and a toolchain at hand does not run: what it needs cannot be known.
+    """
+    store, values = workspace.store, workspace.values
+    dry = values.get("dry", False)
+
+    def waiting(process: int) -> None:
+        if process in _ancestors():
+            facts = {"store": store.root, "process": process}
+            raise StoreError("a run cannot clean the store that it uses", facts, "Clean it before or after.")
+        whom = f"process {process} no longer uses this store" if process else "another `doit store clean` is done"
+        workspace.say(f"waits until {whom}")
+
+    with nullcontext() if dry else store.users.alone(waiting):
+        held, sizes = store.records.held(), store.objects()
+        keep = _kept(workspace, held) if "keep" in values else None
+        removal = keeping.removal(sizes, held, keep, values.get("limit"))
+        if not dry:
+            store.discard(removal.keys, removal.objects)
+            for leftover in store.results.glob("*.tmp"):  # of a run that was killed: none is running
+                leftover.unlink()
+    gone = {digest: sizes.pop(digest) for digest in removal.objects}
+    kind_of = keeping.kinds(gone, held)
+    left = (len(sizes), sum(sizes.values()))
+    unlimited = keep is None and "limit" not in values
+    return report.cleaned(keeping.tally(gone, kind_of), len(removal.keys), left, values.get("limit"), dry, unlimited)
+
+
+def _ancestors() -> set[int]:
+    found: set[int] = set()
+    process = os.getppid()
+    while process > 1:
+        found.add(process)
+        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def _kept(workspace: Workspace, held: Sequence[keeping.Held]) -> set[Key]:
+    keys: set[Key] = set()
+    for word in workspace.values["keep"]:
+        keys |= _referenced(workspace) if word == "referenced" else keeping.made_since(held, word, time.time())
+    return keys
+
+
+def _referenced(workspace: Workspace) -> set[Key]:
+    """What the cases of the plan need, with every toolchain at hand: keys of their stages, of their inputs and expected
+    results, and of the calibration kernels."""
+    if not workspace.plan.cases:
+        raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would go.")
+    keys: set[Key] = set()
+    for word in _words(workspace):
+        values: Mapping[str, object] = {**workspace.values, "iree": word}
+        one = Workspace(workspace.root, values)
+        for chain in one.chains(one.plan.cases):
+            keys |= {step.key for step in chain.steps.values() if step.key}
+            keys |= {action.key for action in one.resolver.supplies.actions(chain.case.operation)}
+        keys |= {action.key for action in _calibration(one)}
+    return keys
+
+
+def _calibration(workspace: Workspace) -> Iterator[actions.Action]:
+    resolver = workspace.resolver
+    flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host)
+    for kernel in calibration.kernels(machine.cpu().flags, machine.last_level_cache_bytes()):
+        module = digest_of(kernel.module.encode())
+        yield actions.compilation(module, flags, resolver.toolchain.digest, resolver.environment)

@@ -1,0 +1,329 @@
+"""`operation = "module"`: a user's own MLIR file."""
+
+from pathlib import PurePath
+
+import numpy as np
+import pytest
+from real import Project
+
+from dispatchflow import given, module, plan, spec
+from dispatchflow.errors import SpecError, ToolError
+from dispatchflow.keys import digest_of
+from dispatchflow.module import Declaration, File, Input, Module
+
+TEXT = """\
+module @m {
+  util.global private @state : tensor<4xf32>
+  func.func @two(%arg0: tensor<4x8xf32> {iree.abi = "a -> , ("}, %arg1: i32, %arg2: tensor<?x8xbf16>) -> \
+(tensor<4x8xf32> {a.b = "x"}, tensor<?x8xbf16>, i32) attributes {x = [1, 2]} {
+    return %arg0 : tensor<4x8xf32>
+  }
+  func.func private @helper(%arg0: tensor<4xf32>) -> tensor<4xf32>
+  func.func public @one(%arg0: !torch.vtensor<[2,?],si64>, %arg1: !torch.vtensor<[],f32>) -> !torch.vtensor<[2],ui8> {
+  }
+  util.func public @none() -> tensor<16xi1> {
+  }
+  func.func @"odd name"(%arg0: tensor<2x3xf8E4M3FN, #encoding>, %arg1: tensor<f32>, %arg2: !hal.buffer_view) {
+  }
+}
+"""
+
+
+def test_public_functions_are_found_in_any_dialect():
+    assert module.functions(TEXT) == ["two", "one", "none", "odd name"]
+
+
+def test_types_are_read_as_the_runtime_spells_them():
+    assert module.declarations(TEXT) == {
+        "two": Declaration(("4x8xf32", "i32", "?x8xbf16"), ("4x8xf32", "?x8xbf16", "i32")),
+        "one": Declaration(("2x?xi64", "tensor<f32>"), ("2xi8",)),
+        "none": Declaration((), ("16xi1",)),
+        "odd name": Declaration(("2x3xf8E4M3FN", "tensor<f32>", "!hal.buffer_view"), ()),
+    }
+    found = module.declarations(TEXT)
+    assert module.from_facts(module.to_facts(found)) == found
+
+
+FILES = {"a.mlir": TEXT.encode(), "b.bin": bytes(128), "sub/a.mlir": b"func.func @two() {}"}
+
+
+def read(name):
+    if name not in FILES:
+        raise FileNotFoundError(2, "No such file or directory", name)
+    return f"/specs/{name}", FILES[name]
+
+
+def plan_of(*sweeps):
+    text = "\n".join(f'[[sweep]]\noperation = "module"\n{sweep}' for sweep in sweeps)
+    return plan.expand(spec.parse(text, PurePath("specs/m.toml"), {"dtype": "f16"}, read))
+
+
+def test_each_function_is_a_case_and_names_are_of_file_and_function():
+    found = plan_of(
+        'file = "a.mlir"\nthreads = [1, 2]\ntuning = ["default", "data_tiling"]\nfunction = ["two", "none"]'
+    )
+    assert [case.name for case in found.cases] == [
+        f"module_a_{function}_{tuning}@llvm-cpu-{threads}t"
+        for function in ("two", "none")
+        for tuning in ("default", "data_tiling")
+        for threads in (1, 2)
+    ]
+    everything = plan_of('file = "a.mlir"')
+    assert [case.operation.function for case in everything.cases] == ["two", "one", "none", "odd name"]
+    assert everything.cases[-1].name == "module_a_odd-name_default@llvm-cpu"
+
+
+def test_a_tuning_that_is_written_on_an_operation_is_a_skip():
+    found = plan_of('file = "a.mlir"\nfunction = "two"\ntuning = "double_tiling_64x64_4x16x4"')
+    assert found.cases == ()
+    assert "not into a user's module" in found.skips[0].reason
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "needs a file"),
+        ('file = "no.mlir"', "No such file"),
+        ('file = "a.mlir"\nfunction = "tow"', "Did you mean 'two'"),
+        ('file = "b.bin"', "no function is seen"),
+        ('file = "a.mlir"\ninputs = ["4x8xq32"]', "'4x8xq32' is no type"),
+        ('file = "a.mlir"\ninputs = ["4x8xf32=rondom"]', "Did you mean 'random'"),
+        ('file = "a.mlir"\ninputs = ["@b.bin"]', "Write 4x8xf32=@b.bin"),
+        ('file = "a.mlir"\nexpected = ["no.npy"]', "No such file"),
+        ('file = "a.mlir"\nreference = "vmxv"', "Did you mean 'vmvx'"),
+        ('file = "a.mlir"\nreference = "vmvx"\nexpected = ["b.bin"]', "both"),
+        ('file = "a.mlir"\nm = 4', "unknown word 'm'"),
+    ],
+)
+def test_what_a_module_cannot_be_is_told_with_its_place(words, told):
+    with pytest.raises(SpecError) as error:
+        plan_of(words)
+    assert told in str(error.value)
+    assert "specs/m.toml:1" in str(error.value)
+
+
+def test_two_modules_of_one_name_are_refused_and_a_title_helps():
+    two = 'file = "{}"\nfunction = "two"'
+    with pytest.raises(SpecError, match="two modules have this name"):
+        plan_of(two.format("a.mlir"), two.format("sub/a.mlir"))
+    with pytest.raises(SpecError, match="two modules have this name"):
+        plan_of(two.format("a.mlir"), two.format("a.mlir") + '\ninputs = ["4x8xf32=1", "5", "3x8xbf16"]')
+    assert len(plan_of(two.format("a.mlir"), two.format("sub/a.mlir") + '\nname = "b"').cases) == 2
+    assert len(plan_of(two.format("a.mlir"), two.format("a.mlir")).cases) == 1
+
+
+def made(inputs, types, **fields):
+    program = Module(File("f", digest_of(b"")), "t", "main", inputs and tuple(inputs), **fields)
+    return given.arguments(program, types)
+
+
+def test_recipes_literals_and_numbers_become_bytes():
+    found = made([Input("2x2xf32", "0.5"), Input(None, "1 2 3"), Input(None, "7")], ["?x2xf32", "3xi16", "i32"])
+    assert found == [
+        ("2x2xf32", np.full(4, 0.5, "float32").tobytes()),
+        ("3xi16", np.array([1, 2, 3], "int16").tobytes()),
+        ("=7", b"7"),
+    ]
+    floats, integers, flags = made(None, ["64xf32", "64xi8", "64xi1"])
+    values = np.frombuffer(floats[1], "float32")
+    assert -1 <= values.min() < -0.5 < 0.5 < values.max() < 1
+    assert len(set(np.frombuffer(integers[1], "int8"))) > 32
+    assert set(flags[1]) == {0, 1}
+    (small,) = made([Input(None, "integers")], ["64xf16"])
+    assert set(np.frombuffer(small[1], "float16")) == set(range(-3, 4))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "types", "told"),
+    [
+        ([Input("4xf32", "1")], ["4xf32", "4xf32"], "1 inputs are given; main takes 2"),
+        ([Input("4xf32", "1")], ["5xf32"], "input 0 is 4xf32, the function takes 5xf32"),
+        ([Input("4xf16", "1")], ["4xf32"], "takes 4xf32"),
+        ([Input("4xf32", "1 2")], ["4xf32"], "2 numbers"),
+        (None, ["?x4xf32"], "give its sizes"),
+        (None, ["i32"], "give it"),
+        (None, ["!hal.buffer_view"], "not known here"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_told(inputs, types, told):
+    with pytest.raises(ToolError) as error:
+        made(inputs, types)
+    assert told in error.value.problem
+
+
+def test_arrays_come_from_files_in_the_order_of_rows(tmp_path):
+    array = np.asfortranarray(np.arange(6, dtype="float32").reshape(2, 3))
+    np.save(tmp_path / "a.npy", array)
+    file = File(str(tmp_path / "a.npy"), digest_of((tmp_path / "a.npy").read_bytes()))
+    assert made([Input(None, None, file)], ["2x3xf32"]) == [("2x3xf32", np.arange(6, dtype="float32").tobytes())]
+    with pytest.raises(ToolError, match="is 2x3xf32, the function takes 3x2xf32"):
+        made([Input(None, None, file)], ["3x2xf32"])
+    program = Module(file, "t", "main", expected=(file,))
+    assert given.expected(program, ["2x3xf32"]) == [np.arange(6, dtype="float32").tobytes()]
+    with pytest.raises(ToolError, match="holds float32; the function gives 2x3xf64"):
+        given.expected(program, ["2x3xf64"])
+    (tmp_path / "a.npy").write_bytes(b"changed")
+    with pytest.raises(OSError, match="was changed while"):
+        given.expected(program, ["2x3xf32"])
+
+
+# --- the whole chain
+
+SCALED = """\
+// {comment}
+func.func @scaled(%x: tensor<4x8xf32>, %n: i32) -> (tensor<4x8xf32>, i32) {{
+  %c = arith.constant dense<{factor}> : tensor<4x8xf32>
+  %0 = arith.mulf %x, %c : tensor<4x8xf32>
+  return %0, %n : tensor<4x8xf32>, i32
+}}
+func.func @ramp() -> tensor<8xi32> {{
+  %0 = arith.constant dense<[0, 1, 2, 3, 4, 5, 6, 7]> : tensor<8xi32>
+  %1 = arith.addi %0, %0 : tensor<8xi32>
+  return %1 : tensor<8xi32>
+}}
+"""
+DIALECTS = {
+    "torch": """\
+func.func @main(%x: !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[4,8],f32> {
+  %0 = torch.aten.relu %x : !torch.vtensor<[4,8],f32> -> !torch.vtensor<[4,8],f32>
+  return %0 : !torch.vtensor<[4,8],f32>
+}
+""",
+    "stablehlo": """\
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %c = stablehlo.constant dense<0.0> : tensor<4x8xf32>
+  %0 = stablehlo.maximum %x, %c : tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+""",
+    "tosa": """\
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %c = "tosa.const"() <{values = dense<0.0> : tensor<4x8xf32>}> : () -> tensor<4x8xf32>
+  %0 = tosa.maximum %x, %c : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+""",
+}
+SPEC = """
+[[sweep]]
+operation = "module"
+file = "ir/scaled.mlir"
+function = "scaled"
+inputs = ["@ir/x.npy", "5"]
+expected = ["ir/y.npy", "ir/none.bin"]
+threads = 1
+
+[[sweep]]
+operation = "module"
+file = "ir/scaled.mlir"
+function = "ramp"
+reference = "vmvx"
+threads = 1
+
+[[sweep]]
+operation = "module"
+file = ["ir/torch.mlir", "ir/stablehlo.mlir", "ir/tosa.mlir"]
+inputs = ["4x8xf32=@ir/x.bin"]
+expected = ["ir/relu.bin"]
+threads = 1
+"""
+X = np.arange(-16, 16, dtype="float32").reshape(4, 8)
+NAMES = {
+    f"module_{title}_default@llvm-cpu-1t"
+    for title in ("scaled_scaled", "scaled_ramp", *(f"{d}_main" for d in DIALECTS))
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    project = Project.make(tmp_path_factory.mktemp("module"), SPEC)
+    folder = project.root / "specs/ir"
+    folder.mkdir()
+    (folder / "scaled.mlir").write_text(SCALED.format(comment="one", factor=2.0))
+    for name, text in DIALECTS.items():
+        (folder / f"{name}.mlir").write_text(text)
+    np.save(folder / "x.npy", X)
+    np.save(folder / "y.npy", X * 2)
+    (folder / "none.bin").write_bytes(b"")
+    (folder / "x.bin").write_bytes(X.tobytes())
+    (folder / "relu.bin").write_bytes(np.maximum(X, 0).tobytes())
+    outcome = project.doit("profile", "protocol=fast")
+    assert outcome.code == 0, outcome
+    return project
+
+
+@pytest.mark.iree
+def test_modules_of_any_dialect_are_verified_and_measured(project):
+    rows = {row["case"]: row for row in project.rows()}
+    assert set(rows) == NAMES
+    for name, row in rows.items():
+        assert row["verification"] == ("equal" if "ramp" in name else "within bound"), row
+        assert row["median_ns"] > 0
+        assert (row["operation"], row["flops"], row["flops_per_s"], row["element_types"]) == (
+            "module",
+            None,
+            None,
+            None,
+        )
+    again = project.doit("profile", "protocol=fast")
+    assert "5 cases: nothing made" in again.out
+
+
+@pytest.mark.iree
+def test_editing_the_file_redoes_only_it_and_a_comment_only_prints_it_again(project, tmp_path):
+    copied = project.copy(tmp_path / "p")
+    file = copied.root / "specs/ir/scaled.mlir"
+    file.write_text(SCALED.format(comment="another comment", factor=2.0))
+    outcome = copied.doit("profile", "protocol=fast")
+    assert "5 cases: 1 emitted; " in outcome.out, outcome
+    assert "compile" not in outcome.out
+    file.write_text(SCALED.format(comment="another comment", factor=3.0))
+    outcome = copied.doit("verify")
+    assert outcome.code == 1
+    assert "31 elements of result 0 are wrong; worst at [0, 0]: got -48.0, expected -32.0" in outcome.out
+    assert "dialect" not in outcome.out
+    assert not any(f"compile module_{name}" in outcome.out for name in DIALECTS)
+    file.write_text(SCALED.format(comment="another comment", factor=2.0))
+    assert "5 cases: nothing made" in copied.doit("profile", "protocol=fast").out
+
+
+@pytest.mark.iree
+def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
+    copied = project.copy(tmp_path / "p")
+    folder = copied.root / "specs/ir"
+    (folder / "broken.mlir").write_text("func.func @main() -> tensor<4xf32> { nonsense }")
+    (folder / "dynamic.mlir").write_text(
+        "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n"
+        "  %0 = arith.addf %x, %x : tensor<?xf32>\n  return %0 : tensor<?xf32>\n}\n"
+    )
+    sweep = '[[sweep]]\noperation = "module"\nthreads = 1\n'
+    copied.add(
+        f'{sweep}file = ["ir/broken.mlir", "ir/dynamic.mlir"]\n'
+        f'{sweep}file = "ir/dynamic.mlir"\nname = "sized"\ninputs = ["16xf32"]\nreference = "llvm-cpu"\n'
+        f'{sweep}file = "ir/stablehlo.mlir"\nname = "unsure"\n'
+    )
+    outcome = copied.doit("profile:module_*", "protocol=fast")
+    rows = {row["case"].split("_")[1]: row for row in copied.rows()}
+    assert outcome.code == 1
+    assert "reading broken.mlir failed: custom op 'nonsense' is unknown" in rows["broken"]["reason"]
+    assert "give its sizes" in rows["dynamic"]["reason"]
+    assert (rows["sized"]["verification"], rows["sized"]["reason"]) == ("within bound", rows["sized"]["reason"])
+    assert rows["unsure"]["verification"] == "not compared"
+    assert "only run, compared with nothing: module_unsure_main_default@llvm-cpu-1t" in outcome.out
+    assert {name for name, row in rows.items() if row["status"] == "failed"} == {"broken", "dynamic"}
+    assert "nothing made" in copied.doit("profile", "protocol=fast").out
+
+
+@pytest.mark.iree
+def test_a_module_is_named_on_the_command_line_and_repeats_by_hand(project, tmp_path):
+    copied = project.copy(tmp_path / "p")
+    words = ("file=specs/ir/scaled.mlir", "function=scaled", "inputs=4x8xf32=1;7", "reference=vmvx", "threads=1")
+    outcome = copied.doit(*words, "verify")
+    assert outcome.code == 0, outcome
+    assert "1 case: " in outcome.out
+    script = copied.root / "build/module_scaled_scaled_default@llvm-cpu-1t/repro.sh"
+    import subprocess
+
+    assert "same bytes" in subprocess.run([script, "compile"], capture_output=True, text=True, check=True).stdout
+    subprocess.run([script, "run"], check=True, capture_output=True)
+    assert np.array_equal(np.fromfile(script.parent / "again_0.bin", "float32"), np.full(32, 2.0, "float32"))
