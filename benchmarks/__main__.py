@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import idle
+from benchmarks import idle, making, same
 from benchmarks.timing import Line
 
 SIZES = (1_000, 10_000, 100_000)
@@ -20,6 +20,10 @@ def main() -> None:
         "--cases", type=int, action="append", help=f"sizes of `noop` and `looks`, multiples of ten [{SIZES}]"
     )
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--compiles", type=int, default=40, help="cases of `cold`")
+    parser.add_argument("--measured", type=int, default=12, help="cases of `full`")
+    parser.add_argument("--protocol", default="std", help="of `full`")
+    parser.add_argument("--comparisons", type=int, default=100, help="of `same`")
     options = parser.parse_args()
     lines: list[Line] = []
     with tempfile.TemporaryDirectory(prefix="dispatchflow-benchmark-") as name:
@@ -52,7 +56,25 @@ def _looks(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
     yield from idle.looks(folder, options.cases[0] if options.cases else 10_000, options.pairs)
 
 
-PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Line]]] = {"noop": _noop, "looks": _looks}
+def _cold(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+    return making.cold(folder, options.compiles, options.pairs)
+
+
+def _full(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+    return making.full(folder, options.measured, options.protocol)
+
+
+def _same(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+    return same.same(folder, options.comparisons)
+
+
+PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Line]]] = {
+    "noop": _noop,
+    "looks": _looks,
+    "cold": _cold,
+    "full": _full,
+    "same": _same,
+}
 
 if __name__ == "__main__":
     main()
