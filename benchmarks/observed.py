@@ -5,13 +5,10 @@ Seconds in which at least one tool (compiler, runtime, benchmark) ran, and the C
 
 from __future__ import annotations
 
-import sys
-
-sys.path.pop(0)  # this folder; below `doit` puts the project's in its place
-
 import atexit
 import json
 import resource
+import sys
 import threading
 import time
 from pathlib import Path
@@ -58,6 +55,6 @@ def _note(path: Path) -> None:
 if __name__ == "__main__":
     atexit.register(_note, Path(sys.argv.pop(1)))
     processes.run = _noted
-    sys.path.insert(0, "")
+    sys.path[0] = ""  # as for `python -m doit`, instead of this folder
     sys.argv[0] = "doit"
     sys.exit(doit())

@@ -76,16 +76,18 @@ class Form:
     def ending(self, *last: str) -> Form:
         """Of those of its keys whose last strings are these."""
         form = Form(self.kind, lambda *first: self.ingredients(*first, *last))
-        if "".join(last).isascii():
 
-            def spell(lengths: tuple[int, ...]) -> list[str]:
-                all_lengths = lengths + tuple(map(len, last))
-                if (spelled := self._spelled.get(all_lengths)) is None:
-                    spelled = self._spelled[all_lengths] = self._spell(all_lengths)
-                begin, end = spelled[: 2 * len(lengths)], spelled[2 * len(lengths) :]
-                end[1::2] = last
-                return [*begin, "".join(end)]
+        def spell(lengths: tuple[int, ...]) -> list[str]:
+            all_lengths = lengths + tuple(map(len, last))
+            if len(all_lengths) > _STAND_INS:
+                return form._spell_all(lengths)
+            if (spelled := self._spelled.get(all_lengths)) is None:
+                spelled = self._spelled[all_lengths] = self._spell(all_lengths)
+            begin, end = spelled[: 2 * len(lengths)], spelled[2 * len(lengths) :]
+            end[1::2] = last
+            return [*begin, "".join(end)]
 
+        if "".join(last).isascii() and "" not in last:
             form._spell = spell
         return form
 
