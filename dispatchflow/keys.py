@@ -64,14 +64,16 @@ class Form:
         self._spelled: dict[tuple[int, ...], list[str]] = {}
 
     def key(self, *strings: str) -> Key:
-        if len(strings) > _STAND_INS or not all(map(str.isascii, strings)) or "" in strings:
-            return key_of(self.kind, self.ingredients(*strings))
-        lengths = tuple(map(len, strings))
-        if (spelled := self._spelled.get(lengths)) is None:
-            spelled = self._spelled[lengths] = self._spell(lengths)
-        whole = spelled.copy()
-        whole[1::2] = strings
-        return Key(xxh3_128_hexdigest("".join(whole).encode("utf-8", "surrogatepass")))
+        if "".join(strings).isascii():
+            lengths = tuple(map(len, strings))
+            spelled = self._spelled.get(lengths)
+            if spelled is None and 0 not in lengths and len(lengths) <= _STAND_INS:
+                spelled = self._spelled[lengths] = self._spell(lengths)
+            if spelled is not None:
+                whole = spelled.copy()
+                whole[1::2] = strings
+                return Key(xxh3_128_hexdigest("".join(whole).encode("utf-8", "surrogatepass")))
+        return key_of(self.kind, self.ingredients(*strings))
 
     def ending(self, *last: str) -> Form:
         """Of those of its keys whose last strings are these."""
