@@ -7,12 +7,12 @@ idle runs can be timed on it, and nothing else.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dispatchflow import publish
 from dispatchflow.chain import Chain
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.records import Record, Records
@@ -58,7 +58,7 @@ class _Bulk(Records):
     def _transaction(self) -> Iterator[None]:
         yield
 
-    def everything(self) -> Any:
+    def in_one_transaction(self) -> Any:
         return super()._transaction()
 
 
@@ -77,12 +77,15 @@ def fill(workspace: Workspace) -> None:
     store.records = records = _Bulk(store.root / "records.sqlite")
     assert workspace.toolchain and workspace.resolver.host  # what a machine learns once
     rates = dict.fromkeys(("f32", "f64", "cache", "memory"), 1e12)
-    with records.everything():
+    with records.in_one_transaction():
         for case in workspace.plan.cases:
             _made(records, workspace, workspace.resolver.chain(case), shared)
             _verified(records, workspace, workspace.resolver.chain(case))
+            (workspace.view_path / case.name).mkdir(parents=True)  # or the next run would write the view
         device = workspace.resolver.chain(workspace.plan.cases[0]).device
         records.remember(workspace.ceilings._name(device), json.dumps(rates))
+        publish.publish(workspace, publish.rows_of(workspace, workspace.chains(workspace.plan.cases)))
+    workspace.close()
 
 
 def _add(records: Records, workspace: Workspace, action: Any, outputs: dict[str, Digest], facts: Any) -> None:
@@ -101,8 +104,9 @@ def _made(records: Records, workspace: Workspace, chain: Chain, shared: dict[str
     outputs = {name: shared[name] for name in ("vmfb", "configurations")}
     _add(records, workspace, compiled, outputs, facts)
     operation = chain.case.operation
-    if workspace.resolver.data(operation) is None:
-        inputs, expected = workspace.resolver.data_actions(operation)
+    supplies = workspace.resolver.supplies
+    if supplies.data(operation) is None:
+        inputs, expected = supplies.inputs_action(operation), supplies.expected_action(operation)
         names = [f"{recipe}_{i}" for recipe in ("exact", "random") for i in range(len(operation.operands()))]
         _add(records, workspace, inputs, {name: digest_of(f"{name}{operation.label}".encode()) for name in names}, {})
         names = ["exact", "reference", "tolerance"]
@@ -119,17 +123,10 @@ def _verified(records: Records, workspace: Workspace, chain: Chain) -> None:
     conditions = {
         "load_1m": 0.12, "cpus_allowed": [0, 1], "governor": "performance", "steal_ticks": 0, "load_1m_end": 0.2,
         "cpus": list(chain.device.cpus), "runtime": workspace.toolchain.runtime_version,
-        "toolchain": workspace.toolchain.version,
+        "toolchain": workspace.toolchain.version, "runtime_digest": workspace.toolchain.runtime_digest,
     }  # fmt: skip
     measurement = records.begin_measurement(profile.key, profile.ingredients, conditions, "earlier")
     typical = 1000.0 + int(profile.key[:4], 16)
     for number in range(BLOCKS):
         records.add_block(measurement, number, typical * (1 + number / 1000), typical * 0.9, 0.25)
     records.end_measurement(measurement, "measured", None, conditions)
-
-
-if __name__ == "__main__":
-    import sys
-
-    project(Path(sys.argv[1]), int(sys.argv[2]))
-    os._exit(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ VERIFICATION = 1
 """Version of the verification ladder. Raise it when what counts as right changes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Data:
     """What code is run on, and compared with: bytes, not how they were made.
 
@@ -40,7 +40,18 @@ class Data:
     arguments: tuple[str, ...]
 
     def only(self, recipe: str) -> Data:
-        return Data({recipe: self.digests[recipe]}, self.arguments)
+        if recipe not in self._parts:
+            self._parts[recipe] = Data({recipe: self.digests[recipe]}, self.arguments)
+        return self._parts[recipe]
+
+    @cached_property
+    def _parts(self) -> dict[str, Data]:
+        return {}
+
+    @cached_property
+    def forms(self) -> dict[Any, Form]:
+        """Of the actions on it: many cases share it, and each brings its code only."""
+        return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
         """Names in the directory where a tool runs → objects."""
@@ -178,11 +189,13 @@ def measurement(call: Call, operands: Data, protocol: Protocol) -> Action:
 
 
 def _called(kind: str, call: Call, data: Data, **rest: Any) -> Action:
-    ordered = dict(sorted(data.digests.items()))
-    counts = tuple(zip(ordered, map(len, ordered.values()), strict=True))
     shared = (call.function, tuple(call.device.identity.items()), call.device.threads, tuple(rest.items()))
-    form = _call(kind, len(data.arguments), counts, *shared)
-    return _action(form, *data.arguments, call.code, *chain.from_iterable(ordered.values()))
+    if (form := data.forms.get((kind, shared))) is None:
+        ordered = dict(sorted(data.digests.items()))
+        counts = tuple(zip(ordered, map(len, ordered.values()), strict=True))
+        form = _call(kind, len(data.arguments), counts, *shared).ending(*chain.from_iterable(ordered.values()))
+        data.forms[kind, shared] = form
+    return _action(form, *data.arguments, call.code)
 
 
 @cache

@@ -20,9 +20,15 @@ class App:
         self.names = loader.namespace(dodo)
         self.raw: dict[str, str] = {}
         self.commands: list[str] = []
+        self._workspaces: list[Workspace] = []
 
     def workspace(self, groups: Iterable[str] = ("cases", "run")) -> Workspace:
-        return Workspace(self.root, variables.parse(self.raw, groups))
+        self._workspaces.append(Workspace(self.root, variables.parse(self.raw, groups)))
+        return self._workspaces[-1]
+
+    def close(self) -> None:
+        for workspace in self._workspaces:
+            workspace.close()
 
     def foreign(self) -> list[Task]:
         return loader.foreign_tasks(self.names, self.commands)

@@ -6,11 +6,13 @@ doit answers instead: docs/decisions/0001.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from doit.cmdparse import CmdOption, CmdParse, CmdParseError
 from doit.doit_cmd import DoitMain, set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
-from dispatchflow import looking, releases, room, tasks, upkeep, variables
+from dispatchflow import room, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.errors import DispatchflowError, SpecError
@@ -73,7 +75,11 @@ def _interrupt(number: int, frame: object) -> None:
 
 def _flush_and_exit(code: int) -> None:
     _flush()
-    raise SystemExit(code)
+    if threading.active_count() > 1:
+        raise SystemExit(code)
+    atexit._run_exitfuncs()
+    sys.stderr.flush()
+    os._exit(code)  # to take thousands of cases apart takes as long as to look at them
 
 
 def _flush() -> None:
@@ -88,7 +94,10 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
     """The exit code of one command line."""
     gc.disable()  # planning makes many values and no cycles; `Run` enables it for what takes long
     try:
-        return Main(App(dodo)).run(argv)
+        app = App(dodo)
+        code = Main(app).run(argv)
+        app.close()
+        return code
     except DispatchflowError as error:
         print(f"doit: {error}", file=sys.stderr)
         return error.exit_code
@@ -151,6 +160,7 @@ class Loader(TaskLoader2):  # type: ignore[misc]
 class Look(Command):  # type: ignore[misc]
     """A command that makes nothing."""
 
+    # What such a command needs beside the plan is imported in it: an idle run, the most frequent of all, needs none.
     groups: tuple[str, ...] = ("cases", "run")
 
     def __init__(self, task_loader: Loader, cmds: Any = None, **rest: Any) -> None:
@@ -189,6 +199,8 @@ class List(Look):
                 args = [f"{len(selection.cases[word]):>6,} cases  {word:<8} {tasks.STAGE_DOCS[word]}" for word in args]
                 print("\n".join(args))
                 return 0
+            from dispatchflow import looking
+
             for line in looking.cases(workspace, selection, params["status"]):
                 print(line)
             for name in selection.foreign:
@@ -231,6 +243,8 @@ class Plan(Look):
     def execute(self, params: Any, args: list[str]) -> int:
         workspace = self.app.workspace()
         selection = self.app.select(workspace, args, self.app.foreign())
+        from dispatchflow import looking
+
         print("\n".join(looking.plan(workspace, selection, params["jobs"] or len(cores()))))
         return 0
 
@@ -249,6 +263,8 @@ class Explain(Look):
         workspace = self.app.workspace()
         selection = self.app.select(workspace, args)
         for case in selection.last_stage():
+            from dispatchflow import looking
+
             print("\n".join(looking.explain(workspace, workspace.resolver.chain(case))))
         return 0
 
@@ -260,6 +276,8 @@ class Report(Look):
 
     def execute(self, params: Any, args: list[str]) -> int:
         workspace = self.app.workspace(("report",))
+        from dispatchflow import looking
+
         text = looking.report(workspace.store_path / "results", workspace.values, args, self.fastest)
         if out := workspace.values.get("out"):
             try:
@@ -282,6 +300,8 @@ class Toolchains(Look):
     doc_purpose = "the compilers at hand: version, revision, digest, size; remove=3.12.0 removes a fetched one"
 
     def execute(self, params: Any, args: list[str]) -> int:
+        from dispatchflow import looking, releases
+
         workspace = self.app.workspace(("toolchains",))
         if "remove" in workspace.values:
             releases.remove(workspace.store, workspace.values["remove"])
@@ -294,6 +314,8 @@ class Store(Look):
     doc_purpose = "what takes the space; store check: is all sound; store clean: remove what is not needed"
 
     def execute(self, params: Any, args: list[str]) -> int:
+        from dispatchflow import upkeep
+
         match args:
             case []:
                 print(upkeep.overview(self.app.workspace(("store",))))

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,11 @@ class Database:
 
     def _begin(self) -> None:
         """What a new database starts with; in the transaction that makes it."""
+
+    def close(self) -> None:
+        """The last connection that is closed leaves one whole file. What was committed is safe without."""
+        with self._lock, suppress(sqlite3.Error):
+            self._db.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -60,26 +60,48 @@ class Form:
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients
-        self._templates: dict[tuple[int, ...], str] = {}
+        self._spell = self._spell_all
+        self._spelled: dict[tuple[int, ...], list[str]] = {}
 
     def key(self, *strings: str) -> Key:
-        if len(strings) > _STAND_INS or not all(map(str.isascii, strings)) or "" in strings:
-            return key_of(self.kind, self.ingredients(*strings))
-        lengths = tuple(map(len, strings))
-        if (template := self._templates.get(lengths)) is None:
-            template = self._templates[lengths] = self._template(lengths)
-        return Key(xxh3_128_hexdigest((template % strings).encode("utf-8", "surrogatepass")))
+        if "".join(strings).isascii():
+            lengths = tuple(map(len, strings))
+            spelled = self._spelled.get(lengths)
+            if spelled is None and 0 not in lengths and len(lengths) <= _STAND_INS:
+                spelled = self._spelled[lengths] = self._spell(lengths)
+            if spelled is not None:
+                whole = spelled.copy()
+                whole[1::2] = strings
+                return Key(xxh3_128_hexdigest("".join(whole).encode("utf-8", "surrogatepass")))
+        return key_of(self.kind, self.ingredients(*strings))
 
-    def _template(self, lengths: tuple[int, ...]) -> str:
-        """The canonical text of strings of these lengths, `%s` in the place of each."""
+    def ending(self, *last: str) -> Form:
+        """Of those of its keys whose last strings are these."""
+        form = Form(self.kind, lambda *first: self.ingredients(*first, *last))
+
+        def spell(lengths: tuple[int, ...]) -> list[str]:
+            all_lengths = lengths + tuple(map(len, last))
+            if len(all_lengths) > _STAND_INS:
+                return form._spell_all(lengths)
+            if (spelled := self._spelled.get(all_lengths)) is None:
+                spelled = self._spelled[all_lengths] = self._spell(all_lengths)
+            begin, end = spelled[: 2 * len(lengths)], spelled[2 * len(lengths) :]
+            end[1::2] = last
+            return [*begin, "".join(end)]
+
+        if "".join(last).isascii() and "" not in last:
+            form._spell = spell
+        return form
+
+    def _spell_all(self, lengths: tuple[int, ...]) -> list[str]:
+        """The canonical text for strings of these lengths: what is before, between and after them, and their places."""
         stand_ins = [chr(1 + index) * length for index, length in enumerate(lengths)]
-        content = canonical((SCHEMA, self.kind, self.ingredients(*stand_ins)))
-        text, rest = "", content.decode("utf-8", "surrogatepass").replace("%", "%%")
+        parts, rest = [], canonical((SCHEMA, self.kind, self.ingredients(*stand_ins))).decode("utf-8", "surrogatepass")
         for length, stand_in in zip(lengths, stand_ins, strict=True):
             before, found, rest = rest.partition(f"s{length}:{stand_in}")
             assert found, "strings enter in the order of their ingredients' names, each once"
-            text += f"{before}s{length}:%s"
-        return text + rest
+            parts += [f"{before}s{length}:", ""]
+        return [*parts, rest]
 
 
 def digest_of(content: bytes) -> Digest:

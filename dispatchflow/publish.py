@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Sequence
-from functools import partial
+from typing import Any
 
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
@@ -21,6 +21,11 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
     )
     tags, cache, now = workspace.plan.tags, machine.last_level_cache_bytes(), time.time()
     limits: dict[tuple[str, int], tuple[tuple[float | None, float | None], float]] = {}
+
+    def row(chain: Chain) -> dict[str, Any]:
+        bounds, _ = limits[chain.case.shape_name, chain.device.threads]
+        return row_of(chain, tags[chain.case], bounds, calibration.MARGIN, around, now)
+
     rows = []
     for chain in chains:
         program, threads = chain.case.operation, chain.device.threads
@@ -30,9 +35,7 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
                 rates, flags = workspace.ceilings.rates(chain.device), machine.cpu().flags
                 bounds = calibration.ceilings(rates, program.signature, flags, program.traffic_bytes(), cache)
             limits[program.shape_name, threads] = bounds, credible_ns(program, bounds, calibration.MARGIN)
-        bounds, shortest_ns = limits[program.shape_name, threads]
-        make = partial(row_of, chain, tags[chain.case], bounds, calibration.MARGIN, around, now)
-        rows.append(Row(chain, standing(chain, shortest_ns), make))
+        rows.append(Row(chain, standing(chain, limits[program.shape_name, threads][1]), row))
     return rows
 
 

@@ -103,7 +103,8 @@ class Records(Database):
         dumps = json.dumps
         values = (
             record.key, record.stage, record.ok, _text(record.reason), record.facts.get("code_digest"),
-            dumps(record.outputs), dumps(record.facts), dumps(record.ingredients), record.cost_s, record.run, record.at or time.time(),
+            dumps(record.outputs), dumps(record.facts), dumps(record.ingredients),
+            record.cost_s, record.run, record.at or time.time(),
         )  # fmt: skip
         with self._transaction():
             self._db.execute("delete from record where key = ?", (record.key,))

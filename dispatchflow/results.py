@@ -191,38 +191,36 @@ def _measured(chain: Chain) -> Measurement | None:
     return step.measurement if step.state == "made" else None
 
 
+_KNOWN: dict[str, Callable[[Chain], Any]] = {
+    "case": lambda chain: chain.case.name,
+    "operation": lambda chain: chain.case.operation.name,
+    "shape": lambda chain: chain.case.operation.shape_name,
+    "target": lambda chain: chain.case.target.name,
+    "threads": lambda chain: chain.device.threads,
+    "median_ns": lambda chain: found.median_ns if (found := _measured(chain)) else None,
+}
+
+
 class Row(Mapping[str, Any]):
     """One case's line. What is asked of every case is known at once, the rest is found when one is shown or new."""
 
     __slots__ = ("_cells", "_make", "chain", "status")
 
-    def __init__(self, chain: Chain, status: str, make: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, chain: Chain, status: str, make: Callable[[Chain], dict[str, Any]]) -> None:
         self.chain, self.status, self._make = chain, status, make
         self._cells: dict[str, Any] | None = None
 
     @property
     def cells(self) -> dict[str, Any]:
         if self._cells is None:
-            self._cells = self._make()
+            self._cells = self._make(self.chain)
         return self._cells
 
     def __getitem__(self, name: str) -> Any:
-        match name:
-            case "status":
-                return self.status
-            case "case":
-                return self.chain.case.name
-            case "operation":
-                return self.chain.case.operation.name
-            case "shape":
-                return self.chain.case.shape_name
-            case "target":
-                return self.chain.case.target.name
-            case "threads":
-                return self.chain.device.threads
-            case "median_ns":
-                found = _measured(self.chain)
-                return found.median_ns if found else None
+        if name == "status":
+            return self.status
+        if self._cells is None and (known := _KNOWN.get(name)) is not None:
+            return known(self.chain)
         return self.cells[name]
 
     def __iter__(self) -> Iterator[str]:

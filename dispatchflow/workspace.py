@@ -54,6 +54,10 @@ class Workspace:
     def store(self) -> Store:
         return Store(self.store_path)
 
+    def close(self) -> None:
+        if "store" in self.__dict__:
+            self.store.records.close()
+
     @cached_property
     def plan(self) -> Plan:
         """The cases of specs and variables. What this machine has too few cores or memory for is a skip.

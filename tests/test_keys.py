@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dispatchflow import actions, keys
@@ -129,6 +129,18 @@ def test_form_gives_the_key_of_its_ingredients(strings, rest):
     form = Form("kind", ingredients)
     for found in (strings, [text[::-1] for text in strings]):  # the second time by the template of the first
         assert form.key(*found) == key_of("kind", ingredients(*found))
+
+
+@given(*[st.lists(st.text("ab%", max_size=3) | st.just("é"), max_size=18)] * 2)
+@example(["a", "bb"], ["ab", "ba"])
+def test_form_that_ends_in_strings_gives_the_key_of_all_of_them(first, last):
+    def ingredients(*strings):
+        return {"a": strings, "b": {"%s": "x"}, "c": 7}
+
+    form = Form("kind", ingredients).ending(*last)
+    for found in (first, [text[::-1] for text in first]):
+        assert form.key(*found) == key_of("kind", ingredients(*found, *last))
+        assert form.ingredients(*found) == ingredients(*found, *last)
 
 
 CALL = dict(code="c", function="main", arguments=("4x6xf32", "6x5xf32"), device=DEVICE, threads=1)

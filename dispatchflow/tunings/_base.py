@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import msgspec
+
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
 
 
-@dataclass(frozen=True, slots=True)
-class Lowering:
+class Lowering(msgspec.Struct, frozen=True):
     """How a tuning appears in the module: alias lines before it, and the attribute on the operation's main op."""
 
     prelude: str = ""

@@ -1,0 +1,80 @@
+"""One command, one table: `python -m benchmarks`, on a quiet machine; `--only noop --cases 1000` for a part of it."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import idle, making, same
+from benchmarks.timing import Line
+
+SIZES = (1_000, 10_000, 100_000)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", action="append", choices=PARTS, help="may be repeated; all when left out")
+    parser.add_argument(
+        "--cases", type=int, action="append", help=f"sizes of `noop` and `looks`, multiples of ten [{SIZES}]"
+    )
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--compiles", type=int, default=40, help="cases of `cold`")
+    parser.add_argument("--measured", type=int, default=12, help="cases of `full`")
+    parser.add_argument("--protocol", default="std", help="of `full`")
+    parser.add_argument("--comparisons", type=int, default=100, help="of `same`")
+    options = parser.parse_args()
+    lines: list[Line] = []
+    with tempfile.TemporaryDirectory(prefix="dispatchflow-benchmark-") as name:
+        for part in options.only or PARTS:
+            for line in PARTS[part](Path(name), options):
+                lines.append(line)
+                print(
+                    f"{line.what}: {line.ours}; {line.against} {'' if line.ratio is None else f'{line.ratio:.2f}'}",
+                    flush=True,
+                )
+    print(f"\n{table(lines)}")
+
+
+def table(lines: Sequence[Line]) -> str:
+    """Markdown, as it stands in docs/performance.md."""
+    rows = [("what", "ours", "against", "ratio", "bar"), ("---",) * 5]
+    rows += [
+        (line.what, line.ours, line.against, "" if line.ratio is None else f"{line.ratio:.2f}", line.bar)
+        for line in lines
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _noop(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+    for cases in options.cases or SIZES:
+        yield from idle.noop(folder, cases, options.pairs)
+
+
+def _looks(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+    yield from idle.looks(folder, options.cases[0] if options.cases else 10_000, options.pairs)
+
+
+def _cold(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+    return making.cold(folder, options.compiles, options.pairs)
+
+
+def _full(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+    return making.full(folder, options.measured, options.protocol)
+
+
+def _same(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+    return same.same(folder, options.comparisons)
+
+
+PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Line]]] = {
+    "noop": _noop,
+    "looks": _looks,
+    "cold": _cold,
+    "full": _full,
+    "same": _same,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+import subprocess
+import sys
+
+import pytest
+from real import REPOSITORY, environment
+
+sys.path.append(str(REPOSITORY))
+from benchmarks.observed import covered
+
+
+def test_seconds_inside_tools_are_counted_once():
+    assert covered([(0.0, 2.0), (1.0, 3.0), (1.5, 1.6), (5.0, 6.0)]) == 4.0
+    assert covered([]) == 0.0
+
+
+@pytest.mark.iree
+def test_benchmarks_print_a_line_for_each_part():
+    """Both runs that make nothing are checked there: that ours makes nothing and that ninja has nothing to do."""
+    words = [
+        "--only",
+        "noop",
+        "--only",
+        "looks",
+        "--only",
+        "cold",
+        "--only",
+        "same",
+        "--cases",
+        "20",
+        "--compiles",
+        "1",
+        "--comparisons",
+        "1",
+        "--pairs",
+        "1",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *words],
+        cwd=REPOSITORY,
+        env=environment({}),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    table = [line.split(" | ") for line in done.stdout.split("\n\n")[1].splitlines()[2:]]
+    assert len(table) == 1 + 4 + 1 + 1, done.stdout
+    assert all(len(cells) == 5 for cells in table)
+    assert all(float(cells[3]) > 0 for cells in table[:6]), done.stdout
