@@ -135,7 +135,7 @@ class Resolver:
         return self._target_flags[target.name] + case.tuning.flags
 
     def emission(self, case: Case) -> Action:
-        if isinstance(case.operation, Module):
+        if type(case.operation) is Module:  # asked of every case; isinstance is slow for an abstract class
             return actions.reprint(case.operation.source.digest, self.toolchain.digest)
         return actions.emit(case, self.syntax)
 
@@ -233,7 +233,7 @@ class Resolver:
             return Step("verify", "off", "verify=off") if off else early
         assert compiled.record is not None and compiled.record.code is not None and data is not None
         call = actions.Call(compiled.record.code, program.function, device)
-        tolerance = program.tolerance if isinstance(program, Module) else None
+        tolerance = program.tolerance if type(program) is Module else None
         step = self._step(actions.verification(call, data, tolerance), "this code was never verified on this device")
         if not off:
             return step
