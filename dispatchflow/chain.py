@@ -252,12 +252,13 @@ class Resolver:
         call = actions.Call(compiled.record.code, program.function, device)
         action = actions.measurement(call, operands.only(program.recipes[-1]), self.settings.protocol)
         found = self._records.measurement(action.key)
-        never = f"this code was never measured on this device under {self.settings.protocol.id}"
-        if found is not None and (refusal := self.refusal(found, device)) is not None:
+        refusal = self.refusal(found, device) if found is not None else None
+        if refusal is not None:
             older = self._all_records.measurements(action.key)
-            found, never = next((m for m in older if not self.refusal(m, device)), None), refusal
+            found = next((m for m in older if not self.refusal(m, device)), None)
         if found is None:
-            return Step("profile", "missing", never, action)
+            never = f"this code was never measured on this device under {self.settings.protocol.id}"
+            return Step("profile", "missing", refusal or never, action)
         if (again := self._measure_again(found)) is not None:
             return Step("profile", "missing", again, action, measurement=found)
         if found.status == "failed":
