@@ -65,8 +65,7 @@ class Data:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """Which code is called where."""
 
     code: Digest
@@ -189,12 +188,13 @@ def measurement(call: Call, operands: Data, protocol: Protocol) -> Action:
 
 
 def _called(kind: str, call: Call, data: Data, **rest: Any) -> Action:
-    shared = (call.function, tuple(call.device.identity.items()), call.device.threads, tuple(rest.items()))
-    if (form := data.forms.get((kind, shared))) is None:
+    place = (kind, call.function, call.device.digest, *rest.values())
+    if (form := data.forms.get(place)) is None:
+        shared = (call.function, tuple(call.device.identity.items()), call.device.threads, tuple(rest.items()))
         ordered = dict(sorted(data.digests.items()))
         counts = tuple(zip(ordered, map(len, ordered.values()), strict=True))
         form = _call(kind, len(data.arguments), counts, *shared).ending(*chain.from_iterable(ordered.values()))
-        data.forms[kind, shared] = form
+        data.forms[place] = form
     return _action(form, *data.arguments, call.code)
 
 

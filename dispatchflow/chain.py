@@ -135,7 +135,7 @@ class Resolver:
         return self._target_flags[target.name] + case.tuning.flags
 
     def emission(self, case: Case) -> Action:
-        if isinstance(case.operation, Module):
+        if type(case.operation) is Module:  # asked of every case; isinstance is slow for an abstract class
             return actions.reprint(case.operation.source.digest, self.toolchain.digest)
         return actions.emit(case, self.syntax)
 
@@ -233,7 +233,7 @@ class Resolver:
             return Step("verify", "off", "verify=off") if off else early
         assert compiled.record is not None and compiled.record.code is not None and data is not None
         call = actions.Call(compiled.record.code, program.function, device)
-        tolerance = program.tolerance if isinstance(program, Module) else None
+        tolerance = program.tolerance if type(program) is Module else None
         step = self._step(actions.verification(call, data, tolerance), "this code was never verified on this device")
         if not off:
             return step
@@ -252,12 +252,13 @@ class Resolver:
         call = actions.Call(compiled.record.code, program.function, device)
         action = actions.measurement(call, operands.only(program.recipes[-1]), self.settings.protocol)
         found = self._records.measurement(action.key)
-        never = f"this code was never measured on this device under {self.settings.protocol.id}"
-        if found is not None and (refusal := self.refusal(found, device)) is not None:
+        refusal = self.refusal(found, device) if found is not None else None
+        if refusal is not None:
             older = self._all_records.measurements(action.key)
-            found, never = next((m for m in older if not self.refusal(m, device)), None), refusal
+            found = next((m for m in older if not self.refusal(m, device)), None)
         if found is None:
-            return Step("profile", "missing", never, action)
+            never = f"this code was never measured on this device under {self.settings.protocol.id}"
+            return Step("profile", "missing", refusal or never, action)
         if (again := self._measure_again(found)) is not None:
             return Step("profile", "missing", again, action, measurement=found)
         if found.status == "failed":

@@ -51,7 +51,7 @@ class Supplies:
 
     def _made(self, program: Program) -> tuple[Data | None, Data | None]:
         """(operands, data)"""
-        if self._known is None or not isinstance(program, Operation):
+        if self._known is None or type(program) is Module:
             return self._found(program)
         if program.shape_name not in self._known:
             self._known[program.shape_name] = self._found(program)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from dispatchflow.keys import Key, key_of
 from dispatchflow.types import ElementType
 
 
@@ -43,7 +45,7 @@ class Target:
         return "local-sync" if threads == 1 else "local-task"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Device:
     """What runs a case: `identity` enters keys, `cpus` are the processors that its workers are pinned to."""
 
@@ -51,6 +53,11 @@ class Device:
     threads: int
     cpus: tuple[int, ...]
     identity: dict[str, Any]
+
+    @cached_property
+    def digest(self) -> Key:
+        """Of what enters keys, to look them up by."""
+        return key_of("device", {"identity": self.identity, "threads": self.threads})
 
 
 # Without these three the bytes depend on names, paths and source lines (facts: IREE 3.13, llvm-cpu and vmvx);
