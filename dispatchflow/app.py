@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from doit.cmd_base import DodoTaskLoader, TaskLoader2
 from doit.task import Task
 
 from dispatchflow import loader, variables
@@ -35,3 +36,11 @@ class App:
 
     def select(self, workspace: Workspace, words: Sequence[str], foreign: Sequence[Task] = ()) -> Selection:
         return loader.select(words, workspace.plan, [task.name for task in foreign], self.commands)
+
+
+class Loader(TaskLoader2):  # type: ignore[misc]
+    cmd_options = DodoTaskLoader.cmd_options
+
+    def __init__(self, app: App) -> None:
+        super().__init__()
+        self.app = app

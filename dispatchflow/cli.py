@@ -13,22 +13,19 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from doit.cmd_base import Command, DodoTaskLoader, TaskLoader2
+from doit.cmd_base import DodoTaskLoader
 from doit.cmdparse import CmdOption, CmdParse, CmdParseError
 from doit.doit_cmd import DoitMain, set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
-from dispatchflow import room, tasks, variables
-from dispatchflow.actions import STAGES
-from dispatchflow.app import App
-from dispatchflow.errors import DispatchflowError, SpecError
-from dispatchflow.machine import cores
-from dispatchflow.making import JOBS, Run
-from dispatchflow.reports import units
+from dispatchflow import room
+from dispatchflow.answers import COMMANDS
+from dispatchflow.app import App, Loader
+from dispatchflow.errors import DispatchflowError
+from dispatchflow.making import JOBS
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _WITH_VALUE = tuple(f"{dash}{JOBS[length]}" for dash, length in (("-", "short"), ("--", "long")))
@@ -147,187 +144,3 @@ class Main(DoitMain):  # type: ignore[misc]
         )
         code: int = command.parse_execute(flags + words)
         return code
-
-
-class Loader(TaskLoader2):  # type: ignore[misc]
-    cmd_options = DodoTaskLoader.cmd_options
-
-    def __init__(self, app: App) -> None:
-        super().__init__()
-        self.app = app
-
-
-class Look(Command):  # type: ignore[misc]
-    """A command that makes nothing."""
-
-    # What such a command needs beside the plan is imported in it: an idle run, the most frequent of all, needs none.
-    groups: tuple[str, ...] = ("cases", "run")
-
-    def __init__(self, task_loader: Loader, cmds: Any = None, **rest: Any) -> None:
-        super().__init__(**rest)
-        self.app = task_loader.app
-
-    def get_options(self) -> list[CmdOption]:
-        return [CmdOption(option) for option in (*DodoTaskLoader.cmd_options, *self.cmd_options)]
-
-
-class List(Look):
-    name = "list"
-    doc_purpose = "the stages and other tasks; with a stage and --all, or a pattern, the cases"
-    cmd_options = (
-        {"name": "all", "short": "", "long": "all", "type": bool, "default": False, "help": "every case"},
-        {
-            "name": "status",
-            "short": "s",
-            "long": "status",
-            "type": bool,
-            "default": False,
-            "help": "what would be made",
-        },
-    )
-
-    def execute(self, params: Any, args: list[str]) -> int:
-        workspace, own = self.app.workspace(), self.app.foreign()
-        if args == ["skipped"]:
-            for skip in workspace.plan.skips:
-                print(f"{skip.name}  {skip.reason}")
-            return 0
-        if params["all"] or args:
-            selection = self.app.select(workspace, args or list(STAGES), own)
-            docs = {task.name: task.doc for task in own}
-            if args and not params["all"] and all(word in STAGES for word in args):
-                args = [f"{len(selection.cases[word]):>6,} cases  {word:<8} {tasks.STAGE_DOCS[word]}" for word in args]
-                print("\n".join(args))
-                return 0
-            from dispatchflow import looking
-
-            for line in looking.cases(workspace, selection, params["status"]):
-                print(line)
-            for name in selection.foreign:
-                print(f"{name:<8}  {docs[name]}")
-            return 0
-        lines = {stage: tasks.STAGE_DOCS[stage] for stage in STAGES}
-        lines |= {command.name: command.doc_purpose for command in COMMANDS if command is not Run}
-        lines |= {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}
-        _print_aligned(lines)
-        cases, skips = workspace.plan.cases, workspace.plan.skips
-        example = f"profile:{cases[0].operation.name}_*" if cases else "profile:*"
-        skipped = f" and {len(skips):,} skipped (doit list skipped)" if skips else ""
-        print(f"\n{units.count(len(cases), 'case')}{skipped}; for example: doit '{example}'")
-        return 0
-
-
-def _print_aligned(lines: Mapping[str, str]) -> None:
-    width = max(map(len, lines))
-    print("\n".join(f"{name:<{width}}  {line}" for name, line in lines.items()))
-
-
-class Variables(Look):
-    name = "variables"
-    doc_purpose = "what name=value can say"
-
-    def execute(self, params: Any, args: list[str]) -> int:
-        groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
-        groups |= {"check": "what store check looks at", "clean": "what store clean removes"}
-        for group, title in groups.items():
-            print(f"{title}:")
-            _print_aligned({f"  {n}=": v.meaning for n, v in variables.VARIABLES.items() if v.group == group})
-        return 0
-
-
-class Plan(Look):
-    name = "plan"
-    doc_purpose = "the dry run: what a run would make, why, and about how long it takes"
-    cmd_options = (JOBS,)
-
-    def execute(self, params: Any, args: list[str]) -> int:
-        workspace = self.app.workspace()
-        selection = self.app.select(workspace, args, self.app.foreign())
-        from dispatchflow import looking
-
-        print("\n".join(looking.plan(workspace, selection, params["jobs"] or len(cores()))))
-        return 0
-
-
-class Explain(Look):
-    name = "explain"
-    doc_purpose = "why a case would run or not: keys, ingredients, changes, artifacts, commands"
-
-    def execute(self, params: Any, args: list[str]) -> int:
-        if not args:
-            raise SpecError(
-                "explain needs a case",
-                {"form": "doit explain profile:NAME"},
-                "doit list --all profile shows every name.",
-            )
-        workspace = self.app.workspace()
-        selection = self.app.select(workspace, args)
-        for case in selection.last_stage():
-            from dispatchflow import looking
-
-            print("\n".join(looking.explain(workspace, workspace.resolver.chain(case))))
-        return 0
-
-
-class Report(Look):
-    name = "report"
-    doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out= (doit variables)"
-    fastest = False
-
-    def execute(self, params: Any, args: list[str]) -> int:
-        workspace = self.app.workspace(("report",))
-        from dispatchflow import looking
-
-        text = looking.report(workspace.store_path / "results", workspace.values, args, self.fastest)
-        if out := workspace.values.get("out"):
-            try:
-                Path(out).write_text(text + "\n", encoding="utf-8")
-            except OSError as error:
-                raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
-        else:
-            print(text)
-        return 0
-
-
-class Best(Report):
-    name = "best"
-    doc_purpose = "the fastest verified configuration of each shape, and its speed-up over default"
-    fastest = True
-
-
-class Toolchains(Look):
-    name = "toolchains"
-    doc_purpose = "the compilers at hand: version, revision, digest, size; remove=3.12.0 removes a fetched one"
-
-    def execute(self, params: Any, args: list[str]) -> int:
-        from dispatchflow import looking, releases
-
-        workspace = self.app.workspace(("toolchains",))
-        if "remove" in workspace.values:
-            releases.remove(workspace.store, workspace.values["remove"])
-        print(looking.toolchains(workspace))
-        return 0
-
-
-class Store(Look):
-    name = "store"
-    doc_purpose = "what takes the space; store check: is all sound; store clean: remove what is not needed"
-
-    def execute(self, params: Any, args: list[str]) -> int:
-        from dispatchflow import upkeep
-
-        match args:
-            case []:
-                print(upkeep.overview(self.app.workspace(("store",))))
-                return 0
-            case ["check"]:
-                text, sound = upkeep.check(self.app.workspace(("check", "iree")))
-                print(text)
-                return 0 if sound else 1
-            case ["clean"]:
-                print(upkeep.clean(self.app.workspace(("cases", "clean", "iree"))))
-                return 0
-        raise SpecError("store takes one word, or none", {"given": " ".join(args), "known": "check, clean"})
-
-
-COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Store, Toolchains, Variables)
