@@ -170,6 +170,17 @@ class Toolchains(Look):
         return 0
 
 
+class Devices(Look):
+    name = "devices"
+    doc_purpose = "the targets, the device that runs each, or why there is none"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        from dispatchflow import looking
+
+        print(looking.devices(self.app.workspace(("iree",))))
+        return 0
+
+
 class Store(Look):
     name = "store"
     doc_purpose = "what takes the space; store check: is all sound; store clean: remove what is not needed"
@@ -191,4 +202,4 @@ class Store(Look):
         raise SpecError("store takes one word, or none", {"given": " ".join(args), "known": "check, clean"})
 
 
-COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Store, Toolchains, Variables)
+COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Devices, Store, Toolchains, Variables)

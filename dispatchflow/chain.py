@@ -50,7 +50,7 @@ class Step(msgspec.Struct, frozen=True):
     """One stage of one case.
 
     state: `made`, `missing`, `later` (its key needs an upstream output), `failed` (recorded), `blocked` (an upstream
-    stage failed), `off`. Pending are `missing` and `later`.
+    stage failed), `off`, `absent` (there is no device to run it). Pending are `missing` and `later`.
     """
 
     stage: str
@@ -227,6 +227,8 @@ class Resolver:
         return Step(action.stage, "failed", record.reason or "failed", action, record)
 
     def _verify(self, program: Program, compiled: Step, device: Device) -> Step:
+        if device.absent is not None:
+            return Step("verify", "absent", device.absent)
         off = self.settings.verify == "off"
         data = self.supplies.data(program)
         if early := self._waiting("verify", program, compiled, data):
@@ -241,6 +243,8 @@ class Resolver:
         return msgspec.structs.replace(step, state="off", why=f"verify=off{known}")
 
     def _profile(self, program: Program, compiled: Step, verified: Step, device: Device) -> Step:
+        if device.absent is not None:
+            return Step("profile", "absent", device.absent)
         operands = self.supplies.operands(program)
         if early := self._waiting("profile", program, compiled, operands):
             return early

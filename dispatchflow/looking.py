@@ -16,6 +16,7 @@ from dispatchflow.loader import Selection, is_pattern
 from dispatchflow.reports import best as best_report
 from dispatchflow.reports import table, units
 from dispatchflow.reports.table import FORMATS
+from dispatchflow.targets import TARGETS
 from dispatchflow.workspace import Workspace
 
 _REPORT_COLUMNS = (
@@ -57,7 +58,9 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
         yield f"{stage:<8} {len(pending)} to make of {len(steps)}"
         for why, count in Counter(step.why for step in pending.values()).most_common(10):
             yield f"           {count} {why}"
-        for why, count in Counter(step.why for step in steps if step.state in ("failed", "blocked")).most_common(10):
+        for why, count in Counter(
+            step.why for step in steps if step.state in ("failed", "blocked", "absent")
+        ).most_common(10):
             yield f"           {count} not: {why}"
         workers = 1 if stage == "profile" else jobs
         if stage in costs:
@@ -159,6 +162,17 @@ def _artifacts(workspace: Workspace, chain: Chain) -> Iterator[str]:
         # The compiler gets an empty directory: in the view its output would be written through a link into the store.
         place, given = ('"$(mktemp -d)"', f" < {folder}/module.mlir") if name == "compile" else (folder, "")
         yield f"  {name}: cd {place} && {environment} {processes.quoted(argv)}{given}"
+
+
+def devices(workspace: Workspace) -> str:
+    """`doit devices`: each target, and the device that runs it or why there is none."""
+    rows: list[dict[str, str | None]] = []
+    for target in TARGETS.values():
+        device = workspace.device(target, None)
+        name = device.identity.get("name") or device.identity.get("cpu")
+        here = {"device": device.uri, "name": name} if device.absent is None else {"missing": device.absent}
+        rows.append({"target": target.name, "backend": target.backend, "driver": target.driver, **here})
+    return table.text(("target", "backend", "driver", "device", "name", "missing"), rows)
 
 
 def toolchains(workspace: Workspace) -> str:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import processes
+from dispatchflow import devices, processes
 from dispatchflow.commands import environment
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import digest_of, key_of
@@ -53,12 +53,14 @@ def cores() -> tuple[int, ...]:
     return tuple(firsts.values())
 
 
-def device(target: Target, threads: int | None, toolchain: Toolchain) -> Device:
+def device(target: Target, threads: int | None, toolchain: Toolchain, store: Store) -> Device:
     """The device of a target with so many threads. The last cores: the first serve most interrupts.
 
     Raises:
         ValueError: more threads than cores.
     """
+    if not target.has_threads:
+        return devices.found(target.driver, toolchain, store)
     count = threads or len(cores())
     if count > len(cores()):
         raise ValueError(f"{count} threads, but {len(cores())} cores")
@@ -71,7 +73,9 @@ def device(target: Target, threads: int | None, toolchain: Toolchain) -> Device:
     }
     if target.runtime_is_code:
         identity["runtime"] = toolchain.runtime_digest
-    return Device(uri, count, cores()[-count:], identity)
+    lacking = [feature for feature in target.needs_features if feature not in processor.flags.split()]
+    absent = f"this CPU has no {', '.join(lacking)}" if lacking else None
+    return Device(uri, count, cores()[-count:], identity, absent)
 
 
 def host_cpu(store: Store, toolchain: Toolchain) -> HostCpu:

@@ -100,7 +100,7 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
             yield program
             continue
         for tuning, target, threads in product(sweep.tunings, sweep.targets, sweep.threads):
-            case = Case(Dispatch(program, tuning), target, threads)
+            case = Case(Dispatch(program, tuning), target, threads if target.has_threads else None)
             if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
                 continue
             reason = unsupported_reason(program, tuning, target)

@@ -20,22 +20,26 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
         workspace.toolchain, platform.node(), machine.cpu().model, workspace.settings.protocol.id, workspace.run
     )
     tags, cache, now = workspace.plan.tags, machine.last_level_cache_bytes(), time.time()
-    limits: dict[tuple[str, int], tuple[tuple[float | None, float | None], float]] = {}
+    limits: dict[tuple[str, str, int], tuple[tuple[float | None, float | None], float]] = {}
+
+    def place(chain: Chain) -> tuple[str, str, int]:
+        return chain.case.shape_name, chain.case.target.name, chain.device.threads
 
     def row(chain: Chain) -> dict[str, Any]:
-        bounds, _ = limits[chain.case.shape_name, chain.device.threads]
+        bounds, _ = limits[place(chain)]
         return row_of(chain, tags[chain.case], bounds, calibration.MARGIN, around, now)
 
     rows = []
     for chain in chains:
-        program, threads = chain.case.operation, chain.device.threads
-        if (program.shape_name, threads) not in limits:
+        program = chain.case.operation
+        if (at := place(chain)) not in limits:
             bounds: tuple[float | None, float | None] = (None, None)
-            if isinstance(program, Operation):  # of a user's module nobody said how much it does
+            # Of a user's module nobody said how much it does; what is not this CPU was not calibrated.
+            if isinstance(program, Operation) and chain.case.target.has_threads:
                 rates, flags = workspace.ceilings.rates(chain.device), machine.cpu().flags
                 bounds = calibration.ceilings(rates, program.signature, flags, program.traffic_bytes(), cache)
-            limits[program.shape_name, threads] = bounds, credible_ns(program, bounds, calibration.MARGIN)
-        rows.append(Row(chain, standing(chain, limits[program.shape_name, threads][1]), row))
+            limits[at] = bounds, credible_ns(program, bounds, calibration.MARGIN)
+        rows.append(Row(chain, standing(chain, limits[at][1]), row))
     return rows
 
 

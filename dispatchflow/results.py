@@ -92,7 +92,7 @@ COLUMNS: dict[str, str] = {
 
 VERIFICATIONS = ("equal", "within bound", "different", "mistrusted", "not compared", "not verified")
 PASSED = ("equal", "within bound")
-STATUSES = ("measured", "noisy", "suspect", "failed", "not measured")
+STATUSES = ("measured", "noisy", "suspect", "failed", "not measured", "no device")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def row_of(
     row |= _times(chain, row, ceilings)
     row["status"] = status = standing(chain, credible_ns(operation, ceilings, margin))
     match status:
-        case "failed" | "not measured":
+        case "failed" | "not measured" | "no device":
             row["reason"] = (chain.failure or profiled).why
         case "suspect":
             known = [name for name in ("flops_per_s", "bytes_per_s") if row[f"ceiling_{name}"] is not None]
@@ -174,6 +174,8 @@ def standing(chain: Chain, credible_ns: float) -> str:
     """The row's status. A median below `credible_ns` is suspect."""
     if chain.failure is not None:
         return "failed"
+    if chain["profile"].state == "absent":
+        return "no device"
     found = _measured(chain)
     if found is None or found.median_ns is None:
         return "not measured"

@@ -17,7 +17,7 @@ from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.module import Module
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.program import Program
-from dispatchflow.targets import TARGETS, Target
+from dispatchflow.targets import HINTS, TARGETS, Target
 from dispatchflow.tunings import TUNINGS, Tuning
 from dispatchflow.types import Signature, signature
 
@@ -198,7 +198,9 @@ def _chosen(words: Sequence[str], known: Mapping[str, T], what: str, place: str)
     for word in words:
         if word not in known:
             raise SpecError(
-                f"unknown {what} '{word}'", {"spec": place, "known": ", ".join(known)}, suggestion(word, known)
+                f"unknown {what} '{word}'",
+                {"spec": place, "known": ", ".join(known)},
+                HINTS.get(word) or suggestion(word, known),
             )
     return tuple(dict.fromkeys(known[word] for word in words))
 

@@ -10,6 +10,8 @@ from typing import Any
 from dispatchflow.keys import Key, key_of
 from dispatchflow.types import ElementType
 
+LOCAL = "local"
+
 
 @dataclass(frozen=True, slots=True)
 class HostCpu:
@@ -24,12 +26,21 @@ class Target:
     name: str
     backend: str
     flags: tuple[str, ...]
+    driver: str = LOCAL
+    """The runtime's driver: this machine's CPU, or `vulkan`, `cuda`, `hip`, `metal`, which enumerate devices."""
     needs_host_cpu: bool = False
     """Flags are completed with the machine's CPU name and features; never `host`, which hides what it means."""
+    needs_features: tuple[str, ...] = ()
+    """What the CPU must have to run it, in the words of /proc/cpuinfo."""
     runtime_is_code: bool = False
     """Executables call into the runtime: its library's digest belongs to the device's identity."""
     lacks: Mapping[ElementType, str] = field(default_factory=dict, hash=False)
     """Element types that the backend cannot compile, each with the reason of the skip."""
+
+    @property
+    def has_threads(self) -> bool:
+        """Whether the number of threads is ours to choose."""
+        return self.driver == LOCAL
 
     def resolved_flags(self, host: HostCpu) -> tuple[str, ...]:
         if not self.needs_host_cpu:
@@ -41,18 +52,20 @@ class Target:
         )
 
     def device(self, threads: int) -> str:
-        """The runtime's device for so many threads. One thread needs no task system, which costs tens of µs a call."""
+        """The local device for so many threads. One thread needs no task system, which costs tens of µs a call."""
         return "local-sync" if threads == 1 else "local-task"
 
 
 @dataclass(frozen=True)
 class Device:
-    """What runs a case: `identity` enters keys, `cpus` are the processors that its workers are pinned to."""
+    """What runs a case: `identity` enters keys, `cpus` are the processors that its workers are pinned to (none: not
+    pinned). `absent` says why there is none here: then nothing can be run."""
 
     uri: str
     threads: int
     cpus: tuple[int, ...]
     identity: dict[str, Any]
+    absent: str | None = None
 
     @cached_property
     def digest(self) -> Key:
@@ -67,28 +80,70 @@ _COMMON = (
     "--iree-input-demote-f64-to-f32=false",
     "--mlir-disable-threading",
 )
+_LLVM_CPU = (
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-debug-symbols=false",
+    *_COMMON,
+)
 _NO_F16 = "vmvx has no f16 arithmetic (IREE 3.13: 'arith.extf' and f16 constants are refused)"
+_NO_F64 = "the SPIR-V of this target has no 64-bit floats (IREE 3.13: f64 constants are refused)"
+
+_V3 = ("avx2", "bmi2", "fma", "f16c", "movbe", "abm")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+
+
+def _cpu(name: str, features: tuple[str, ...]) -> Target:
+    return Target(
+        f"llvm-cpu-{name}", "llvm-cpu", (*_LLVM_CPU, f"--iree-llvmcpu-target-cpu={name}"), needs_features=features
+    )
+
+
+def _cuda(architecture: str) -> Target:
+    flags = ("--iree-hal-target-device=cuda", f"--iree-cuda-target={architecture}", *_COMMON)
+    return Target(f"cuda-{architecture}", "cuda", flags, driver="cuda")
+
+
+def _rocm(architecture: str) -> Target:
+    flags = ("--iree-hal-target-device=hip", f"--iree-rocm-target={architecture}", *_COMMON)
+    return Target(f"rocm-{architecture}", "rocm", flags, driver="hip")
+
 
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        Target(
-            "llvm-cpu",
-            backend="llvm-cpu",
-            flags=(
-                "--iree-hal-target-device=local",
-                "--iree-hal-local-target-device-backends=llvm-cpu",
-                "--iree-llvmcpu-debug-symbols=false",
-                *_COMMON,
-            ),
-            needs_host_cpu=True,
-        ),
+        Target("llvm-cpu", "llvm-cpu", _LLVM_CPU, needs_host_cpu=True),
+        _cpu("x86-64-v2", ("sse4_2", "popcnt", "ssse3")),
+        _cpu("x86-64-v3", _V3),
+        _cpu("x86-64-v4", _V4),
         Target(
             "vmvx",
-            backend="vmvx",
-            flags=("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=vmvx", *_COMMON),
+            "vmvx",
+            ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=vmvx", *_COMMON),
             runtime_is_code=True,
             lacks={ElementType.F16: _NO_F16},
         ),
+        Target(
+            "vulkan",
+            "vulkan-spirv",
+            ("--iree-hal-target-device=vulkan", *_COMMON),
+            driver="vulkan",
+            lacks={ElementType.F64: _NO_F64},
+        ),
+        *(_cuda(architecture) for architecture in ("sm_80", "sm_86", "sm_89", "sm_120")),
+        *(_rocm(architecture) for architecture in ("gfx90a", "gfx942", "gfx1100", "gfx1201")),
+        Target(
+            "metal",
+            "metal-spirv",
+            ("--iree-hal-target-device=metal", *_COMMON),
+            driver="metal",
+            lacks={ElementType.F64: _NO_F64},
+        ),
     )
+}
+
+# Compiling for it fails: "missing GPU target in #hal.executable.target" (IREE 3.9 to 3.13).
+HINTS = {
+    f"cuda-{architecture}": "IREE does not know it. A Hopper card runs the code of cuda-sm_89: its driver compiles it."
+    for architecture in ("sm_90", "sm_90a")
 }

@@ -107,8 +107,9 @@ class Stages:
                 workspace.ceilings.calibrate(device, self.session)
 
     def _devices(self) -> list[Device]:
-        """One for each number of threads that was measured with."""
-        return list({trial.device.threads: trial.device for trial in self.trials.values()}.values())
+        """One for each number of threads of this CPU that was measured with: what ceilings are of."""
+        local = [case for case in self.trials if case.target.has_threads]
+        return list({self.trials[case].device.threads: self.trials[case].device for case in local}.values())
 
     @cached_property
     def session(self) -> Session:

@@ -147,7 +147,7 @@ class Workspace:
             machine.host_cpu(self.store, self.toolchain),
             commands.environment(os.environ),
             self.settings,
-            self._device,
+            self.device,
             self.began,
             self.run,
         )
@@ -156,10 +156,10 @@ class Workspace:
     def _devices(self) -> dict[tuple[str, int | None], Device]:
         return {}
 
-    def _device(self, target: Target, threads: int | None) -> Device:
-        place = (target.name, threads)
+    def device(self, target: Target, threads: int | None) -> Device:
+        place = (target.name if target.has_threads else target.driver, threads)
         if place not in self._devices:
-            self._devices[place] = machine.device(target, threads, self.toolchain)
+            self._devices[place] = machine.device(target, threads, self.toolchain, self.store)
         return self._devices[place]
 
     @cached_property

@@ -97,8 +97,8 @@ def _state(row: Mapping[str, Any], fresh: bool) -> str:
             return when
         case "failed":
             return "failed"
-        case "not measured":
-            return "not measured"
+        case "not measured" | "no device":
+            return str(row["status"])
         case status:
             return f"{status.upper()}, {when}"
 
@@ -119,6 +119,8 @@ def summary(
     lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
     if failed:
         lines.append("logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again")
+    absent = Counter(row["reason"] for row in rows if row["status"] == "no device")
+    lines += [f"no device: {reason} ({units.count(n, 'case')}, compiled only)" for reason, n in absent.items()]
     ran = [row for row in rows if row.get("operation") == "module" and row.get("median_ns") is not None]
     if unsure := [row["case"] for row in ran if row["verification"] == "not compared"]:
         lines.append(f"only run, compared with nothing: {_example(unsure[0], len(unsure))}; say expected or reference")
