@@ -207,7 +207,8 @@ def _call(
 @cache
 def _modules_of(operation_module: str) -> tuple[str, ...]:
     own = "/".join(operation_module.split(".")[1:]) + ".py"
-    return (own, "operations/_base.py", "inputs.py", "reference.py", "types.py")
+    shared = [f"operations/{name}.py" for name in ("_base", "_contraction", "_numeric")]
+    return (own, *shared, "inputs.py", "reference.py", "types.py")
 
 
 @cache
