@@ -207,7 +207,7 @@ def _call(
 @cache
 def _modules_of(operation_module: str) -> tuple[str, ...]:
     own = "/".join(operation_module.split(".")[1:]) + ".py"
-    shared = [f"operations/{name}.py" for name in ("_base", "_contraction", "_numeric")]
+    shared = [f"operations/{name}.py" for name in ("_base", "_contraction", "_convolution", "_numeric", "_window")]
     return (own, *shared, "inputs.py", "reference.py", "types.py")
 
 

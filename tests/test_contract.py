@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from real import runtime_folder, write_script
 
-from dispatchflow.dispatch import Case, Dispatch
+from dispatchflow.dispatch import Case, Dispatch, _module
 from dispatchflow.keys import Digest
 from dispatchflow.limits import Limits
 from dispatchflow.operations import OPERATIONS, Operation
@@ -38,7 +38,11 @@ pytestmark = pytest.mark.iree
 TUNING = tuple(tuning for family in TUNINGS.values() for tuning in family.expand({}))
 SHAPES = ((40, 24, 56), (1, 24, 40))
 """Multiples of no tile; and a dim of 1. Repeated where an operation has more dims."""
-SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {}
+SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
+    "conv2d": ((2, 11, 9, 5, 6, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
+    "depthwise_conv2d": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
+    "pooling": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
+}
 """Instead of these, where a dim is a window's."""
 
 
@@ -234,7 +238,11 @@ def default_case(cls: type[Operation], signature: str, layout: str | None = None
     return Case(Dispatch(operation, TUNINGS["default"].expand({})[0]), TARGETS["llvm-cpu"], 1)
 
 
-SQUARES_OF: dict[str, tuple[int, ...]] = {}
+SQUARES_OF: dict[str, tuple[int, ...]] = {
+    "conv2d": (4, 4, 4, 4, 4, 4, 4),
+    "depthwise_conv2d": (2, 8, 8, 8, 3, 3),
+    "pooling": (2, 8, 8, 8, 3, 3),
+}
 """Instead of `SQUARE`, where a dim is a window's."""
 SIGNATURES = [
     pytest.param(
@@ -258,9 +266,11 @@ def compiled_squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def squares(compiled_squares: Path, tmp_path: Path) -> Workspace:
+def squares(compiled_squares: Path, tmp_path: Path) -> Iterator[Workspace]:
     shutil.copytree(compiled_squares, tmp_path / "squares")
-    return Workspace(tmp_path / "squares", {})
+    _module.cache_clear()  # whoever breaks a body has it printed anew, and nobody else gets that
+    yield Workspace(tmp_path / "squares", {})
+    _module.cache_clear()
 
 
 def verified(workspace: Workspace, case: Case) -> Record:

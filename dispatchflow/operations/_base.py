@@ -74,7 +74,6 @@ class Operation(Program):
     chosen: tuple[str | int, ...]
     """The values of `options`, in their order."""
 
-    recipes: ClassVar[tuple[str, ...]] = ("exact", "random")
     signatures: ClassVar[Mapping[str, Signature]]
     """Short word → element types; the first is the default. Both the word and the full spelling are accepted. They are
     the types of data, accumulator and result; how many operands there are `operands` says."""
@@ -136,6 +135,10 @@ class Operation(Program):
     def reference(self, operands: Sequence[Array]) -> Array:
         """The expected result from operands as they lie in memory (shapes of `operands()`): floating point in float64,
         exact when every partial sum is an integer below 2**53; integers in int64, where sums wrap."""
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        return ("exact", "random")
 
     @property
     def bitwise(self) -> bool:

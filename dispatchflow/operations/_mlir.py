@@ -78,3 +78,18 @@ def narrowed(source: str, wide: TensorType, result: TensorType) -> str:
     inputs, slot = {source: wide}, ("slot", result)
     text = generic("out", [identity] * 2, "p" * len(dims), inputs, slot, ("wide", "unused"), lines)
     return empty("slot", result) + text
+
+
+def arith(word: str, element: ElementType) -> str:
+    """`arith.addf` or `arith.addi`."""
+    if word == "max":
+        return "arith.maximumf" if element.is_float else "arith.maxsi"
+    return f"arith.{word}{'f' if element.is_float else 'i'}"
+
+
+def lowest(element: ElementType) -> str:
+    """The literal that no value is below: minus infinity, or the smallest integer."""
+    if not element.is_float:
+        return str(-(2**element.digits))
+    fraction = element.digits - 1
+    return f"0x{(2 ** (element.bits - fraction) - 1) << fraction:X}"
