@@ -220,7 +220,8 @@ def _call(
 @cache
 def _modules_of(operation_module: str) -> tuple[str, ...]:
     own = "/".join(operation_module.split(".")[1:]) + ".py"
-    return (own, "operations/_base.py", "inputs.py", "reference.py", "types.py")
+    shared = [f"operations/{name}.py" for name in ("_base", "_contraction", "_convolution", "_numeric", "_window")]
+    return (own, *shared, "inputs.py", "reference.py", "types.py")
 
 
 @cache

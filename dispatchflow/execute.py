@@ -147,7 +147,7 @@ class Executor:
             from dispatchflow import given, inputs
 
             if isinstance(program, Operation):
-                made = {"exact": inputs.exact(program), "random": inputs.random(program)}
+                made = {recipe: inputs.made(program, recipe) for recipe in program.recipes}
                 outputs = {f"{r}_{i}": self._put(array) for r, arrays in made.items() for i, array in enumerate(arrays)}
                 return True, None, outputs, {}
             assert isinstance(program, Module) and action is not None
@@ -169,13 +169,14 @@ class Executor:
         def make(scratch: Path) -> Result:
             from dispatchflow import inputs, reference
 
-            outputs = {"exact": self._put(reference.expected(operation, inputs.exact(operation)))}
-            operands = inputs.random(operation)
-            if operation.signature.result.is_float:
-                value, tolerance = reference.bounds(operation, operands)
-                outputs |= {"reference": self._put(value), "tolerance": self._put(tolerance)}
-            else:
-                outputs |= {"random": self._put(reference.expected(operation, operands))}
+            outputs: dict[str, Digest] = {}
+            for recipe in operation.recipes:
+                operands = inputs.made(operation, recipe)
+                if recipe == "exact" or operation.bitwise:
+                    outputs[recipe] = self._put(reference.expected(operation, operands))
+                else:
+                    value, tolerance = reference.bounds(operation, operands)
+                    outputs |= {"reference": self._put(value), "tolerance": self._put(tolerance)}
             return True, None, outputs, {}
 
         action = self.resolver.supplies.expected_action(operation)

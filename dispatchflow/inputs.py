@@ -6,12 +6,12 @@ stream an operand, so that operands differ and no tuning sees other data. Two re
 - exact: small integers, thinned out over the reduction so that every partial sum is an integer that the accumulator
   holds; any order of summation gives the same bits, so a difference is a bug and not rounding. The density rule is
   benchdnn's (oneDNN, tests/benchdnn/matmul), here with exactly `safe` terms a result instead of that many on average.
-- random: uniform in [-1, 1) rounded to the element type; integers over their whole range.
+- random: uniform in [-1, 1) or the operand's own range, rounded to the element type; integers over their whole range.
 """
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 import ml_dtypes
@@ -32,10 +32,11 @@ def dtype_of(element: ElementType) -> np.dtype:
 
 
 def exact_range(operation: Operation) -> tuple[int, int]:
-    """(r, safe): values in -r … r, at most `safe` nonzero terms a result, so that |Σ| ≤ safe · r² ≤ 2**digits."""
+    """(r, safe): values in -r … r, at most `safe` nonzero terms a result, so that |Σ| ≤ safe · r² ≤ 2**digits; with
+    other powers of r where a term has not two factors, and with room for what is added to the sum."""
     digits = min(operation.signature.accumulator.digits, operation.signature.result.digits)
     for r in (3, 2, 1):
-        safe = int(2**digits) // (r * r)
+        safe = (2**digits - operation.addends * r) // r**operation.factors
         if safe >= min(operation.terms, 2 * _MIN_TERMS) or r == 1:
             return r, safe
     raise AssertionError("unreachable")
@@ -44,9 +45,15 @@ def exact_range(operation: Operation) -> tuple[int, int]:
 def mistrust(operation: Operation) -> str | None:
     """Why the exact recipe tests too little here, None when it does not."""
     _, safe = exact_range(operation)
-    if operation.terms > safe and safe < _MIN_TERMS:
+    thinned = any(operand.summed for operand in operation.operands())
+    if operation.terms > safe and (safe < _MIN_TERMS or not thinned):
         return f"only {safe} of {operation.terms} terms fit exactly into {operation.signature.result.mlir}"
     return None
+
+
+def made(operation: Operation, recipe: str) -> list[Array]:
+    """Operands of a recipe, as they lie in memory."""
+    return exact(operation) if recipe == "exact" else random(operation)
 
 
 def exact(operation: Operation) -> list[Array]:
@@ -74,34 +81,34 @@ def below(raw: Array, bound: int) -> Array:
 def _exact_operand(operand: Operand, index: int, r: int, safe: int) -> Array:
     tensor = operand.type
     raw = stream(index, 0, tensor.size)
-    if operand.reduction_axis is None:
+    if not operand.summed:
         values = below(raw, 2 * r + 1) - r
         return values.reshape(tensor.shape).astype(dtype_of(tensor.element))
     values = below(raw, 2 * r) - r
     values += values >= 0  # no zeros here: how many terms count is decided by the mask alone
-    values = values.reshape(tensor.shape) * _mask(tensor.shape, operand.reduction_axis, safe, raw)
+    values = values.reshape(tensor.shape) * _mask(tensor.shape, operand.summed, safe, raw)
     return values.astype(dtype_of(tensor.element))
 
 
-def _mask(shape: tuple[int, ...], axis: int, safe: int, raw: Array) -> Array:
-    """True for exactly min(terms, safe) positions along `axis`, at another offset in each line."""
-    terms = shape[axis]
+def _mask(shape: tuple[int, ...], axes: tuple[int, ...], safe: int, raw: Array) -> Array:
+    """True for exactly min(terms, safe) positions along `axes`, at another offset in each line of the others."""
+    terms = prod(shape[axis] for axis in axes)
     stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
-    line = tuple(1 if i == axis else size for i, size in enumerate(shape))
-    offsets = below(raw[: int(np.prod(line))] << np.uint64(32), terms).reshape(line)
-    positions = np.arange(terms).reshape([-1 if i == axis else 1 for i in range(len(shape))]) * stride
+    line = tuple(1 if i in axes else size for i, size in enumerate(shape))
+    offsets = below(raw[: prod(line)] << np.uint64(32), terms).reshape(line)
+    positions = np.arange(terms).reshape([size if i in axes else 1 for i, size in enumerate(shape)]) * stride
     return (positions + offsets) % terms < safe
 
 
 def _random_operand(operand: Operand, index: int) -> Array:
     tensor = operand.type
     raw = stream(index, 1, tensor.size)
-    return uniform(raw, tensor.element).reshape(tensor.shape)
+    return uniform(raw, tensor.element, operand.low, operand.high).reshape(tensor.shape)
 
 
-def uniform(raw: Array, element: ElementType) -> Array:
-    """In [-1, 1), or integers over their whole range."""
+def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1.0) -> Array:
+    """In [low, high), or integers over their whole range."""
     dtype = dtype_of(element)
     if not element.is_float:
         return (raw >> np.uint64(64 - element.bits)).astype(f"u{dtype.name}").view(dtype)
-    return ((raw >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0).astype(dtype)
+    return ((raw >> np.uint64(11)).astype(np.float64) * (2.0**-53 * (high - low)) + low).astype(dtype)

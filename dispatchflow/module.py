@@ -53,8 +53,11 @@ class Module(Program):
     rtol: str | None = None
 
     name: ClassVar[str] = "module"
-    recipes: ClassVar[tuple[str, ...]] = ("given",)
     dims: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        return ("given",)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from math import prod
 from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.errors import SpecError
 from dispatchflow.module import Module
-from dispatchflow.operations import Operation, Unsupported
+from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.spec import Sweep
 from dispatchflow.targets import Target
@@ -84,6 +84,7 @@ def _check_size(sweep: Sweep) -> None:
         axes |= {"module": len(sweep.modules)}
     else:
         axes |= {"dtype": len(sweep.signatures), "layout": len(sweep.layouts)}
+        axes |= {word: len(values) for word, values in sweep.options.items()}
     axes |= {"tuning": len(sweep.tunings), "target": len(sweep.targets), "threads": len(sweep.threads)}
     if (count := prod(axes.values())) > MAX_CASES:
         facts = {
@@ -96,9 +97,6 @@ def _check_size(sweep: Sweep) -> None:
 
 def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
     for program in sweep.modules or _operations(sweep):
-        if isinstance(program, Skip):
-            yield program
-            continue
         for tuning, target, threads in product(sweep.tunings, sweep.targets, sweep.threads):
             case = Case(Dispatch(program, tuning), target, threads if target.has_threads else None)
             if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
@@ -111,16 +109,12 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return bool(patterns) and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _operations(sweep: Sweep) -> Iterator[Program | Skip]:
+def _operations(sweep: Sweep) -> Iterator[Operation]:
     assert issubclass(sweep.operation, Operation)
     shapes = sweep.shapes or tuple(product(*(a.values() for a in sweep.dims)))
-    for shape, signature, layout in product(shapes, sweep.signatures, sweep.layouts):
-        sizes = dict(zip(sweep.operation.dims, shape, strict=True))
-        try:
-            yield sweep.operation.make(sizes, signature, layout)
-        except Unsupported as unsupported:
-            label = "x".join(map(str, shape))
-            yield Skip(f"{sweep.operation.name}_{label}_{signature}_{layout}", str(unsupported), sweep.place)
+    options = product(*sweep.options.values())
+    for shape, signature, layout, chosen in product(shapes, sweep.signatures, sweep.layouts, options):
+        yield sweep.operation(shape, signature, layout, chosen)
 
 
 def unsupported_reason(program: Program, tuning: Tuning, target: Target) -> str | None:
@@ -132,4 +126,4 @@ def unsupported_reason(program: Program, tuning: Tuning, target: Target) -> str 
         for element in (*signature.operands, signature.accumulator, signature.result):
             if element in target.lacks:
                 return f"{element.mlir} on {target.name}: {target.lacks[element]}"
-    return tuning.illegal(program, target.backend)
+    return program.illegal(target.backend) or tuning.illegal(program, target.backend)

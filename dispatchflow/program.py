@@ -18,10 +18,13 @@ class Program(ABC):
 
     name: ClassVar[str]
     """The spec's word and the row's `operation`."""
-    recipes: ClassVar[tuple[str, ...]]
-    """The sets of inputs that it is verified on; the last is the one that it is measured on."""
     dims: ClassVar[tuple[str, ...]]
     """The names of the dimensions, in the order of the label."""
+
+    @property
+    @abstractmethod
+    def recipes(self) -> tuple[str, ...]:
+        """The sets of inputs that it is verified on; the last is the one that it is measured on."""
 
     @property
     @abstractmethod

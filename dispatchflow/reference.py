@@ -1,4 +1,4 @@
-"""Expected results, independent of IREE: numpy in float64, rounded once."""
+"""Expected results, independent of IREE: numpy in float64, rounded once; integers in int64."""
 
 from __future__ import annotations
 
@@ -21,27 +21,22 @@ _SMALLEST_NORMAL = {ElementType.F16: 2.0**-14, ElementType.F64: 2.0**-1022}
 def expected(operation: Operation, operands: Sequence[Array]) -> Array:
     """The result in its element type. Bit-exact where every partial sum is an integer below 2**53; integer results
     wrap as two's complement does."""
-    wide = operation.reference([operand.astype(np.float64) for operand in operands])
-    return _rounded(operation, wide)
+    return np.asarray(operation.reference(_wide(operands))).astype(dtype_of(operation.signature.result))
 
 
 def bounds(operation: Operation, operands: Sequence[Array]) -> tuple[Array, Array]:
     """(reference, tolerance) of a floating-point result, both float64: |got - reference| ≤ tolerance.
 
-    tolerance = min(K, 8·√K) · u_acc · Σ|terms| + u_out · (|reference| + smallest normal). The first term bounds the
-    accumulation (Higham 3.13, with the probabilistic constant of Higham & Mary 2019, λ = 8), the second the final
-    rounding, the third results that underflow. u = 2**-digits.
+    tolerance = error + u_out · (|reference| + smallest normal): the operation's own bound, by default
+    min(K, 8·√K) · u_acc · Σ|terms|; the final rounding; results that underflow. u = 2**-digits.
     """
-    wide = [operand.astype(np.float64) for operand in operands]
-    value, magnitude = operation.reference(wide), operation.magnitude(wide)
-    accumulator, result = operation.signature.accumulator, operation.signature.result
-    growth = min(operation.terms, 8.0 * operation.terms**0.5)
-    rounding = 2.0**-result.digits * (abs(value) + _SMALLEST_NORMAL.get(result, 2.0**-126))
-    return value, growth * 2.0**-accumulator.digits * magnitude + rounding
+    wide, result = _wide(operands), operation.signature.result
+    value = np.asarray(operation.reference(wide))
+    rounding = result.unit * (abs(value) + _SMALLEST_NORMAL.get(result, 2.0**-126))
+    return value, np.asarray(operation.error(wide) + rounding)
 
 
-def _rounded(operation: Operation, wide: Array) -> Array:
-    result = operation.signature.result
-    if result.is_float:
-        return wide.astype(dtype_of(result))
-    return wide.astype(np.int64).astype(dtype_of(result))
+def _wide(operands: Sequence[Array]) -> list[Array]:
+    return [
+        operand.astype(np.int64 if np.issubdtype(operand.dtype, np.integer) else np.float64) for operand in operands
+    ]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow.keys import digest_of
-from dispatchflow.operations import OPERATIONS
+from dispatchflow.operations import DIMS, OPTIONS, Operation
 from dispatchflow.program import Program
 from dispatchflow.statistics import summary
 
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 
-DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
-
 # name → Arrow type. Units are in the names; a null is "not known" or "not done", never zero.
 COLUMNS: dict[str, str] = {
     "schema_version": "int32",
     "case": "string",
     "operation": "string",
     **dict.fromkeys(DIMS, "int64"),
+    **{word: "int64" if isinstance(option.values, range) else "string" for word, option in OPTIONS.items()},
     "shape": "string",
     "element_types": "string",
     "layout": "string",
@@ -124,6 +123,7 @@ def row_of(
         "case": case.name,
         "operation": operation.name,
         **dict(zip(operation.dims, operation.sizes, strict=True)),
+        **(dict(zip(operation.options, operation.chosen, strict=True)) if isinstance(operation, Operation) else {}),
         "shape": case.shape_name,
         "element_types": operation.element_types,
         "layout": operation.layout,

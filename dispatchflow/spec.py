@@ -15,7 +15,7 @@ from dispatchflow import module_spec
 from dispatchflow.axes import Axis, AxisError, axis
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.module import Module
-from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.operations import OPERATIONS, OPTIONS, Operation, Option
 from dispatchflow.program import Program
 from dispatchflow.targets import HINTS, TARGETS, Target
 from dispatchflow.tunings import TUNINGS, Tuning
@@ -52,6 +52,7 @@ class Sweep:
     shapes: tuple[tuple[int, ...], ...]
     signatures: tuple[Signature, ...]
     layouts: tuple[str, ...]
+    options: dict[str, tuple[str | int, ...]]
     modules: tuple[Module, ...]
     tunings: tuple[Tuning, ...]
     targets: tuple[Target, ...]
@@ -95,8 +96,11 @@ def parse(text: str, path: PurePath, overrides: Mapping[str, Any], read: module_
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
-    """dtype=f16 for all sweeps leaves the modules as they are."""
-    return table.get("operation") == Module.name and word in (name for name, *_ in _OPERATION_FIELDS)
+    """dtype=f16 for all sweeps leaves the modules as they are, and stride=2 what has no stride."""
+    if table.get("operation") == Module.name:
+        return word in (name for name, *_ in _OPERATION_FIELDS) or word in OPTIONS
+    operation = OPERATIONS.get(str(table.get("operation")))
+    return operation is not None and word in OPTIONS and word not in operation.options
 
 
 def sweep(table: Mapping[str, Any], place: str, read: module_spec.Read = _no_files) -> Sweep:
@@ -115,7 +119,7 @@ def sweep(table: Mapping[str, Any], place: str, read: module_spec.Read = _no_fil
         value = getattr(words, word, None)
         if value is not None and value != 0 and not (value.strip() if isinstance(value, str) else value):
             raise SpecError(f"'{word}' is empty", {"spec": at(word)}, "Name at least one, or leave the word out.")
-    axes: dict[str, Any] = dict.fromkeys(("dims", "shapes", "signatures", "layouts", "modules"), ())
+    axes: dict[str, Any] = dict.fromkeys(("dims", "shapes", "signatures", "layouts", "modules"), ()) | {"options": {}}
     if issubclass(program, Operation):
         axes |= _operation_axes(words, program, place, at)
     else:
@@ -133,9 +137,7 @@ def sweep(table: Mapping[str, Any], place: str, read: module_spec.Read = _no_fil
     )
 
 
-def _operation_axes(
-    words: Any, operation: type[Operation], place: str, at: Callable[[str], str]
-) -> dict[str, tuple[Any, ...]]:
+def _operation_axes(words: Any, operation: type[Operation], place: str, at: Callable[[str], str]) -> dict[str, Any]:
     shape = words.shape
     given = [dim for dim in operation.dims if getattr(words, dim) is not None]
     if shape is not None and given:
@@ -155,7 +157,26 @@ def _operation_axes(
         "shapes": tuple(_shape(word, operation, at("shape")) for word in _list(shape or [])),
         "signatures": _signatures(words.dtype, operation, at("dtype")),
         "layouts": _chosen(_list(words.layout or operation.layouts[0]), layouts, "layout", at("layout")),
+        "options": {
+            word: _values(getattr(words, word), option, word, at(word)) for word, option in operation.options.items()
+        },
     }
+
+
+def _values(written: Any, option: Option, word: str, place: str) -> tuple[str | int, ...]:
+    if written is None:
+        return (option.default,)
+    found = []
+    for item in _list(written):
+        try:
+            found.append(option.parse(item))
+        except ValueError as error:
+            names = [] if isinstance(option.values, range) else option.values
+            facts = {"spec": place, "allowed": error}
+            raise SpecError(f"{word} cannot be {item!r}", facts, suggestion(str(item), names)) from error
+    if not found:
+        raise SpecError(f"'{word}' is empty", {"spec": place}, "Name at least one, or leave the word out.")
+    return tuple(dict.fromkeys(found))
 
 
 def _program(name: object, place: str) -> type[Program]:
@@ -168,7 +189,10 @@ def _program(name: object, place: str) -> type[Program]:
 
 def _typed(table: Mapping[str, Any], program: type[Program], place: str) -> Any:
     own = [(dim, Any, None) for dim in program.dims]  # `axis` says better what a size may be
-    own += _OPERATION_FIELDS if issubclass(program, Operation) else module_spec.FIELDS
+    if issubclass(program, Operation):
+        own += [*_OPERATION_FIELDS, *[(word, Any, None) for word in program.options]]
+    else:
+        own += module_spec.FIELDS
     struct = msgspec.defstruct("Sweep", [("operation", str), *own, *_FIELDS], forbid_unknown_fields=True)
     try:
         return msgspec.convert(dict(table), struct)

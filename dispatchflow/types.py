@@ -31,6 +31,8 @@ class ElementType(Enum):
         """What `numpy.dtype` takes, once ml_dtypes is imported (see `inputs.dtype_of`)."""
         self.digits = digits
         """All integers of magnitude up to 2**digits are exact."""
+        self.unit: float = 2.0**-digits
+        """The largest relative error of one rounding."""
         self.is_float = "f" in mlir
         self.zero = "0.0" if self.is_float else "0"
         """The literal of `arith.constant`."""

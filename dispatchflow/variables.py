@@ -10,13 +10,12 @@ from dispatchflow import limits
 from dispatchflow.chain import VERIFY_MODES, Settings
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.module import Module
-from dispatchflow.operations import OPERATIONS
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.reports.table import FORMATS
 
-AXES = ("dtype", "layout", "tuning", "target", "threads")
+AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads")
 MODULE = ("file", "function", "inputs", "reference")
-DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +93,7 @@ VARIABLES: dict[str, Variable] = {
     "operation": Variable("cases", "the operation of a sweep given here", _one_of((*OPERATIONS, Module.name))),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
     "layout": Variable("cases", "a letter an operand: t row-major, n column-major"),
+    **{word: Variable("cases", option.meaning) for word, option in OPTIONS.items()},
     "tuning": Variable("cases", "families or names: default,data_tiling"),
     "target": Variable("cases", "what is compiled for"),
     "threads": Variable("cases", "number of threads, or all"),

@@ -44,7 +44,7 @@ def compare_bits(got: Array, expected: Array) -> Verdict:
     agree = (got == expected) | (np.isnan(wide_got) & np.isnan(wide))
     if agree.all():
         return Verdict("equal")
-    error = np.where(agree, 0.0, np.nan_to_num(abs(wide_got - wide), nan=np.inf))
+    error = np.where(agree, -1.0, np.nan_to_num(abs(wide_got - wide), nan=np.inf))  # 2**62 + 1 is off by 0.0 here
     return Verdict("different", worst=_worst(error, got, expected), wrong=int((~agree).sum()))
 
 

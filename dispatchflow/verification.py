@@ -44,7 +44,7 @@ def _compared(place: Place, recipe: str, got: Array, operation: Operation, data:
     def wanted(name: str, dtype: Any) -> Array:
         return _array(place.store.path(data.digests[f"expected_{name}"][0]), dtype, operation)
 
-    if recipe == "exact" or not operation.signature.result.is_float:
+    if recipe == "exact" or operation.bitwise:
         return verdict.compare_bits(got, wanted(recipe, got.dtype))
     return verdict.compare_bounded(got, wanted("reference", "float64"), wanted("tolerance", "float64"))
 

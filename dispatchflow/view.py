@@ -73,7 +73,7 @@ def _inputs(program: Program) -> dict[str, str]:
         r, safe = inputs.exact_range(program)
         terms = min(safe, program.terms)
         exact = f"integers in -{r} … {r}, {terms} nonzero terms a result; seed {inputs.SEED}, operand number"
-        return {"exact inputs": exact, "random inputs": uniform}
+        return {"exact inputs": exact, "random inputs": uniform} if "exact" in program.recipes else {"inputs": uniform}
     assert isinstance(program, Module)
     said = [i.file.path if i.file else str(i.value) for i in program.inputs or ()]
     against = program.against.name if program.against else ", ".join(file.path for file in program.expected)

@@ -18,7 +18,7 @@ from dispatchflow.execute import Executor
 from dispatchflow.locks import Machine
 from dispatchflow.measure import Bench
 from dispatchflow.module import Module
-from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
 from dispatchflow.plan import Plan, Skip
 from dispatchflow.program import Program
 from dispatchflow.reports import units
@@ -90,7 +90,7 @@ class Workspace:
 
     @property
     def _adhoc(self) -> bool:
-        return any(word in self.values for word in (*variables.DIMS, *variables.MODULE))
+        return any(word in self.values for word in (*DIMS, *variables.MODULE))
 
     def _sweeps(self) -> list[spec.Sweep]:
         words = {name: self.values[name] for name in (*variables.AXES, "operation") if name in self.values}
@@ -99,10 +99,11 @@ class Workspace:
                 raise SpecError(
                     "specs= and a sweep are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT
                 )
-            own = {name: self.values[name] for name in (*variables.DIMS, *variables.MODULE) if name in self.values}
+            own = {name: self.values[name] for name in (*DIMS, *variables.MODULE) if name in self.values}
             own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
-            operation = Module.name if set(own) & set(variables.MODULE) else _operation_of(own)
-            table = {"operation": operation, "tags": list(self.values.get("tags", ())), **words, **own}
+            if "operation" not in words:
+                words["operation"] = Module.name if set(own) & set(variables.MODULE) else _operation_of(own, words)
+            table = {"tags": list(self.values.get("tags", ())), **words, **own}
             return [spec.sweep(table, spec.COMMAND_LINE, _reader(Path()))]
         overrides = {name: word for name, word in words.items() if name != "operation"}
         sweeps = [
@@ -187,16 +188,20 @@ def _memory_for(program: Program) -> int:
     return _REFERENCE_BYTES * sum(tensor.size for tensor in tensors)
 
 
-def _operation_of(dims: Mapping[str, str]) -> str:
-    """The operation that has all these dims and no other; else the first that has them, which then says what lacks."""
-    exact = [name for name, operation in OPERATIONS.items() if set(operation.dims) == set(dims)]
-    having = [name for name, operation in OPERATIONS.items() if set(dims) <= set(operation.dims)]
-    if not exact and not having:
-        raise SpecError(
-            "no operation has these dims",
-            {"given": ", ".join(dims), "known": "; ".join(f"{n}: {', '.join(o.dims)}" for n, o in OPERATIONS.items())},
-        )
-    return (exact or having)[0]
+def _operation_of(dims: Mapping[str, str], words: Mapping[str, str]) -> str:
+    """The one operation that has all these dims, no other, and the options among `words`."""
+    options = [word for word in words if word in OPTIONS]
+    having = {n: o for n, o in OPERATIONS.items() if set(options) <= set(o.options) and set(dims) <= set(o.dims)}
+    exact = [name for name, operation in having.items() if len(operation.dims) == len(dims)]
+    if len(found := exact or list(having)) == 1:
+        return found[0]
+    known = {name: having[name] for name in exact} or having or OPERATIONS
+    several = "several operations have" if exact else "no operation has just" if having else "no operation has"
+    facts = {
+        "given": ", ".join([*dims, *options]),
+        "known": "; ".join(f"{name}: {', '.join(operation.dims)}" for name, operation in known.items()),
+    }
+    raise SpecError(f"{several} these dims", facts, f"Say which: operation={next(iter(known))}.")
 
 
 def _reader(folder: Path) -> module_spec.Read:

@@ -11,7 +11,7 @@ from dispatchflow.operations.matmul import Matmul
 from dispatchflow.targets import TARGETS
 from dispatchflow.tunings import TUNINGS
 from dispatchflow.tunings.double_tiling import DoubleTiling
-from dispatchflow.types import ElementType, Layout, Signature
+from dispatchflow.types import ElementType, Signature
 
 ELEMENTS = st.sampled_from(ElementType)
 TILE = st.integers(1, 12) | st.integers(1, 2**62)
@@ -20,10 +20,10 @@ DOUBLE_TILINGS = st.builds(DoubleTiling, PAIR, PAIR, TILE, st.none() | PAIR)
 SHIPPED = [tuning for family in TUNINGS.values() for tuning in family.expand({})]
 MATMULS = st.builds(
     Matmul,
-    *[st.integers(1, 12) | st.integers(1, 2**31 - 1)] * 3,
-    types=st.builds(Signature, st.tuples(ELEMENTS, ELEMENTS), ELEMENTS, ELEMENTS),
-    lhs=st.sampled_from(Layout),
-    rhs=st.sampled_from(Layout),
+    st.tuples(*[st.integers(1, 12) | st.integers(1, 2**31 - 1)] * 3),
+    st.builds(Signature, st.tuples(ELEMENTS, ELEMENTS), ELEMENTS, ELEMENTS),
+    st.sampled_from(Matmul.layouts),
+    st.tuples(*[st.sampled_from(option.values) for option in Matmul.options.values()]),
 )
 CASES = st.builds(
     Case,
@@ -43,7 +43,7 @@ def test_each_field_of_a_case_shows_in_its_name(case, data):
     """Cases that differ in one field alone, where random pairs differ in all."""
     operation, tuning = case.operation, case.tuning
     other = data.draw(CASES)
-    field = data.draw(st.sampled_from(["m", "n", "k", "types", "lhs", "rhs", "tuning", "target", "threads"]))
+    field = data.draw(st.sampled_from(["sizes", "signature", "layout", "chosen", "tuning", "target", "threads"]))
     if field in ("target", "threads"):
         changed = replace(case, **{field: getattr(other, field)})
     elif field == "tuning":
@@ -61,8 +61,8 @@ def test_names_of_all_combinations_are_distinct():
     signatures = [Signature((a, b), c, d) for a, b, c, d in product(ElementType, repeat=4)]
     tuning, target = TUNINGS["default"].expand({})[0], TARGETS["llvm-cpu"]
     cases = [
-        Case(Dispatch(Matmul(*shape, signature, lhs, rhs), tuning), target, threads)
-        for shape, signature, lhs, rhs, threads in product(shapes, signatures, Layout, Layout, (None, 1))
+        Case(Dispatch(Matmul(shape, signature, layout, ("no",)), tuning), target, threads)
+        for shape, signature, layout, threads in product(shapes, signatures, Matmul.layouts, (None, 1))
     ]
     assert len({case.name for case in cases}) == len(set(cases)) == len(cases)
 

@@ -140,9 +140,9 @@ def test_judgement_of_few_controls_is_asked_again_when_more_can_be_had(measured,
 def test_controls_are_the_shortest_the_longest_that_is_cheap_and_one_between(measured, resolver_of):
     times = {m: 10.0**m for m in range(2, 11)}
     chains = [resolver_of().chain(measured(OTHER, m=m, ns=ns)) for m, ns in times.items()]
-    assert [chain.case.operation.m for chain in runtimes.choose(chains, 0.1)] == [2, 5, 8]
-    assert [chain.case.operation.m for chain in runtimes.choose(chains[-2:], 0.1)] == [9]
-    assert [chain.case.operation.m for chain in runtimes.choose(chains[:2], 0.1)] == [2, 3]
+    assert [chain.case.operation.sizes[0] for chain in runtimes.choose(chains, 0.1)] == [2, 5, 8]
+    assert [chain.case.operation.sizes[0] for chain in runtimes.choose(chains[-2:], 0.1)] == [9]
+    assert [chain.case.operation.sizes[0] for chain in runtimes.choose(chains[:2], 0.1)] == [2, 3]
     twin = [chains[0], chains[0]]
     assert len(runtimes.choose(twin, 0.1)) == 1
     assert runtimes.choose([], 0.1) == []
@@ -152,7 +152,10 @@ def test_each_pair_of_runtimes_is_a_question(measured, resolver_of):
     resolver = resolver_of()
     chains = [resolver.chain(measured(runtime, m=m)) for m, runtime in ((2, OTHER), (3, THIRD), (5, OTHER))]
     found = runtimes.questions(chains, resolver.judged, 0.1)
-    assert [([c.case.operation.m for c in group], len(chosen)) for group, chosen in found] == [([2, 5], 2), ([3], 1)]
+    assert [([c.case.operation.sizes[0] for c in group], len(chosen)) for group, chosen in found] == [
+        ([2, 5], 2),
+        ([3], 1),
+    ]
 
 
 @pytest.mark.parametrize("found", [HELD, MOVED, judgement(control(failure="benchmark failed"))])

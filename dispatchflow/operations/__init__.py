@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dispatchflow.operations._base import Operand, Operation, Unsupported
+from dispatchflow.operations._base import Operand, Operation, Option
 from dispatchflow.registry import members
 
 OPERATIONS: dict[str, type[Operation]] = {cls.name: cls for cls in members(__name__, Operation)}
 
-__all__ = ["OPERATIONS", "Operand", "Operation", "Unsupported"]
+DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
+"""Of all operations: variables and columns."""
+
+OPTIONS = {word: option for operation in OPERATIONS.values() for word, option in operation.options.items()}
+"""The same; a word is of one kind in all operations that have it, numbers or words."""
+
+__all__ = ["DIMS", "OPERATIONS", "OPTIONS", "Operand", "Operation", "Option"]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from dispatchflow.program import Program
-from dispatchflow.types import Signature, TensorType
+from dispatchflow.types import Layout, Signature, TensorType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,53 +20,105 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-class Unsupported(Exception):
-    """This combination cannot be expressed; the message is the skip's reason."""
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One axis of an operation beside its sizes, types and layout. The first value is the default."""
+
+    values: Sequence[str] | range
+    meaning: str
+
+    @property
+    def default(self) -> str | int:
+        return self.values[0]
+
+    @property
+    def allowed(self) -> str:
+        if isinstance(self.values, range):
+            return f"{self.values[0]} … {self.values[-1]}"
+        return ", ".join(self.values)
+
+    def parse(self, word: object) -> str | int:
+        """The value that a spec or a variable says.
+
+        Raises:
+            ValueError: it is none of them; the message says which are.
+        """
+        number = isinstance(self.values, range)
+        value = int(word) if number and isinstance(word, str) and word.isdecimal() else word
+        if not isinstance(value, int if number else str) or isinstance(value, bool) or value not in self.values:
+            raise ValueError(self.allowed)
+        assert isinstance(value, str | int)
+        return value
 
 
 class Operand(msgspec.Struct, frozen=True):
-    """One input tensor. `reduction_axis` is the axis summed over, where exact inputs are thinned out
-    on one operand so that every partial sum stays exact (see `inputs.exact`); None for the others."""
+    """One input tensor. `summed`: the axes summed over, where exact inputs are thinned out on one operand so that
+    every partial sum stays exact (see `inputs.exact`); none for the others. `low` and `high`: the range of random
+    floating-point values."""
 
     type: TensorType
-    reduction_axis: int | None = None
+    summed: tuple[int, ...] = ()
+    low: float = -1.0
+    high: float = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Operation(Program):
-    """What is computed. Frozen: identity is the fields; the label is injective over them. `name` equals the file's."""
+    """What is computed. Frozen: identity is these fields, and the label tells them apart. `name` equals the file's."""
 
-    recipes: ClassVar[tuple[str, ...]] = ("exact", "random")
+    # field(): else a Program's property would be taken for the default.
+    sizes: tuple[int, ...] = field()
+    """Of `dims`, in their order."""
+    signature: Signature
+    layout: str = field()
+    chosen: tuple[str | int, ...]
+    """The values of `options`, in their order."""
+
     signatures: ClassVar[Mapping[str, Signature]]
-    """Short word → element types; the first is the default. Both the word and the full spelling are accepted."""
-    layouts: ClassVar[tuple[str, ...]]
-    """One letter an operand (`t` row-major, `n` column-major); the first is the default."""
+    """Short word → element types; the first is the default. Both the word and the full spelling are accepted. They are
+    the types of data, accumulator and result; how many operands there are `operands` says."""
+    layouts: ClassVar[tuple[str, ...]] = ("t",)
+    """One letter an operand (`t` row-major, `n` column-major) or words; the first is the default."""
+    options: ClassVar[Mapping[str, Option]] = {}
+    """Further axes: words of a spec, variables and columns."""
+    factors: ClassVar[int] = 2
+    """So many operands are multiplied in one term of a result's sum."""
 
     @classmethod
-    @abstractmethod
-    def make(cls, sizes: Mapping[str, int], signature: Signature, layout: str) -> Operation:
-        """The operation with these sizes, one for each of `dims`.
+    def make(
+        cls, sizes: Sequence[int], types: str | None = None, layout: str | None = None, **options: str | int
+    ) -> Operation:
+        """The operation with these sizes; what is left out is the default."""
+        chosen = tuple(options.get(word, option.default) for word, option in cls.options.items())
+        first = next(iter(cls.signatures))
+        return cls(tuple(sizes), cls.signatures[types or first], layout or cls.layouts[0], chosen)
 
-        Raises:
-            Unsupported: with the reason, when these do not go together.
-        """
-
-    @property
-    @abstractmethod
-    def signature(self) -> Signature: ...
+    def option(self, word: str) -> Any:
+        return self.chosen[tuple(self.options).index(word)]
 
     @property
     def element_types(self) -> str:
         return self.signature.spelling
 
-    @property
-    @abstractmethod
-    def layout(self) -> str: ...
-
-    @property
-    @abstractmethod
+    @cached_property
     def label(self) -> str:
-        """Injective over the fields: `512x512x512_f32t_f32t_f32t`."""
+        """Sizes, types with layouts, and what is not the default: `512x512x512_f32t_f32t_f32t_accumulate_yes`."""
+        types, lettered = self.signature, set(self.layout) <= _LETTERS
+        elements = [element.mlir for element in types.operands]
+        if lettered:
+            letters = self.layout.ljust(len(elements), Layout.ROW.value)
+            elements = [element + letter for element, letter in zip(elements, letters, strict=True)]
+        words = ["x".join(map(str, self.sizes)), *elements, types.result.mlir + (Layout.ROW.value if lettered else "")]
+        words += [] if types.accumulator is types.result else ["acc", types.accumulator.mlir]
+        words += [] if lettered or self.layout == self.layouts[0] else [self.layout]
+        for (word, option), value in zip(self.options.items(), self.chosen, strict=True):
+            words += [] if value == option.default else [word, str(value)]
+        return "_".join(words)
+
+    def illegal(self, backend: str) -> str | None:
+        """Why these sizes, types, layout and options do not go together, or cannot be had of this backend; None when
+        they can. The reason of a skip."""
+        return None
 
     @abstractmethod
     def operands(self) -> tuple[Operand, ...]: ...
@@ -79,18 +133,38 @@ class Operation(Program):
 
     @abstractmethod
     def reference(self, operands: Sequence[Array]) -> Array:
-        """The expected result in float64, from operands in float64 as they lie in memory (shapes of
-        `operands()`). Exact when every partial sum is an integer below 2**53."""
+        """The expected result from operands as they lie in memory (shapes of `operands()`): floating point in float64,
+        exact when every partial sum is an integer below 2**53; integers in int64, where sums wrap."""
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        return ("exact", "random")
+
+    @property
+    def bitwise(self) -> bool:
+        """Whether random inputs too have one right result, bit by bit: integers, and what only selects or moves."""
+        return not self.signature.result.is_float
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
         """Σ|terms| of every result element in float64: the scale of its rounding error (Higham, Accuracy and
         Stability of Numerical Algorithms, 3.13). Right as it stands for multilinear operations."""
         return self.reference([abs(operand) for operand in operands])
 
+    def error(self, operands: Sequence[Array]) -> Array:
+        """A bound of the error before the result is rounded, in float64: min(K, 8·√K) · u · Σ|terms|. Accumulation
+        (Higham 3.13), with the probabilistic constant of Higham & Mary 2019, λ = 8; u = 2**-digits."""
+        return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
+
     @property
-    @abstractmethod
     def terms(self) -> int:
         """Terms summed into one result element (K of a matmul)."""
+        thinned = next((operand for operand in self.operands() if operand.summed), None)
+        return prod(thinned.type.shape[axis] for axis in thinned.summed) if thinned else 1
+
+    @property
+    def addends(self) -> int:
+        """Single values added to the sum: a bias, an accumulator that is not zero."""
+        return 0
 
     @abstractmethod
     def flops(self) -> int:
@@ -99,3 +173,11 @@ class Operation(Program):
     def traffic_bytes(self) -> int:
         """Bytes of one call when every operand is read once and every result written once."""
         return sum(operand.type.nbytes for operand in self.operands()) + self.result().nbytes
+
+
+_LETTERS = {letter.value for letter in Layout}
+
+
+def growth(terms: int) -> float:
+    """How many roundings of one term a sum of so many may show."""
+    return float(min(terms, 8.0 * terms**0.5))

@@ -7,6 +7,9 @@ from typing import ClassVar
 
 from dispatchflow.operations import Operation
 from dispatchflow.tunings._base import Applied, Tuning
+from dispatchflow.types import ElementType
+
+_PACKED = ("matmul", "batch_matmul", "matvec", "vecmat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,13 @@ class DataTiling(Tuning):
     @property
     def flags(self) -> tuple[str, ...]:
         return ("--iree-opt-data-tiling",)
+
+    def illegal(self, operation: Operation, backend: str) -> str | None:
+        if operation.name not in _PACKED:
+            return f"data tiling packs {', '.join(_PACKED)}, not {operation.name}"
+        if backend == "vmvx" and "vec" in operation.name and ElementType.BF16 in operation.signature.operands:
+            return "vmvx cannot pack a bf16 vector (IREE 3.13: bf16 constants are refused)"
+        return None
 
     def requested(self, operation: Operation) -> str | None:
         return "--iree-opt-data-tiling"

@@ -1,0 +1,103 @@
+"""What products of matrices and vectors share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, ClassVar
+
+from dispatchflow.operations import _mlir
+from dispatchflow.operations._base import Operand, Operation, Option
+from dispatchflow.types import Signature, TensorType, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+FLOATS = {
+    "f32": signature("f32,f32->f32"),
+    "f16": signature("f16,f16->f16"),
+    "f16_f32": signature("f16,f16->f32"),
+    "f16_f32_f16": signature("f16,f16->f32->f16"),
+    "bf16": signature("bf16,bf16->f32"),
+    "bf16_f32_bf16": signature("bf16,bf16->f32->bf16"),
+}
+
+
+class Contraction(Operation):
+    """A named op of linalg that sums over `k`. A column-major operand has its last two dims swapped in memory."""
+
+    lhs: ClassVar[str]
+    rhs: ClassVar[str]
+    out: ClassVar[str]
+    """Their dims, a letter each, row-major."""
+    signatures: ClassVar[Mapping[str, Signature]] = {
+        **FLOATS,
+        "i8": signature("i8,i8->i32"),
+        "f64": signature("f64,f64->f64"),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "accumulate": Option(("no", "yes"), "yes: the product is added to an operand, instead of to zero")
+    }
+
+    @property
+    def _accumulates(self) -> bool:
+        return bool(self.option("accumulate") == "yes")
+
+    def _stored(self) -> tuple[str, str]:
+        """The operands' dims as they lie in memory."""
+        lhs, rhs = (
+            dims if letter == "t" else dims[:-2] + dims[:-3:-1]
+            for dims, letter in zip((self.lhs, self.rhs), self.layout, strict=True)
+        )
+        return lhs, rhs
+
+    def _tensor(self, dims: str, index: int) -> TensorType:
+        sizes = dict(zip(self.dims, self.sizes, strict=True))
+        elements = (*self.signature.operands, self.signature.accumulator, self.signature.result)
+        return TensorType(tuple(sizes[dim] for dim in dims), elements[index])
+
+    def illegal(self, backend: str) -> str | None:
+        if self._accumulates and self.signature.accumulator is not self.signature.result:
+            return "what is accumulated into has the accumulator's type, which the result has not"
+        return None
+
+    def operands(self) -> tuple[Operand, ...]:
+        lhs, rhs = self._stored()
+        factors = (Operand(self._tensor(lhs, 0), summed=(lhs.index("k"),)), Operand(self._tensor(rhs, 1)))
+        return (*factors, Operand(self._tensor(self.out, 2))) if self._accumulates else factors
+
+    def result(self) -> TensorType:
+        return self._tensor(self.out, 3)
+
+    def body(self, attribute: str) -> str:
+        a, b = (operand.type.mlir for operand in self.operands()[:2])
+        accumulator = self._tensor(self.out, 2)
+        c, maps = accumulator.mlir, ""
+        if set(self.layout) != {"t"}:
+            dims = "".join(sorted(self.dims, key=lambda dim: (dim == "k", self.dims.index(dim))))
+            maps = f"indexing_maps = [{', '.join(_mlir.affine(dims, *self._stored(), self.out))}] "
+        text = "" if self._accumulates else _mlir.filled(accumulator, accumulator.element.zero)
+        init = "%arg2" if self._accumulates else "%init"
+        ins = f"ins(%arg0, %arg1 : {a}, {b})"
+        text += f"""\
+    %sum = linalg.{self.name} {maps}{attribute}{ins} outs({init} : {c}) -> {c} loc(unknown)
+"""
+        if accumulator == self.result():
+            return text + _mlir.returned("sum", accumulator)
+        return text + _mlir.narrowed("sum", accumulator, self.result()) + _mlir.returned("out", self.result())
+
+    def reference(self, operands: Sequence[Array]) -> Array:
+        from dispatchflow.operations import _numeric
+
+        lhs, rhs = (
+            array if letter == "t" else array.swapaxes(-1, -2)
+            for array, letter in zip(operands[:2], self.layout, strict=True)
+        )
+        return _numeric.product(lhs, rhs) + (operands[2] if self._accumulates else 0)
+
+    @property
+    def addends(self) -> int:
+        return int(self._accumulates)
+
+    def flops(self) -> int:
+        return 2 * prod(self.sizes)

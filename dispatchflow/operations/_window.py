@@ -1,0 +1,91 @@
+"""What convolutions and poolings share: a window over two spatial dims, with stride, dilation and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dispatchflow.operations._base import Operation, Option
+from dispatchflow.types import TensorType
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+
+class Window(Operation):
+    """Dims have `n` images of `h` by `w`, `c` channels and a window of `kh` by `kw`; options hold for both directions.
+    The first four letters of the layout are those of the image, in the order in which it lies in memory."""
+
+    options: ClassVar[Mapping[str, Option]] = {
+        "stride": Option(range(1, 17), "step of a window, in both directions"),
+        "dilation": Option(range(1, 17), "distance of a window's elements, in both directions"),
+        "padding": Option(range(17), "rows and columns added on each of the four sides"),
+    }
+
+    def size(self, dim: str) -> int:
+        return self.sizes[self.dims.index(dim)]
+
+    @property
+    def strides(self) -> str:
+        """As attributes of the named op."""
+        dilation, stride = (f"dense<{self.option(word)}> : tensor<2xi64>" for word in ("dilation", "stride"))
+        return f"dilations = {dilation}, strides = {stride}"
+
+    @property
+    def outputs(self) -> tuple[int, int]:
+        """Height and width of the result."""
+        stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
+        height, width = (
+            (self.size(size) + 2 * padding - dilation * (self.size(window) - 1) - 1) // stride + 1
+            for size, window in (("h", "kh"), ("w", "kw"))
+        )
+        return height, width
+
+    def illegal(self, backend: str) -> str | None:
+        if min(self.outputs) < 1:
+            sides = (f"{self.size(a)}x{self.size(b)}" for a, b in (("kh", "kw"), ("h", "w")))
+            return "a window of {} with this dilation does not fit into an image of {} with this padding".format(*sides)
+        return None
+
+    def image(self, height: int, width: int, channels: int, index: int) -> TensorType:
+        """In the layout's order; `index` of its element type: -1 the result's, -2 the accumulator's."""
+        sizes = {"n": self.size("n"), "h": height, "w": width, "c": channels}
+        elements = (*self.signature.operands, self.signature.accumulator, self.signature.result)
+        return TensorType(tuple(sizes[letter] for letter in self.layout[:4]), elements[index])
+
+    def padded(self, image: TensorType, literal: str) -> tuple[str, str, TensorType]:
+        """(text, name, type) of the image with its padding of this value."""
+        if not (padding := self.option("padding")):
+            return "", "arg0", image
+        amounts = [padding if letter in "hw" else 0 for letter in self.layout[:4]]
+        shape = tuple(size + 2 * amount for size, amount in zip(image.shape, amounts, strict=True))
+        larger, element, sides = TensorType(shape, image.element), image.element.mlir, ", ".join(map(str, amounts))
+        indices = ", ".join(f"%i{axis}: index loc(unknown)" for axis in range(4))
+        text = f"""\
+    %border = arith.constant {literal} : {element} loc(unknown)
+    %padded = tensor.pad %arg0 low[{sides}] high[{sides}] {{
+    ^bb0({indices}):
+      tensor.yield %border : {element} loc(unknown)
+    }} : {image.mlir} to {larger.mlir} loc(unknown)
+"""
+        return text, "padded", larger
+
+    def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
+        """(i, j, what the window's element i, j sees of the image, as [n, oh, ow, c])"""
+        import numpy as np
+
+        image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))
+        stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
+        image = np.pad(image, [(0, 0), (padding, padding), (padding, padding), (0, 0)], constant_values=border)
+        height, width = self.outputs
+        for i in range(self.size("kh")):
+            for j in range(self.size("kw")):
+                top, left = i * dilation, j * dilation
+                rows = slice(top, top + stride * (height - 1) + 1, stride)
+                yield i, j, image[:, rows, left : left + stride * (width - 1) + 1 : stride]
+
+    def laid_out(self, image: Array) -> Array:
+        """[n, oh, ow, c] in the layout's order."""
+        import numpy as np
+
+        return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])

@@ -1,0 +1,16 @@
+"""C[b,m,n] = Σ_k A[b,m,k] · B[b,k,n]"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dispatchflow.operations._contraction import Contraction
+
+
+class BatchMatmul(Contraction):
+    """A matrix product for each of `b`."""
+
+    name: ClassVar[str] = "batch_matmul"
+    dims: ClassVar[tuple[str, ...]] = ("b", "m", "n", "k")
+    lhs, rhs, out = "bmk", "bkn", "bmn"
+    layouts: ClassVar[tuple[str, ...]] = ("tt", "tn", "nt", "nn")

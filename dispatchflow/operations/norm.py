@@ -1,0 +1,116 @@
+"""y[m,n] = (x[m,n] - μ[m]) / √(σ²[m] + ε) · γ[n] + β[n], or x[m,n] / √(mean_n x² + ε) · γ[n]"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dispatchflow.operations import _mlir
+from dispatchflow.operations._base import Operand, Operation, Option, growth
+from dispatchflow.types import Signature, TensorType, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+EPSILON = 2.0**-17
+"""About 1e-5, and exact in every type."""
+
+
+class Norm(Operation):
+    """Layer normalization of each row with scale and shift; or by its root mean square, with scale."""
+
+    name: ClassVar[str] = "norm"
+    dims: ClassVar[tuple[str, ...]] = ("m", "n")
+    signatures: ClassVar[Mapping[str, Signature]] = {
+        "f32": signature("f32->f32"),
+        "f16_f32_f16": signature("f16->f32->f16"),
+    }
+    options: ClassVar[Mapping[str, Option]] = {"kind": Option(("layer", "rms"), "what is computed")}
+
+    @property
+    def _layer(self) -> bool:
+        return bool(self.option("kind") == "layer")
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        return ("random",)
+
+    def operands(self) -> tuple[Operand, ...]:
+        x, row = self.result(), TensorType((self.sizes[1],), self.signature.operands[0])
+        scale, shift = Operand(row, low=0.5, high=1.5), Operand(row)
+        return (Operand(x), scale, shift) if self._layer else (Operand(x), scale)
+
+    def result(self) -> TensorType:
+        return TensorType(self.sizes, self.signature.result)
+
+    def body(self, attribute: str) -> str:
+        x, y, e = self.operands()[0].type, self.result(), self.signature.accumulator
+        f, each = e.mlir, TensorType((self.sizes[0],), e)
+        wide = {name: _mlir.widened(f"{name}_wide", name, x.element, e) for name in ("x", "scale", "shift")}
+        centered = [*wide["x"][0]]
+        value = wide["x"][1]
+        if self._layer:
+            centered += [f"%mean = arith.divf %s, %count : {f}", f"%d = arith.subf %{value}, %mean : {f}"]
+            value = "d"
+        text = f"""\
+    %count = arith.constant {self.sizes[1]}.0 : {f} loc(unknown)
+    %epsilon = arith.constant {EPSILON!r} : {f} loc(unknown)
+"""
+        text += _mlir.filled(each, e.zero) + _mlir.empty("empty_out", y)
+        row, column, both = "n", "m", "mn"
+        if self._layer:
+            lines = [*wide["x"][0], f"%next = arith.addf %so_far, %{wide['x'][1]} : {f}", "next"]
+            maps = _mlir.affine(both, both, column)
+            text += _mlir.generic("sum", maps, "pr", {"arg0": x}, ("init", each), ("x", "so_far"), lines)
+        sums, names = ({"sum": each}, ("s",)) if self._layer else ({}, ())
+        lines = [*centered, f"%square = arith.mulf %{value}, %{value} : {f}"]
+        lines += [f"%next = arith.addf %so_far, %square : {f}", "next"]
+        maps = _mlir.affine(both, both, *[column] * len(sums), column)
+        inputs = {"arg0": x, **sums}
+        text += _mlir.generic("squares", maps, "pr", inputs, ("init", each), ("x", *names, "so_far"), lines)
+        lines = [*centered, f"%variance = arith.divf %v, %count : {f}", f"%w = arith.addf %variance, %epsilon : {f}"]
+        lines += [f"%r = math.rsqrt %w : {f}", f"%unit = arith.mulf %{value}, %r : {f}"]
+        lines += [*wide["scale"][0], f"%scaled = arith.mulf %unit, %{wide['scale'][1]} : {f}"]
+        vectors = {f"arg{i}": operand.type for i, operand in enumerate(self.operands()) if i}
+        given, found = ("scale", "shift")[: len(vectors)], "scaled"
+        if self._layer:
+            lines += [*wide["shift"][0], f"%moved = arith.addf %scaled, %{wide['shift'][1]} : {f}"]
+            found = "moved"
+        if y.element is not e:
+            lines += [f"%narrow = arith.truncf %{found} : {f} to {y.element.mlir}"]
+            found = "narrow"
+        inputs = {"arg0": x, **sums, "squares": each, **vectors}
+        maps = _mlir.affine(both, both, *[column] * (len(sums) + 1), *[row] * len(vectors), both)
+        arguments = ("x", *names, "v", *given, "unused")
+        text += _mlir.generic("all", maps, "pp", inputs, ("empty_out", y), arguments, [*lines, found])
+        return text + _mlir.returned("all", y)
+
+    def _parts(self, operands: Sequence[Array]) -> tuple[Array, Array]:
+        """(what is divided, the root by which)"""
+        import numpy as np
+
+        x = operands[0]
+        centered = x - x.mean(axis=1, keepdims=True) if self._layer else x
+        return centered, np.sqrt((centered**2).mean(axis=1, keepdims=True) + EPSILON)
+
+    def reference(self, operands: Sequence[Array]) -> Array:
+        centered, root = self._parts(operands)
+        return centered / root * operands[1] + (operands[2] if self._layer else 0)
+
+    def error(self, operands: Sequence[Array]) -> Array:
+        """From the mean to the result, each step's rounding and what it makes of those before:
+        δμ = (growth + 1) · u · mean|x|, δd = δμ + u·|d|, δv = mean(2·|d|·δd + δd²) + (growth + 2) · u · (v + ε); the
+        root's is half of δv / (v + ε), and ULPS of its own."""
+        from dispatchflow.operations._numeric import ULPS
+
+        unit, grown = self.signature.accumulator.unit, growth(self.sizes[1])
+        (d, root), x = self._parts(operands), operands[0]
+        off = (grown + 1) * unit * abs(x).mean(axis=1, keepdims=True) + unit * abs(d) if self._layer else 0.0 * d
+        spread = (2 * abs(d) * off + off**2).mean(axis=1, keepdims=True) + (grown + 2) * unit * root**2
+        quotient = off / root + abs(d) / root * (spread / root**2 / 2 + (ULPS + 4) * unit)
+        bound: Array = quotient * abs(operands[1]) + unit * abs(self.reference(operands))
+        return bound
+
+    def flops(self) -> int:
+        """For each element 8 (layer: sum; difference, square, sum; difference, three of the last line) or 4."""
+        return (8 if self._layer else 4) * self.sizes[0] * self.sizes[1]

@@ -1,0 +1,69 @@
+"""y[n,oh,ow,c] = max_{i,j} x[n, oh·stride + i·dilation - padding, ow·stride + j·dilation - padding, c], or the sum"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, ClassVar
+
+from dispatchflow.operations import _mlir
+from dispatchflow.operations._base import Operand, Option
+from dispatchflow.operations._window import Window
+from dispatchflow.types import Signature, TensorType, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+
+class Pooling(Window):
+    """The largest of a window, or its sum. Padding never is the largest, and adds nothing."""
+
+    name: ClassVar[str] = "pooling"
+    dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "kh", "kw")
+    layouts: ClassVar[tuple[str, ...]] = ("nhwc", "nchw")
+    signatures: ClassVar[Mapping[str, Signature]] = {
+        word: signature(f"{word}->{word}") for word in ("f32", "f16", "f64", "i32")
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "kind": Option(("max", "sum"), "what is computed"),
+        **Window.options,
+    }
+    factors: ClassVar[int] = 1
+
+    @property
+    def bitwise(self) -> bool:
+        return self.option("kind") == "max" or not self.signature.result.is_float
+
+    @property
+    def terms(self) -> int:
+        return self.size("kh") * self.size("kw") if self.option("kind") == "sum" else 1
+
+    def operands(self) -> tuple[Operand, ...]:
+        return (Operand(self.image(self.size("h"), self.size("w"), self.size("c"), 0)),)
+
+    def result(self) -> TensorType:
+        return self.image(*self.outputs, self.size("c"), -1)
+
+    def body(self, attribute: str) -> str:
+        image, out, kind = self.operands()[0].type, self.result(), self.option("kind")
+        literal = _mlir.lowest(out.element) if kind == "max" else out.element.zero
+        window, y = TensorType((self.size("kh"), self.size("kw")), out.element), out.mlir
+        text, name, image = self.padded(image, literal)
+        text += _mlir.empty("window", window) + _mlir.filled(out, literal)
+        ins = f"ins(%{name}, %window : {image.mlir}, {window.mlir})"
+        text += f"""\
+    %all = linalg.pooling_{self.layout}_{kind} {{{self.strides}}} {ins} outs(%init : {y}) -> {y} loc(unknown)
+"""
+        return text + _mlir.returned("all", out)
+
+    def reference(self, operands: Sequence[Array]) -> Array:
+        import numpy as np
+
+        (image,), element, largest = operands, self.signature.result, self.option("kind") == "max"
+        lowest = -np.inf if element.is_float else -(2**element.digits)
+        seen = (part for _, _, part in self.windows(image, lowest if largest else 0))
+        return self.laid_out(reduce(np.maximum if largest else np.add, seen))
+
+    def flops(self) -> int:
+        """One for each element of the window and of the result."""
+        return self.size("kh") * self.size("kw") * self.result().size

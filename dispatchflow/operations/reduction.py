@@ -1,0 +1,70 @@
+"""y[m] = Σ_k x[m,k], or the largest; along the other axis, or of all"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dispatchflow.operations import _mlir
+from dispatchflow.operations._base import Operand, Operation, Option
+from dispatchflow.types import Signature, TensorType, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+# axis → (the result's dims, the iterators of m and k, the axes that are reduced)
+_AXES = {"inner": ("m", "pr", (1,)), "outer": ("k", "rp", (0,)), "all": ("", "rr", (0, 1))}
+
+
+class Reduction(Operation):
+    """Of a row-major matrix: each row (`inner`), each column (`outer`) or all of it to one number."""
+
+    name: ClassVar[str] = "reduction"
+    dims: ClassVar[tuple[str, ...]] = ("m", "k")
+    signatures: ClassVar[Mapping[str, Signature]] = {
+        "f32": signature("f32->f32"),
+        "f16": signature("f16->f16"),
+        "f16_f32": signature("f16->f32"),
+        "bf16": signature("bf16->f32"),
+        "f64": signature("f64->f64"),
+        "i8": signature("i8->i32"),
+        "i32": signature("i32->i32"),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "kind": Option(("sum", "max"), "what is computed"),
+        "axis": Option(tuple(_AXES), "what is reduced: inner, each row; outer, each column; all"),
+    }
+    factors: ClassVar[int] = 1
+
+    @property
+    def bitwise(self) -> bool:
+        return self.option("kind") == "max" or not self.signature.result.is_float
+
+    def operands(self) -> tuple[Operand, ...]:
+        summed = _AXES[self.option("axis")][2] if self.option("kind") == "sum" else ()
+        return (Operand(TensorType(self.sizes, self.signature.operands[0]), summed),)
+
+    def result(self) -> TensorType:
+        sizes = dict(zip(self.dims, self.sizes, strict=True))
+        return TensorType(tuple(sizes[dim] for dim in _AXES[self.option("axis")][0]), self.signature.result)
+
+    def body(self, attribute: str) -> str:
+        x, y = self.operands()[0].type, self.result()
+        out, iterators, _ = _AXES[self.option("axis")]
+        wide, value = _mlir.widened("wide", "x", x.element, y.element)
+        largest = self.option("kind") == "max"
+        op = _mlir.arith("max" if largest else "add", y.element)
+        lines = [*wide, f"%next = {op} %so_far, %{value} : {y.element.mlir}", "next"]
+        maps = _mlir.affine("mk", "mk", out)
+        text = _mlir.filled(y, _mlir.lowest(y.element) if largest else y.element.zero)
+        text += _mlir.generic("all", maps, iterators, {"arg0": x}, ("init", y), ("x", "so_far"), lines)
+        return text + _mlir.returned("all", y)
+
+    def reference(self, operands: Sequence[Array]) -> Array:
+        axes = _AXES[self.option("axis")][2]
+        found: Array = operands[0].max(axis=axes) if self.option("kind") == "max" else operands[0].sum(axis=axes)
+        return found
+
+    def flops(self) -> int:
+        """One for each element."""
+        return self.sizes[0] * self.sizes[1]

@@ -1,0 +1,44 @@
+"""y[n,m] = x[m,n]"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dispatchflow.operations import _mlir
+from dispatchflow.operations._base import Operand, Operation
+from dispatchflow.types import Signature, TensorType, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+
+class Transpose(Operation):
+    """A copy. It has no arithmetic: its rate is in bytes."""
+
+    name: ClassVar[str] = "transpose"
+    dims: ClassVar[tuple[str, ...]] = ("m", "n")
+    signatures: ClassVar[Mapping[str, Signature]] = {
+        word: signature(f"{word}->{word}") for word in ("f32", "f16", "f64", "i8", "i32")
+    }
+
+    @property
+    def bitwise(self) -> bool:
+        return True
+
+    def operands(self) -> tuple[Operand, ...]:
+        return (Operand(TensorType(self.sizes, self.signature.operands[0])),)
+
+    def result(self) -> TensorType:
+        return TensorType(self.sizes[::-1], self.signature.result)
+
+    def body(self, attribute: str) -> str:
+        x, y = self.operands()[0].type, self.result()
+        op = f"linalg.transpose ins(%arg0 : {x.mlir}) outs(%empty : {y.mlir}) permutation = [1, 0]"
+        return _mlir.empty("empty", y) + f"    %all = {op} loc(unknown)\n" + _mlir.returned("all", y)
+
+    def reference(self, operands: Sequence[Array]) -> Array:
+        return operands[0].T
+
+    def flops(self) -> int:
+        return 0

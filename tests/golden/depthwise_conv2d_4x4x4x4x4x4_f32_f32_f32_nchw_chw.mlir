@@ -1,0 +1,9 @@
+module @dispatch {
+  func.func @main(%arg0: tensor<4x4x4x4xf32> loc(unknown), %arg1: tensor<4x4x4xf32> loc(unknown)) -> tensor<4x4x1x1xf32> {
+    %zero = arith.constant 0.0 : f32 loc(unknown)
+    %empty = tensor.empty() : tensor<4x4x1x1xf32> loc(unknown)
+    %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<4x4x1x1xf32>) -> tensor<4x4x1x1xf32> loc(unknown)
+    %sum = linalg.depthwise_conv_2d_nchw_chw {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>} ins(%arg0, %arg1 : tensor<4x4x4x4xf32>, tensor<4x4x4xf32>) outs(%init : tensor<4x4x1x1xf32>) -> tensor<4x4x1x1xf32> loc(unknown)
+    return %sum : tensor<4x4x1x1xf32> loc(unknown)
+  } loc(unknown)
+} loc(unknown)
