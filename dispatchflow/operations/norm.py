@@ -108,7 +108,8 @@ class Norm(Operation):
         off = (grown + 1) * unit * abs(x).mean(axis=1, keepdims=True) + unit * abs(d) if self._layer else 0.0 * d
         spread = (2 * abs(d) * off + off**2).mean(axis=1, keepdims=True) + (grown + 2) * unit * root**2
         quotient = off / root + abs(d) / root * (spread / root**2 / 2 + (ULPS + 4) * unit)
-        return quotient * abs(operands[1]) + unit * abs(self.reference(operands))
+        bound: Array = quotient * abs(operands[1]) + unit * abs(self.reference(operands))
+        return bound
 
     def flops(self) -> int:
         """For each element 8 (layer: sum; difference, square, sum; difference, three of the last line) or 4."""

@@ -54,7 +54,8 @@ class Softmax(Operation):
         (x,), y = operands, self.reference(operands)
         own = 2 * (x.max(axis=1, keepdims=True) - x) + ULPS
         shared = (y * own).sum(axis=1, keepdims=True) + growth(self.sizes[1]) + 1
-        return y * (own + shared) * self.signature.accumulator.unit
+        bound: Array = y * (own + shared) * self.signature.accumulator.unit
+        return bound
 
     def flops(self) -> int:
         """Five for each element: largest, difference, exponential, sum, quotient."""
