@@ -21,6 +21,11 @@ def task_check():
         yield {"name": name, "actions": [command], "verbosity": 2}
 
 
+def task_docs():
+    """writes docs/operations.md from the registry"""
+    return {"actions": [f"{TOOLS}/python -m dispatchflow.reports.operations > docs/operations.md"]}
+
+
 def task_test():
     """all tests but the slow ones: real compiler, real devices"""
     return {"actions": [f"{TOOLS}/pytest -m 'not slow'"], "verbosity": 2}

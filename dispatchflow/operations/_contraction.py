@@ -36,7 +36,7 @@ class Contraction(Operation):
         "f64": signature("f64,f64->f64"),
     }
     options: ClassVar[Mapping[str, Option]] = {
-        "accumulate": Option(("no", "yes"), "yes: the product is added to an operand, instead of to zero")
+        "accumulate": Option(("no", "yes"), "whether the product is added to an operand instead of to zero")
     }
 
     @property

@@ -22,6 +22,11 @@ class Transpose(Operation):
         word: signature(f"{word}->{word}") for word in ("f32", "f16", "f64", "i8", "i32")
     }
 
+    def illegal(self, backend: str) -> str | None:
+        return (
+            "a single row or column lies the same when transposed: there is nothing to do" if 1 in self.sizes else None
+        )
+
     @property
     def bitwise(self) -> bool:
         return True

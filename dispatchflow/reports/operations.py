@@ -1,0 +1,71 @@
+"""docs/operations.md, from the registry: `doit docs` writes it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.reports.table import markdown
+
+_HEAD = """\
+# Operations
+
+Made by `doit docs` from [`operations/`](../dispatchflow/operations); do not edit.
+
+These words stand in a [spec](specs.md) or on the command line, besides `tuning`, `target` and `threads`.
+Each word may be a list; its first value is the default.
+An operation's own words show in names where they are not the default, and are columns of the [rows](results.md).
+A combination that an operation cannot have is a skip with its reason.
+How results are checked is in [verification](verification.md).
+
+"""
+
+
+def page() -> str:
+    return _HEAD + "\n".join("\n".join(_section(cls)) for cls in OPERATIONS.values())
+
+
+def _section(cls: type[Operation]) -> Iterator[str]:
+    default = cls.make([4] * len(cls.dims))
+    formula = (sys.modules[cls.__module__].__doc__ or "").strip()
+    about = " ".join((cls.__doc__ or "").split())
+    yield f"## {cls.name}\n\n`{formula}`\n\n{about}\n"
+    rows = [("sizes", ", ".join(f"`{dim}`" for dim in cls.dims))]
+    types = (word if word == s.spelling else f"`{word}` ({s.spelling})" for word, s in cls.signatures.items())
+    rows.append(("`dtype`", ", ".join(types)))
+    rows.append(("`layout`", ", ".join(f"`{layout}`" for layout in cls.layouts)))
+    rows += [(f"`{word}`", f"{option.allowed}: {option.meaning}") for word, option in cls.options.items()]
+    rows.append(("operands", ", ".join(f"`{_shape(cls, i)}`" for i in range(len(default.operands())))))
+    flops = " ".join((cls.flops.__doc__ or "").split())
+    rows += [("operations counted", flops)] if flops else []
+    rows.append(("verified on", _verified(cls)))
+    yield markdown(("word", "values"), [{"word": word, "values": values} for word, values in rows])
+    yield f"\nA name: `{default.shape_name}_default@llvm-cpu-1t`\n"
+
+
+def _shape(cls: type[Operation], index: int) -> str:
+    """`mxk`: the sizes are told apart by giving each dim one of its own."""
+    sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
+    shape = cls.make(list(sizes)).operands()[index].type.shape
+    return "x".join(sizes.get(size, str(size)) for size in shape)
+
+
+def _verified(cls: type[Operation]) -> str:
+    recipes = dict.fromkeys(" and ".join(operation.recipes) for operation in _each(cls))
+    bits = {operation.bitwise for operation in _each(cls) if operation.signature.result.is_float}
+    selects = "; random floats bit by bit" + (" where it only selects" if False in bits else "") if True in bits else ""
+    return " or ".join(recipes) + selects
+
+
+def _each(cls: type[Operation]) -> Iterator[Operation]:
+    """The default in all types, and with each value of each option of words."""
+    for word in cls.signatures:
+        for name, option in {"": None, **cls.options}.items():
+            for value in () if option is None or isinstance(option.values, range) else option.values:
+                yield cls.make([4] * len(cls.dims), word, **{name: value})
+        yield cls.make([4] * len(cls.dims), word)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
