@@ -10,13 +10,13 @@ from typing import Any
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
 from dispatchflow.operations import Operation
-from dispatchflow.results import Row, credible_ns, identity, row_of, standing
+from dispatchflow.rows import Row, Surroundings, credible_ns, identity, row_of, standing
 from dispatchflow.workspace import Workspace
 
 
 def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
     """One row a chain, as it stands now."""
-    around = results.Surroundings(
+    around = Surroundings(
         workspace.toolchain, platform.node(), machine.cpu().model, workspace.settings.protocol.id, workspace.run
     )
     tags, cache, now = workspace.plan.tags, machine.last_level_cache_bytes(), time.time()

@@ -24,7 +24,7 @@ from dispatchflow.loader import Selection
 from dispatchflow.measure import Session, Trial
 from dispatchflow.progress import Progress
 from dispatchflow.records import Record
-from dispatchflow.results import Row
+from dispatchflow.rows import Row
 from dispatchflow.targets import Device
 from dispatchflow.workspace import Workspace
 

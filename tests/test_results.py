@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dispatchflow import publish, results
+from dispatchflow import publish, results, rows
 from dispatchflow.keys import digest_file
 from dispatchflow.records import Record
 from dispatchflow.results import COLUMNS, read, write_part
@@ -136,8 +136,8 @@ def row(case_of, records, resolver_of):
             for number, ns in enumerate(blocks):
                 records.add_block(measurement, number, ns, ns / 2, 0.1)
             records.end_measurement(measurement, status, None, {"cpus": [0], "load_1m": 0.5})
-        around = results.Surroundings(resolver.toolchain, **AROUND)
-        return results.row_of(resolver.chain(case), ("tag",), ceilings, 1.1, around, time.time())
+        around = rows.Surroundings(resolver.toolchain, **AROUND)
+        return rows.row_of(resolver.chain(case), ("tag",), ceilings, 1.1, around, time.time())
 
     return make
 

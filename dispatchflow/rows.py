@@ -1,0 +1,196 @@
+"""Chain → row: one case's line, as `results.COLUMNS` names its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dispatchflow.keys import digest_of
+from dispatchflow.operations import Operation
+from dispatchflow.program import Program
+from dispatchflow.results import SCHEMA_VERSION
+from dispatchflow.statistics import summary
+
+if TYPE_CHECKING:
+    from dispatchflow.chain import Chain
+    from dispatchflow.recorded import Measurement
+    from dispatchflow.toolchain import Toolchain
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What rows say beside their chain: this machine, this invocation."""
+
+    toolchain: Toolchain
+    host: str
+    cpu: str
+    protocol: str
+    run: str
+
+
+def row_of(
+    chain: Chain,
+    tags: Sequence[str],
+    ceilings: tuple[float | None, float | None],
+    margin: float,
+    around: Surroundings,
+    now: float,
+) -> dict[str, Any]:
+    """One case's line. Rates are of the median and the operation's own flops and compulsory traffic."""
+    case, operation = chain.case, chain.case.operation
+    compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
+    facts = compiled.record.facts if compiled.record else {}
+    verdict = verified.record.facts if verified.record else {}
+    row: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "case": case.name,
+        "operation": operation.name,
+        **dict(zip(operation.dims, operation.sizes, strict=True)),
+        **(dict(zip(operation.options, operation.chosen, strict=True)) if isinstance(operation, Operation) else {}),
+        "shape": case.shape_name,
+        "element_types": operation.element_types,
+        "layout": operation.layout,
+        "tuning": case.tuning.name,
+        "target": case.target.name,
+        "device": chain.device.uri,
+        "threads": chain.device.threads,
+        "toolchain_version": around.toolchain.version,
+        "toolchain_revision": around.toolchain.revision,
+        "runtime_version": around.toolchain.runtime_version,
+        "code_digest": facts.get("code_digest"),
+        "compile_key": compiled.key,
+        "verify_key": verified.key,
+        "measurement_key": profiled.key,
+        "verification": verdict.get("verification", "not verified" if verified.state == "off" else "not compared"),
+        **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
+        "requested_configuration": case.dispatch.requested,
+        "applied_configuration": facts.get("applied"),
+        "flops": operation.flops(),
+        "traffic_bytes": operation.traffic_bytes(),
+        **{name: facts.get(name) for name in ("compile_s", "compiler_peak_bytes", "code_bytes")},
+        "protocol": around.protocol,
+        "host": around.host,
+        "cpu": around.cpu,
+        "tags": list(tags),
+        "run_id": around.run,
+        "recorded_at": now,
+    }
+    row |= _times(chain, row, ceilings)
+    row["status"] = status = standing(chain, credible_ns(operation, ceilings, margin))
+    match status:
+        case "failed" | "not measured" | "no device":
+            row["reason"] = (chain.failure or profiled).why
+        case "suspect":
+            known = [name for name in ("flops_per_s", "bytes_per_s") if row[f"ceiling_{name}"] is not None]
+            name = max(known, key=lambda name: row[name] / row[f"ceiling_{name}"])
+            ceiling = row[f"ceiling_{name}"]
+            row["reason"] = f"{row[name]:.3g} {name} is above this machine's ceiling, {ceiling:.3g}"
+        case "noisy" if row["ci_low_ns"] is not None:
+            half, blocks = summary(row["blocks_ns"]).half_width, len(row["blocks_ns"])
+            row["reason"] = f"the median's interval is ±{half:.1%} after {blocks} blocks"
+    if row.get("reason") is None and verified.state == "off" and row["verification"] == "different":
+        row["reason"] = verified.why
+    return row
+
+
+def standing(chain: Chain, credible_ns: float) -> str:
+    """The row's status. A median below `credible_ns` is suspect."""
+    if chain.failure is not None:
+        return "failed"
+    if chain["profile"].state == "absent":
+        return "no device"
+    found = _measured(chain)
+    if found is None or found.median_ns is None:
+        return "not measured"
+    return "suspect" if found.median_ns < credible_ns else found.status
+
+
+def credible_ns(program: Program, ceilings: tuple[float | None, float | None], margin: float) -> float:
+    """The shortest call that these ceilings (flops and bytes per s, each times `margin`) allow; 0 when unknown."""
+    work = zip((program.flops(), program.traffic_bytes()), ceilings, strict=True)
+    return max((w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None), default=0.0)
+
+
+def _measured(chain: Chain) -> Measurement | None:
+    step = chain["profile"]
+    return step.measurement if step.state == "made" else None
+
+
+_KNOWN: dict[str, Callable[[Chain], Any]] = {
+    "case": lambda chain: chain.case.name,
+    "operation": lambda chain: chain.case.operation.name,
+    "shape": lambda chain: chain.case.operation.shape_name,
+    "target": lambda chain: chain.case.target.name,
+    "threads": lambda chain: chain.device.threads,
+    "median_ns": lambda chain: found.median_ns if (found := _measured(chain)) else None,
+}
+
+
+class Row(Mapping[str, Any]):
+    """One case's line. What is asked of every case is known at once, the rest is found when one is shown or new."""
+
+    __slots__ = ("_cells", "_make", "chain", "status")
+
+    def __init__(self, chain: Chain, status: str, make: Callable[[Chain], dict[str, Any]]) -> None:
+        self.chain, self.status, self._make = chain, status, make
+        self._cells: dict[str, Any] | None = None
+
+    @property
+    def cells(self) -> dict[str, Any]:
+        if self._cells is None:
+            self._cells = self._make(self.chain)
+        return self._cells
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "status":
+            return self.status
+        if self._cells is None and (known := _KNOWN.get(name)) is not None:
+            return known(self.chain)
+        return self.cells[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.cells)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+
+def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, float | None]) -> dict[str, Any]:
+    found = _measured(chain)
+    if found is None or found.median_ns is None:
+        return {}
+    times, conditions = summary(found.blocks_ns), found.conditions
+    rates = {
+        f"{unit}_per_s": None if row[amount] is None else row[amount] / times.median_ns * 1e9
+        for unit, amount in (("flops", "flops"), ("bytes", "traffic_bytes"))
+    }
+    return {
+        "reason": None,
+        "median_ns": times.median_ns,
+        "min_ns": times.min_ns,
+        "ci_low_ns": times.ci_low_ns,
+        "ci_high_ns": times.ci_high_ns,
+        "blocks_ns": list(found.blocks_ns),
+        "dispatch_ns": summary(found.dispatch_ns).median_ns if found.dispatch_ns else None,
+        "dispatch_blocks_ns": list(found.dispatch_ns) or None,
+        **rates,
+        "ceiling_flops_per_s": ceilings[0],
+        "ceiling_bytes_per_s": ceilings[1],
+        "measured_at": found.at,
+        "runtime_version": conditions.get("runtime", row["runtime_version"]),
+        "measured_with": conditions.get("toolchain"),
+        **{
+            name: conditions.get(name)
+            for name in ("cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")
+        },
+    }
+
+
+def identity(chain: Chain, status: str) -> str:
+    """Equal identities say the same result: such a row is written once. `status`: a judgement may be corrected."""
+    measured = chain["profile"].measurement
+    words = [chain.case.name, status, str(measured.id) if measured else "-"]
+    for step in chain.steps.values():
+        words += (step.key or "-", step.state)
+    return digest_of(" ".join(words).encode("utf-8", "surrogatepass"))  # none of these words has white space
