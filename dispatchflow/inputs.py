@@ -35,9 +35,10 @@ def exact_range(operation: Operation) -> tuple[int, int]:
     """(r, safe): values in -r … r, at most `safe` nonzero terms a result, so that |Σ| ≤ safe · r² ≤ 2**digits; with
     other powers of r where a term has not two factors, and with room for what is added to the sum."""
     digits = min(operation.signature.accumulator.digits, operation.signature.result.digits)
+    wanted = min(operation.terms, 2 * _MIN_TERMS) if _thinned(operation) else operation.terms
     for r in (3, 2, 1):
         safe = (2**digits - operation.addends * r) // r**operation.factors
-        if safe >= min(operation.terms, 2 * _MIN_TERMS) or r == 1:
+        if safe >= wanted or r == 1:
             return r, safe
     raise AssertionError("unreachable")
 
@@ -45,10 +46,13 @@ def exact_range(operation: Operation) -> tuple[int, int]:
 def mistrust(operation: Operation) -> str | None:
     """Why the exact recipe tests too little here, None when it does not."""
     _, safe = exact_range(operation)
-    thinned = any(operand.summed for operand in operation.operands())
-    if operation.terms > safe and (safe < _MIN_TERMS or not thinned):
+    if operation.terms > safe and (safe < _MIN_TERMS or not _thinned(operation)):
         return f"only {safe} of {operation.terms} terms fit exactly into {operation.signature.result.mlir}"
     return None
+
+
+def _thinned(operation: Operation) -> bool:
+    return any(operand.summed for operand in operation.operands())
 
 
 def made(operation: Operation, recipe: str) -> list[Array]:

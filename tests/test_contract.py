@@ -43,6 +43,7 @@ SHAPES = ((40, 24, 56), (1, 24, 40))
 SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "conv2d": ((2, 11, 9, 5, 6, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
     "depthwise_conv2d": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
+    "attention": ((2, 17, 24, 16, 33), (1, 5, 7, 9, 40)),
     "pooling": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
 }
 """Instead of these, where a dim is a window's."""

@@ -255,6 +255,14 @@ PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
             [a[0], a[1], a[-1]]
         ),
     },
+    "attention": {
+        "keys for queries": lambda o, a: o.reference([a[1], a[0], a[2], *[m.swapaxes(1, 2) for m in a[3:]]]),
+        "transposed values": lambda o, a: o.reference([*a[:2], a[2].swapaxes(1, 2), *a[3:]]),
+        "a dropped key": lambda o, a: o.reference([a[0], without_last(a[1], 1), without_last(a[2], 1), *a[3:]]),
+        "no mask": lambda o, a: other(o, mask="no").reference(a[:3]) if len(a) > 3 else None,
+        "no scale": lambda o, a: o.reference([a[0] / o._scale, *a[1:]]),
+        "another batch": lambda o, a: o.reference([np.roll(a[0], 1, axis=0), *a[1:]]),
+    },
     "transpose": {"not transposed": lambda o, a: a[0], "rows turned": lambda o, a: a[0].T[::-1]},
     "elementwise": {
         "another kind": lambda o, a: (
@@ -291,3 +299,9 @@ def test_a_planted_error_is_told_in_all_types_layouts_and_options(name, error):
 def test_a_right_result_is_not_called_wrong(name):
     for operation in BY_NAME[name]:
         assert "different" not in verdicts(operation, operation.reference), operation.shape_name
+
+
+@pytest.mark.parametrize(("window", "why"), [(45, None), (46, "only 2048 of 2116 terms fit exactly into f16")])
+def test_a_sum_that_cannot_be_thinned_out_is_exact_as_long_as_it_can_be(window, why):
+    operation = OPERATIONS["pooling"].make((1, window, window, 1, window, window), "f16", kind="sum")
+    assert mistrust(operation) == why

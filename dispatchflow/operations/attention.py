@@ -1,0 +1,104 @@
+"""y[b,m,n] = Σ_k2 softmax_k2(scale · Σ_k1 q[b,m,k1] · k[b,k2,k1] + mask[b,m,k2]) · v[b,k2,n]"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dispatchflow.operations import _mlir
+from dispatchflow.operations._base import Operand, Operation, Option, growth
+from dispatchflow.types import Signature, TensorType, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+
+class Attention(Operation):
+    """Scaled dot-product attention: `m` queries, `k2` keys of `k1` and values of `n`. The scale is a power of two near
+    1/√k1; scores are in the accumulator's type; the mask is added to them."""
+
+    name: ClassVar[str] = "attention"
+    dims: ClassVar[tuple[str, ...]] = ("b", "m", "n", "k1", "k2")
+    signatures: ClassVar[Mapping[str, Signature]] = {
+        "f32": signature("f32,f32,f32->f32"),
+        "f16": signature("f16,f16,f16->f32->f16"),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "mask": Option(("no", "yes"), "whether an operand is added to the scores")
+    }
+
+    @property
+    def _masked(self) -> bool:
+        return bool(self.option("mask") == "yes")
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        return ("random",)
+
+    def operands(self) -> tuple[Operand, ...]:
+        b, m, n, k1, k2 = self.sizes
+        shapes = [(b, m, k1), (b, k2, k1), (b, k2, n)]
+        tensors = [TensorType(shape, e) for shape, e in zip(shapes, self.signature.operands, strict=True)]
+        tensors += [TensorType((b, m, k2), self.signature.operands[0])] if self._masked else []
+        return tuple(Operand(tensor, low=-2.0, high=2.0) for tensor in tensors)
+
+    def result(self) -> TensorType:
+        b, m, n, _, _ = self.sizes
+        return TensorType((b, m, n), self.signature.result)
+
+    def body(self, attribute: str) -> str:
+        """Operation and region in MLIR's generic form, which is the same in all releases: the short one is not."""
+        out, scores = self.result(), self.signature.accumulator.mlir
+        operands = [operand.type for operand in self.operands()]
+        scalar = self.signature.operands[0].mlir
+        maps = _mlir.affine("bmnkl", "bmk", "blk", "bln", "", *(["bml"] if self._masked else []), "bmn")
+        names = ["%arg0", "%arg1", "%arg2", "%scale", *(["%arg3"] if self._masked else []), "%empty"]
+        types = [*(t.mlir for t in operands[:3]), scalar, *(t.mlir for t in operands[3:]), out.mlir]
+        return f"""\
+    %scale = arith.constant {self._scale!r} : {scalar} loc(unknown)
+{_mlir.empty("empty", out)}\
+    %all = "iree_linalg_ext.attention"({", ".join(names)}) <{{indexing_maps = [{", ".join(maps)}]}}> ({{
+    ^bb0(%score: {scores} loc(unknown)):
+      "iree_linalg_ext.yield"(%score) : ({scores}) -> () loc(unknown)
+    }}) : ({", ".join(types)}) -> {out.mlir} loc(unknown)
+{_mlir.returned("all", out)}"""
+
+    @property
+    def _scale(self) -> float:
+        """The power of two nearest below 1/√k1: exact in every type."""
+        return float(2.0 ** -(((self.sizes[3] - 1).bit_length() + 1) // 2))
+
+    def _weights(self, operands: Sequence[Array]) -> tuple[Array, Array]:
+        """(softmax of the scores, how far each is below its row's largest)"""
+        import numpy as np
+
+        scores = self._scale * (operands[0] @ operands[1].swapaxes(1, 2)) + (operands[3] if self._masked else 0)
+        below = scores.max(axis=2, keepdims=True) - scores
+        powers = np.exp(-below)
+        return powers / powers.sum(axis=2, keepdims=True), below
+
+    def reference(self, operands: Sequence[Array]) -> Array:
+        found: Array = self._weights(operands)[0] @ operands[2]
+        return found
+
+    def error(self, operands: Sequence[Array]) -> Array:
+        """Σ weight · |v| · (ρ + mean of ρ + (2·growth + 2) · u + 2 · w), where ρ is what an exponential is off by:
+        by its score's error, (growth + 2) · u and 2 · w of Σ|terms|, and as in softmax by (2·below + 2·ULPS) · u, twice
+        ULPS as partial results are rescaled. u is the accumulator's unit, w the operands': scaled queries and weights
+        may be rounded to their type."""
+        from dispatchflow.operations._numeric import ULPS
+
+        unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
+        weights, below = self._weights(operands)
+        terms = self._scale * (abs(operands[0]) @ abs(operands[1]).swapaxes(1, 2))
+        terms = terms + (abs(operands[3]) if self._masked else 0)
+        off = ((growth(self.sizes[3]) + 2) * unit + 2 * own) * terms + (2 * below + 2 * ULPS) * unit
+        mean = (weights * off).sum(axis=2, keepdims=True)
+        whole = off + mean + (2 * growth(self.sizes[4]) + 2) * unit + 2 * own
+        bound: Array = (weights * whole) @ abs(operands[2])
+        return bound
+
+    def flops(self) -> int:
+        """Of the two products; the softmax between them is not counted."""
+        b, m, n, k1, k2 = self.sizes
+        return 2 * b * m * k2 * (k1 + n)
