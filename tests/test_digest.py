@@ -85,7 +85,7 @@ def test_the_digest_moves_with_the_code_and_not_otherwise(
 def test_the_product_compiles_to_the_same_digest(study: Study, workspace: Workspace, backend: str) -> None:
     base = study.base(backend)
 
-    record = workspace.executor.compile_module(base.text, base.flags)
+    record = workspace.executor.compile_module(base.text.encode(), base.flags)
 
     assert record.ok, record.reason
     assert record.facts["code_digest"] == vmfb.inspect(study.original(backend, False)).code_digest
