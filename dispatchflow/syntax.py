@@ -20,6 +20,11 @@ class Syntax:
         3.6 wants four levels of every configuration."""
         return self.release >= (3, 7)
 
+    @property
+    def has_f8(self) -> bool:
+        """Before 3.11 nothing of f8 compiles for a CPU."""
+        return self.release >= (3, 11)
+
     def cpu_pipeline(self, name: str) -> str:
         """`DoubleTilingExpert` as an attribute: an enumerator of its own before 3.12."""
         return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"

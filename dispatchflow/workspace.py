@@ -78,6 +78,8 @@ class Workspace:
             if (operation := case.operation).shape_name not in needed:
                 needed[operation.shape_name] = _memory_for(operation)
             reason = case.tuning.inexpressible(syntax)
+            if reason is None and isinstance(operation, Operation):
+                reason = operation.inexpressible(syntax)
             if reason is None and case.threads is not None and case.threads > cores:
                 reason = f"{case.threads} threads; this machine has {cores} cores"
             if reason is None and (size := needed[operation.shape_name]) > memory:

@@ -3,6 +3,7 @@
 import pytest
 
 from dispatchflow.applied import parse
+from dispatchflow.operations import OPERATIONS
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
 from dispatchflow.tunings import TUNINGS
 
@@ -47,3 +48,10 @@ def test_release_without_the_configuration_skips_it_with_a_reason():
 def test_text_of_what_did_not_change_is_the_same_for_all_releases(case_of):
     dispatch = case_of(tuning="default").dispatch
     assert dispatch.module(Syntax((3, 0))) == dispatch.module(NEWEST)
+
+
+@pytest.mark.parametrize(("release", "why"), [((3, 10), "IREE 3.10 has no f8E5M2"), ((3, 11), None)])
+def test_f8_is_not_of_every_release(release, why):
+    matmul = OPERATIONS["matmul"]
+    assert matmul.make((4, 4, 4), "f8E5M2").inexpressible(Syntax(release)) == why
+    assert matmul.make((4, 4, 4), "f32").inexpressible(Syntax(release)) is None

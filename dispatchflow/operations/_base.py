@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from dispatchflow.program import Program
+from dispatchflow.syntax import Syntax
 from dispatchflow.types import Layout, Signature, TensorType
 
 if TYPE_CHECKING:
@@ -119,6 +120,11 @@ class Operation(Program):
         """Why these sizes, types, layout and options do not go together, or cannot be had of this backend; None when
         they can. The reason of a skip."""
         return None
+
+    def inexpressible(self, syntax: Syntax) -> str | None:
+        """Why this release cannot have it, None when it can. The reason of a skip."""
+        narrow = [element.mlir for element in self.signature.operands if element.is_float and element.bits == 8]
+        return f"{syntax} has no {narrow[0]}" if narrow and not syntax.has_f8 else None
 
     @abstractmethod
     def operands(self) -> tuple[Operand, ...]: ...
