@@ -1,0 +1,75 @@
+"""Words of an operation's own: in specs, on the command line, in names and rows."""
+
+from pathlib import PurePath
+
+import pytest
+
+from dispatchflow import spec
+from dispatchflow.errors import SpecError
+from dispatchflow.workspace import _operation_of
+
+CONV = '[[sweep]]\noperation = "conv2d"\nshape = ["1x8x8x4x4x3x3"]\n'
+MATMUL = '[[sweep]]\noperation = "matmul"\nshape = ["8x8x8"]\n'
+
+
+def test_option_is_swept_and_shows_where_it_is_not_the_default(plan_of):
+    found = plan_of(CONV + 'stride = [1, 2]\npadding = "0,1"\n')
+    assert [case.operation.label.removeprefix("1x8x8x4x4x3x3_f32_f32_f32") for case in found.cases] == [
+        *("", "_padding_1", "_stride_2", "_stride_2_padding_1")
+    ]
+
+
+def test_override_reaches_the_sweeps_that_know_the_word():
+    first, second = spec.parse(CONV + MATMUL, PurePath("t.toml"), {"stride": "2", "dtype": "i8"})
+    assert (first.options["stride"], second.options) == ((2,), {"accumulate": ("no",)})
+    assert {s.spelling for sweep in (first, second) for s in sweep.signatures} == {"i8,i8->i32"}
+
+
+@pytest.mark.parametrize(
+    ("written", "says", "allowed"),
+    [
+        ("stride = 0", "stride cannot be 0", "1 … 16"),
+        ('stride = "two"', "stride cannot be 'two'", "1 … 16"),
+        ("stride = true", "stride cannot be True", "1 … 16"),
+        ("padding = 17", "padding cannot be 17", "0 … 16"),
+        ("stride = []", "'stride' is empty", None),
+        ('kind = "max"', "unknown word 'kind'", None),
+    ],
+)
+def test_value_that_an_option_has_not_is_refused(plan_of, written, says, allowed):
+    with pytest.raises(SpecError) as caught:
+        plan_of(CONV + written + "\n")
+    assert caught.value.problem == says
+    assert allowed is None or str(caught.value.facts["allowed"]) == allowed
+    assert "specs/t.toml:1, sweep[0]" in caught.value.facts["spec"]
+
+
+def test_options_that_do_not_go_together_are_a_skip_with_the_case_s_name(plan_of):
+    found = plan_of(CONV + "dilation = [1, 4]\n")
+    assert len(found.cases) == 1
+    (skip,) = found.skips
+    assert skip.name == "conv2d_1x8x8x4x4x3x3_f32_f32_f32_dilation_4_default@llvm-cpu"
+    assert skip.reason.startswith("a window of 3x3 with this dilation does not fit")
+
+
+@pytest.mark.parametrize(
+    ("dims", "words", "operation"),
+    [
+        ("mnk", {}, "matmul"),
+        ("bmnk", {}, "batch_matmul"),
+        ("mk", {"axis": "outer"}, "reduction"),
+        ("b", {"mask": "yes"}, "attention"),
+    ],
+)
+def test_dims_and_options_choose_the_operation_that_alone_has_them(dims, words, operation):
+    assert _operation_of(dict.fromkeys(dims, "8"), words) == operation
+
+
+@pytest.mark.parametrize(
+    ("dims", "says"), [("mk", "several operations have these dims"), ("m", "no operation has just")]
+)
+def test_dims_of_several_operations_want_a_name(dims, says):
+    with pytest.raises(SpecError, match=says) as caught:
+        _operation_of(dict.fromkeys(dims, "8"), {})
+    assert "reduction: m, k" in caught.value.facts["known"]
+    assert caught.value.hint.startswith("Say which: operation=")
