@@ -23,7 +23,7 @@ _GPUS = {
     "cuda": ("--iree-hal-target-device=cuda", "--iree-cuda-target=sm_80", *_COMMON),
     "rocm": ("--iree-hal-target-device=hip", "--iree-rocm-target=gfx942", *_COMMON),
 }
-BACKENDS = (*TARGETS, *_GPUS)
+BACKENDS = ("llvm-cpu", "vmvx", *_GPUS)
 
 
 def flags(backend: str, host: HostCpu) -> tuple[str, ...]:
