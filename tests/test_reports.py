@@ -187,3 +187,8 @@ def test_nanoseconds_have_three_digits_and_a_unit(value, shown):
 
 def test_seconds_of_minutes_are_minutes():
     assert [units.seconds(s) for s in (0.412, 59.9, 252)] == ["412 ms", "59.9 s", "4 min 12 s"]
+
+
+def test_best_has_modules_whose_flops_nobody_knows():
+    found = best([row("m", flops_per_s=None, median_ns=2000.0, status="measured")])
+    assert [(r["case"], r["gflops"], r["median_us"]) for r in found] == [("m", None, 2.0)]

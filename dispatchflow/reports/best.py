@@ -29,6 +29,8 @@ def best(rows: Iterable[Row]) -> list[dict[str, Any]]:
         winner = min(members, key=lambda row: float(row["median_ns"]))
         default = next((row for row in members if row["tuning"] == "default"), None)
         speedup = None if default is None else default["median_ns"] / winner["median_ns"]
-        derived = {"median_us": winner["median_ns"] / 1e3, "gflops": winner["flops_per_s"] / 1e9, "speedup": speedup}
+        rate = winner["flops_per_s"]  # of a user's module it is not known
+        gflops = None if rate is None else rate / 1e9
+        derived = {"median_us": winner["median_ns"] / 1e3, "gflops": gflops, "speedup": speedup}
         found.append({**winner, **derived})
     return found
