@@ -72,7 +72,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
 
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
     """A module's name leaves out its inputs and its file's directory: two that differ would share their rows."""
-    if isinstance(case.operation, Module) and known.setdefault(case.name, case) != case:
+    if type(case.operation) is Module and known.setdefault(case.name, case) != case:
         facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
         raise SpecError("two modules have this name", facts, 'Give one of the sweeps a title: name = "…".')
 
