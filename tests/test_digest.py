@@ -49,7 +49,11 @@ def study(workspace: Workspace) -> Study:
     return Study(workspace.store)
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+_QUICK = ("llvm-cpu", "vmvx", "vulkan")
+_PARAMETERS = [pytest.param(b, marks=() if b in _QUICK else pytest.mark.slow) for b in BACKENDS]
+
+
+@pytest.fixture(scope="module", params=_PARAMETERS)
 def backend(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name

@@ -145,7 +145,7 @@ def spans(log: Path) -> list[Span]:
 @pytest.mark.parametrize(
     ("invocations", "jobs"),
     [
-        pytest.param(1, 8, id="one with -n 8"),
+        pytest.param(1, 8, id="one with -n 8", marks=pytest.mark.slow),
         pytest.param(2, 2, id="two with -n 2", marks=pytest.mark.slow),
         pytest.param(4, 2, id="four with -n 2"),
     ],
