@@ -10,7 +10,7 @@ from dispatchflow import module
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.keys import digest_of
 from dispatchflow.module import RECIPES, File, Input, Module
-from dispatchflow.targets import TARGETS, Target
+from dispatchflow.targets import Target
 
 Read = Callable[[str], tuple[str, bytes]]
 """A path relative to the spec → (where it is, its bytes). Raises OSError."""
@@ -28,8 +28,8 @@ FIELDS: list[tuple[str, Any, Any]] = [
 _INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0.5|1 2 3, @file.npy, 4x8xf32=@file.bin, 5 (a number)"
 
 
-def modules(words: Any, place: str, at: Callable[[str], str], read: Read) -> tuple[Module, ...]:
-    """One for each function of each file.
+def modules(words: Any, against: Target | None, place: str, at: Callable[[str], str], read: Read) -> tuple[Module, ...]:
+    """One for each function of each file, compared with what the target `against` makes of it.
 
     Raises:
         SpecError: a file that cannot be read, an input that is not understood, a function that is not there.
@@ -42,7 +42,6 @@ def modules(words: Any, place: str, at: Callable[[str], str], read: Read) -> tup
         raise SpecError("both 'expected' and 'reference' are given", facts, "Give one of them.")
     inputs = None if words.inputs is None else tuple(_input(text, at("inputs"), read) for text in words.inputs)
     expected = tuple(_file(name, at("expected"), read)[0] for name in words.expected or ())
-    against = None if words.reference is None else _target(words.reference, at("reference"))
     found = []
     for name in files:
         source, content = _file(name, at("file"), read)
@@ -101,10 +100,3 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _target(word: str, place: str) -> Target:
-    if word not in TARGETS:
-        facts = {"spec": place, "known": ", ".join(TARGETS)}
-        raise SpecError(f"unknown target '{word}'", facts, suggestion(word, TARGETS))
-    return TARGETS[word]

@@ -123,7 +123,9 @@ def sweep(table: Mapping[str, Any], place: str, read: module_spec.Read = _no_fil
     if issubclass(program, Operation):
         axes |= _operation_axes(words, program, place, at)
     else:
-        axes["modules"] = module_spec.modules(words, place, at, read)
+        reference = [] if words.reference is None else [words.reference]
+        against = next(iter(_chosen(reference, TARGETS, "target", at("reference"))), None)
+        axes["modules"] = module_spec.modules(words, against, place, at, read)
     return Sweep(
         operation=program,
         **axes,

@@ -99,14 +99,14 @@ def _cpu(name: str, features: tuple[str, ...]) -> Target:
     )
 
 
-def _cuda(architecture: str) -> Target:
-    flags = ("--iree-hal-target-device=cuda", f"--iree-cuda-target={architecture}", *_COMMON)
-    return Target(f"cuda-{architecture}", "cuda", flags, driver="cuda")
+def _gpu(backend: str, driver: str, architecture: str) -> Target:
+    flags = (f"--iree-hal-target-device={driver}", f"--iree-{backend}-target={architecture}", *_COMMON)
+    return Target(f"{backend}-{architecture}", backend, flags, driver)
 
 
-def _rocm(architecture: str) -> Target:
-    flags = ("--iree-hal-target-device=hip", f"--iree-rocm-target={architecture}", *_COMMON)
-    return Target(f"rocm-{architecture}", "rocm", flags, driver="hip")
+def _spirv(driver: str) -> Target:
+    flags = (f"--iree-hal-target-device={driver}", *_COMMON)
+    return Target(driver, f"{driver}-spirv", flags, driver, lacks={ElementType.F64: _NO_F64})
 
 
 TARGETS: dict[str, Target] = {
@@ -123,22 +123,10 @@ TARGETS: dict[str, Target] = {
             runtime_is_code=True,
             lacks={ElementType.F16: _NO_F16},
         ),
-        Target(
-            "vulkan",
-            "vulkan-spirv",
-            ("--iree-hal-target-device=vulkan", *_COMMON),
-            driver="vulkan",
-            lacks={ElementType.F64: _NO_F64},
-        ),
-        *(_cuda(architecture) for architecture in ("sm_80", "sm_86", "sm_89", "sm_120")),
-        *(_rocm(architecture) for architecture in ("gfx90a", "gfx942", "gfx1100", "gfx1201")),
-        Target(
-            "metal",
-            "metal-spirv",
-            ("--iree-hal-target-device=metal", *_COMMON),
-            driver="metal",
-            lacks={ElementType.F64: _NO_F64},
-        ),
+        _spirv("vulkan"),
+        *(_gpu("cuda", "cuda", architecture) for architecture in ("sm_80", "sm_86", "sm_89", "sm_120")),
+        *(_gpu("rocm", "hip", architecture) for architecture in ("gfx90a", "gfx942", "gfx1100", "gfx1201")),
+        _spirv("metal"),
     )
 }
 
