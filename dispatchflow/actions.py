@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from dispatchflow import rotation
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Form, Key, digest_of, key_of
 from dispatchflow.module import Module
@@ -103,6 +104,11 @@ def emit(case: Case, syntax: Syntax) -> Action:
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 
+def emit_call(text: str) -> Action:
+    """A library's call: named by its text too."""
+    return _action(_EMIT, digest_of(text.encode()))
+
+
 def reprint(source: Digest, toolchain: Digest) -> Action:
     """`emit` of a user's module: printed by the compiler, without comments, names and places of the file."""
     return _single("emit", source=source, toolchain=toolchain)
@@ -183,8 +189,10 @@ def verification(call: Call, data: Data, tolerance: str | None) -> Action:
     return _called("verify", call, data, tolerance=tolerance, protocol=VERIFICATION)
 
 
-def measurement(call: Call, operands: Data, protocol: Protocol) -> Action:
-    return _called("profile", call, operands, protocol=protocol.id)
+def measurement(call: Call, operands: Data, protocol: Protocol, sets: int | None = None) -> Action:
+    """`sets`: so many copies of the operands are taken in turn; None for one, which stays in the caches."""
+    cold = {} if sets is None else {"rotation": (rotation.VERSION, sets)}
+    return _called("profile", call, operands, protocol=protocol.id, **cold)
 
 
 def _called(kind: str, call: Call, data: Data, **rest: Any) -> Action:

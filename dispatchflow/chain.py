@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dispatchflow import actions, runtimes
+from dispatchflow import actions, providers, rotation, runtimes
 from dispatchflow.actions import Action, Data
 from dispatchflow.dispatch import Case
-from dispatchflow.keys import Digest, Key
+from dispatchflow.keys import Digest, Key, digest_of
 from dispatchflow.limits import Limits
 from dispatchflow.module import Module
+from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.protocols import Protocol
+from dispatchflow.providers import Installed
 from dispatchflow.runtimes import Judgement
 from dispatchflow.supplies import Supplies
 from dispatchflow.syntax import syntax_of
@@ -50,7 +52,8 @@ class Step(msgspec.Struct, frozen=True):
     """One stage of one case.
 
     state: `made`, `missing`, `later` (its key needs an upstream output), `failed` (recorded), `blocked` (an upstream
-    stage failed), `off`, `absent` (there is no device to run it). Pending are `missing` and `later`.
+    stage failed), `off` (not asked for; or a library brings what a compile would make), `absent` (there is no device to
+    run it). Pending are `missing` and `later`.
     """
 
     stage: str
@@ -59,6 +62,12 @@ class Step(msgspec.Struct, frozen=True):
     action: Action | None = None
     record: Found | None = None
     measurement: Measurement | None = None
+    brought: Digest | None = None
+    """Of a compile: stands for the code that a library brings instead."""
+
+    @property
+    def code(self) -> Digest | None:
+        return self.record.code if self.record else self.brought
 
     @property
     def pending(self) -> bool:
@@ -109,7 +118,10 @@ class Resolver:
         device_of: Callable[[Target, int | None], Device],
         now: float,
         run: str,
+        installed: Callable[[str], Installed | None] = lambda library: None,
+        cache_bytes: int | None = None,
     ) -> None:
+        self._installed, self._cache_bytes = installed, cache_bytes
         self._all_records, self.toolchain, self.host = records, toolchain, host
         self._records: Reader = records
         self.syntax = syntax_of(toolchain.version)
@@ -137,20 +149,44 @@ class Resolver:
     def emission(self, case: Case) -> Action:
         if type(case.operation) is Module:  # asked of every case; isinstance is slow for an abstract class
             return actions.reprint(case.operation.source.digest, self.toolchain.digest)
+        if case.library is not None:
+            return actions.emit_call(case.call())
         return actions.emit(case, self.syntax)
 
     def chain(self, case: Case) -> Chain:
         device, program = self._device_of(case.target, case.threads), case.operation
         emitted = self._step(self.emission(case), "the module is not in the store")
-        compiled = self._compile(case, emitted)
+        if case.library is None:
+            compiled = self._compile(case, emitted)
+        else:
+            device = providers.device_of(case.library, case.target, device)
+            compiled = Step("compile", "off", f"{case.provider} brings its own code", brought=self.brought(case))
         verified = self._verify(program, compiled, device)
-        profiled = self._profile(program, compiled, verified, device)
+        profiled = self._profile(program, compiled, verified, device, self.sets(case))
         chain = Chain(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
         if profiled.state == "made" and profiled.measurement and self._foreign(profiled.measurement):
             judgement = self.judged(profiled.measurement, device)
             if judgement is None or judgement.thin:
                 self.unjudged[case] = chain
         return chain
+
+    def installed(self, case: Case) -> Installed:
+        """The library of a case that has one; without it, it would be a skip."""
+        found = self._installed(case.provider)
+        assert found is not None
+        return found
+
+    def brought(self, case: Case) -> Digest:
+        assert case.library is not None
+        return providers.code(digest_of(case.call().encode()), case.library, self.installed(case))
+
+    def sets(self, case: Case) -> int | None:
+        """So many copies of the inputs are taken in turn; None for one."""
+        if case.cache == rotation.HOT:
+            return None
+        assert isinstance(case.operation, Operation)
+        assert self._cache_bytes is not None
+        return rotation.sets(case.operation, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: Step) -> Step:
         assert emitted.action is not None
@@ -233,8 +269,8 @@ class Resolver:
         data = self.supplies.data(program)
         if early := self._waiting("verify", program, compiled, data):
             return Step("verify", "off", "verify=off") if off else early
-        assert compiled.record is not None and compiled.record.code is not None and data is not None
-        call = actions.Call(compiled.record.code, program.function, device)
+        assert compiled.code is not None and data is not None
+        call = actions.Call(compiled.code, program.function, device)
         tolerance = program.tolerance if type(program) is Module else None
         step = self._step(actions.verification(call, data, tolerance), "this code was never verified on this device")
         if not off:
@@ -242,7 +278,9 @@ class Resolver:
         known = f"; the store knows: {step.why}" if step.state == "failed" else ""
         return msgspec.structs.replace(step, state="off", why=f"verify=off{known}")
 
-    def _profile(self, program: Program, compiled: Step, verified: Step, device: Device) -> Step:
+    def _profile(
+        self, program: Program, compiled: Step, verified: Step, device: Device, sets: int | None = None
+    ) -> Step:
         if device.absent is not None:
             return Step("profile", "absent", device.absent)
         operands = self.supplies.operands(program)
@@ -252,9 +290,9 @@ class Resolver:
             return Step(
                 "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it all the same"
             )
-        assert compiled.record is not None and compiled.record.code is not None and operands is not None
-        call = actions.Call(compiled.record.code, program.function, device)
-        action = actions.measurement(call, operands.only(program.recipes[-1]), self.settings.protocol)
+        assert compiled.code is not None and operands is not None
+        call = actions.Call(compiled.code, program.function, device)
+        action = actions.measurement(call, operands.only(program.recipes[-1]), self.settings.protocol, sets)
         found = self._records.measurement(action.key)
         refusal = self.refusal(found, device) if found is not None else None
         if refusal is not None:

@@ -72,14 +72,16 @@ def block_argv(
     iterations: int | None = None,
     dispatches: bool = True,
     function: str = ENTRY,
+    rotation: str | None = None,
 ) -> tuple[str, ...]:
     """One block: warm-up, then calls for `block_s`, or exactly `iterations` once that many are known to take so long
     (finding the number costs google-benchmark as much again). `dispatches`: then once more, untimed, for the runtime's
-    own account of each dispatch."""
+    own account of each dispatch. `rotation`: a second module, whose function is called and calls the first one's."""
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (
         tool,
         f"--module={module}",
+        *((f"--module={rotation}",) if rotation else ()),
         *device,
         *_allocator(device, "caching"),
         f"--function={function}",

@@ -8,6 +8,8 @@ from functools import cached_property, lru_cache
 from dispatchflow.keys import digest_of
 from dispatchflow.operations import Operation
 from dispatchflow.program import ENTRY, Program
+from dispatchflow.providers import IREE, LIBRARIES, Library
+from dispatchflow.rotation import HOT
 from dispatchflow.syntax import NEWEST, Syntax
 from dispatchflow.targets import Target
 from dispatchflow.tunings import Applied, Tuning
@@ -53,11 +55,14 @@ module @dispatch {{
 
 @dataclass(frozen=True)
 class Case:
-    """The unit that is compiled, verified and profiled. `threads` None: as many as the machine has cores."""
+    """The unit that is compiled, verified and profiled. `threads` None: as many as the machine has cores. A `provider`
+    other than IREE brings its own code, and knows no tuning: the default stands for it."""
 
     dispatch: Dispatch
     target: Target
     threads: int | None = None
+    provider: str = IREE
+    cache: str = HOT
 
     @property
     def operation(self) -> Program:
@@ -68,8 +73,19 @@ class Case:
         return self.dispatch.tuning
 
     @property
+    def library(self) -> Library | None:
+        """What computes it instead of IREE."""
+        return None if self.provider == IREE else LIBRARIES[self.provider]
+
+    @property
     def shape_name(self) -> str:
         return self.operation.shape_name
+
+    def call(self) -> str:
+        """The text of a library's call."""
+        assert self.library is not None
+        assert isinstance(self.operation, Operation)
+        return self.library.program(self.operation)
 
     def __hash__(self) -> int:
         return hash(self.name)  # injective, and a string keeps its hash: that of all fields costs ten times as much
@@ -78,7 +94,9 @@ class Case:
     def name(self) -> str:
         """`matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`: injective, no `=`, `*` or white space."""
         threads = "" if self.threads is None else f"-{self.threads}t"
-        name = f"{self.shape_name}_{self.tuning.name}@{self.target.name}{threads}"
+        cache = "" if self.cache == HOT else f"-{self.cache}"
+        how = self.tuning.name if self.provider == IREE else self.provider
+        name = f"{self.shape_name}_{how}@{self.target.name}{threads}{cache}"
         if len(name.encode()) <= _MAX_NAME_BYTES:
             return name
         digest = digest_of(name.encode())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dispatchflow import actions, applied, commands, module, processes, room, vmfb
 from dispatchflow.actions import Action, Data
@@ -19,6 +19,7 @@ from dispatchflow.locks import Machine
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
+from dispatchflow.providing import LibraryPlace
 from dispatchflow.records import Record
 from dispatchflow.running import Place, Result, failed, log_of
 from dispatchflow.store import DamagedObject, Store
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
+
+
+class Artifacts(NamedTuple):
+    """`files`: names in the directory where the code is called."""
+
+    code: Digest
+    files: dict[str, Digest]
+    data: Data
 
 
 class Executor:
@@ -46,12 +55,13 @@ class Executor:
     def emit(self, case: Case) -> Record:
         if isinstance(case.operation, Module):
             return self._reprint(case.operation)
-        text = case.dispatch.module(self.resolver.syntax).encode()
+        library = case.library is not None
+        text = (case.call() if library else case.dispatch.module(self.resolver.syntax)).encode()
 
         def make(scratch: Path) -> Result:
             return True, None, {"module": self.store.put_bytes(text)}, {}
 
-        return self._make(actions.emit(case, self.resolver.syntax), make)
+        return self._make(self.resolver.emission(case), make)
 
     def _reprint(self, program: Module) -> Record:
         """A user's file as the compiler prints it, and the types of its functions."""
@@ -204,7 +214,8 @@ class Executor:
             if module_of_reference is None:
                 made = dict(enumerate(given.expected(program, results)))
             else:
-                place = self._place(scratch, self.resolver.supplies.reference_device(program), module_of_reference)
+                device, files = self.resolver.supplies.reference_device(program), {"module.vmfb": module_of_reference}
+                place = self._place(scratch, device, files)
                 names = module.output_names(results)
                 if (failure := place.call(data, "given", names, program.function)) is not None:
                     return failure
@@ -213,18 +224,27 @@ class Executor:
 
         return self._make(action, make)
 
-    def artifacts(self, case: Case, expected: bool) -> tuple[Record, Data] | None:
-        """The compiled module and the data, every object compared with its digest; None when it did not compile, or
-        the data cannot be made.
+    def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
+        """(code digest, the files that are called); None when it did not compile."""
+        if case.library is not None:
+            return self.resolver.brought(case), {"call.py": self.emit(case).outputs["module"]}
+        compiled = self.compile(case)
+        if compiled is None or not compiled.ok:
+            return None
+        return compiled.facts["code_digest"], {"module.vmfb": compiled.outputs["vmfb"]}
+
+    def artifacts(self, case: Case, expected: bool) -> Artifacts | None:
+        """What is called and the data, every object compared with its digest; None when it did not compile, or the
+        data cannot be made.
 
         A damaged object is dropped, with its records, where it is noticed, and made anew here.
         """
         program, resolver = case.operation, self.resolver
         for _ in range(_ATTEMPTS):
             try:
-                compiled = self.compile(case)
-                if compiled is None or not compiled.ok:
+                if (found := self._code(case)) is None:
                     return None
+                code, files = found
                 self.inputs(program)
                 if expected:
                     self.expected(program)
@@ -232,9 +252,9 @@ class Executor:
                 if data is None and resolver.supplies.failure(program) is not None:
                     return None
                 if data is not None:
-                    for digest in (compiled.outputs["vmfb"], *(d for ds in data.digests.values() for d in ds)):
+                    for digest in (*files.values(), *(d for ds in data.digests.values() for d in ds)):
                         self.store.checked(digest)
-                    return compiled, data
+                    return Artifacts(code, files, data)
             except DamagedObject as damaged:
                 _say_damaged(damaged, case.name)
         raise self._too_damaged()
@@ -246,13 +266,16 @@ class Executor:
         """The ladder of docs/verification.md; None when the case did not compile, or has nothing to be run on."""
         from dispatchflow import verification
 
+        resolver = self.resolver
         if (found := self.artifacts(case, expected=True)) is None:
             return None
-        (compiled, data), program = found, case.operation
-        call = actions.Call(compiled.facts["code_digest"], program.function, device)
+        (code, files, data), program = found, case.operation
+        call = actions.Call(code, program.function, device)
 
         def make(scratch: Path) -> Result:
-            place = self._place(scratch, device, compiled.outputs["vmfb"])
+            place = self._place(scratch, device, files)
+            if case.library is not None:
+                place = LibraryPlace.of(place, case, resolver.installed(case))
             if isinstance(program, Operation):
                 return verification.verify_operation(place, program, data)
             assert isinstance(program, Module)
@@ -263,8 +286,8 @@ class Executor:
         tolerance = program.tolerance if isinstance(program, Module) else None
         return self._make(actions.verification(call, data, tolerance), make)
 
-    def _place(self, scratch: Path, device: Device, vmfb: Digest) -> Place:
-        self.store.place(scratch, {"module.vmfb": vmfb})
+    def _place(self, scratch: Path, device: Device, files: Mapping[str, Digest]) -> Place:
+        self.store.place(scratch, files)
         resolver = self.resolver
         return Place(self.store, resolver.toolchain, resolver.environment, self._limits, scratch, device)
 

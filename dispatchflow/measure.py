@@ -54,6 +54,18 @@ class Trial:
     adopted: bool = False
     """Another invocation measured it while this one was waiting."""
 
+    def spent(self, block: blocks.Block, wall_s: float) -> float:
+        """Seconds of a block that count towards the protocol's budget."""
+        return wall_s
+
+    def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
+        """What ran the blocks, among the conditions. A digest: of a runtime that controls compare with another."""
+        return {
+            "runtime": toolchain.runtime_version,
+            "runtime_digest": toolchain.runtime_digest,
+            "toolchain": toolchain.version,
+        }
+
     def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
         return commands.block_argv(
             toolchain.tool("iree-benchmark-module"),
@@ -156,7 +168,7 @@ class Session:
         else:
             records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
             trial.blocks_ns.append(block.ns)
-            trial.spent_s += cost_s
+            trial.spent_s += trial.spent(block, cost_s)
             typical_ns = statistics.median(sorted(trial.blocks_ns))
             trial.iterations = max(1, round(trial.protocol.block_s * 1e9 / typical_ns))
             trial.outcome = statistics.decision(trial.blocks_ns, trial.spent_s, trial.protocol)
@@ -174,9 +186,7 @@ class Session:
             "steal_ticks": steal,
             "load_1m_end": now["load_1m"],
             "cpus": list(trial.device.cpus),
-            "runtime": self._toolchain.runtime_version,
-            "runtime_digest": self._toolchain.runtime_digest,
-            "toolchain": self._toolchain.version,
+            **trial.ran_with(self._toolchain),
         }
 
 

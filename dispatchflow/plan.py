@@ -13,11 +13,13 @@ from dispatchflow.errors import SpecError
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
+from dispatchflow.providers import IREE, LIBRARIES
 from dispatchflow.spec import Sweep
 from dispatchflow.targets import Target
-from dispatchflow.tunings import Tuning
+from dispatchflow.tunings import TUNINGS, Tuning
 
 MAX_CASES = 1_000_000
+(_DEFAULT,) = TUNINGS["default"].expand({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ def _check_size(sweep: Sweep) -> None:
         axes |= {"dtype": len(sweep.signatures), "layout": len(sweep.layouts)}
         axes |= {word: len(values) for word, values in sweep.options.items()}
     axes |= {"tuning": len(sweep.tunings), "target": len(sweep.targets), "threads": len(sweep.threads)}
+    axes |= {"provider": len(sweep.providers), "cache": len(sweep.caches)}
     if (count := prod(axes.values())) > MAX_CASES:
         facts = {
             "spec": sweep.place,
@@ -96,12 +99,18 @@ def _check_size(sweep: Sweep) -> None:
 
 
 def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
+    # A library knows no tunings: it is one of the ways beside them.
+    ways = [(tuning, IREE) for tuning in sweep.tunings if IREE in sweep.providers]
+    ways += [(_DEFAULT, provider) for provider in sweep.providers if provider != IREE]
     for program in sweep.modules or _operations(sweep):
-        for tuning, target, threads in product(sweep.tunings, sweep.targets, sweep.threads):
-            case = Case(Dispatch(program, tuning), target, threads if target.has_threads else None)
+        for (tuning, provider), target, threads, cache in product(ways, sweep.targets, sweep.threads, sweep.caches):
+            case = Case(Dispatch(program, tuning), target, threads if target.has_threads else None, provider, cache)
             if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
                 continue
-            reason = unsupported_reason(program, tuning, target)
+            if provider == IREE:
+                reason = unsupported_reason(program, tuning, target)
+            else:
+                reason = LIBRARIES[provider].lacks(program, target)
             yield case if reason is None else Skip(case.name, reason, sweep.place)
 
 

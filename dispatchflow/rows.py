@@ -51,14 +51,14 @@ def row_of(
         "shape": case.shape_name,
         "element_types": operation.element_types,
         "layout": operation.layout,
-        "tuning": case.tuning.name,
+        "provider": case.provider,
+        "tuning": case.tuning.name if case.library is None else None,
         "target": case.target.name,
         "device": chain.device.uri,
         "threads": chain.device.threads,
-        "toolchain_version": around.toolchain.version,
-        "toolchain_revision": around.toolchain.revision,
-        "runtime_version": around.toolchain.runtime_version,
-        "code_digest": facts.get("code_digest"),
+        "cache": case.cache,
+        **_makers(chain, around.toolchain),
+        "code_digest": compiled.code,
         "compile_key": compiled.key,
         "verify_key": verified.key,
         "measurement_key": profiled.key,
@@ -92,6 +92,17 @@ def row_of(
     if row.get("reason") is None and verified.state == "off" and row["verification"] == "different":
         row["reason"] = verified.why
     return row
+
+
+def _makers(chain: Chain, toolchain: Toolchain) -> dict[str, Any]:
+    """Of a library there is one version only, which `_times` finds where it was measured."""
+    if chain.case.library is not None:
+        return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))
+    return {
+        "toolchain_version": toolchain.version,
+        "toolchain_revision": toolchain.revision,
+        "runtime_version": toolchain.runtime_version,
+    }
 
 
 def standing(chain: Chain, credible_ns: float) -> str:

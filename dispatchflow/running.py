@@ -36,16 +36,8 @@ class Place:
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
         """Writes the results as `outputs` into the scratch directory. None when it went well, else the failure."""
         self.store.place(self.scratch, data.files(recipe))
-        argv = commands.run_argv(
-            self.toolchain.tool("iree-run-module"),
-            "module.vmfb",
-            commands.device_flags(self.device.uri, self.device.cpus),
-            data.inputs(recipe),
-            outputs,
-            function,
-        )
         command = processes.Command(
-            argv, self.scratch, self.environment,
+            self.argv(data, recipe, outputs, function), self.scratch, self.environment,
             time_limit_s=self.limits.run_s, memory_limit_bytes=self.limits.memory_bytes,
         )  # fmt: skip
         outcome = processes.run(command)
@@ -53,6 +45,16 @@ class Place:
             return None
         facts = {"verification": "not compared"}
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
+
+    def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
+        return commands.run_argv(
+            self.toolchain.tool("iree-run-module"),
+            "module.vmfb",
+            commands.device_flags(self.device.uri, self.device.cpus),
+            data.inputs(recipe),
+            outputs,
+            function,
+        )
 
     def log(self) -> dict[str, Digest]:
         return log_of(self.store, self.scratch)

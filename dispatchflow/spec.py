@@ -17,6 +17,8 @@ from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.module import Module
 from dispatchflow.operations import OPERATIONS, OPTIONS, Operation, Option
 from dispatchflow.program import Program
+from dispatchflow.providers import IREE, PROVIDERS
+from dispatchflow.rotation import CACHES, HOT
 from dispatchflow.targets import HINTS, TARGETS, Target
 from dispatchflow.tunings import TUNINGS, Tuning
 from dispatchflow.types import Signature, signature
@@ -36,6 +38,8 @@ _FIELDS: list[tuple[str, Any, Any]] = [
     ("tuning", str | dict[str, Any] | list[str | dict[str, Any]], "default"),
     ("target", _Words, "llvm-cpu"),
     ("threads", int | str | list[int | str], "all"),
+    ("provider", _Words, IREE),
+    ("cache", _Words, HOT),
     ("tags", _Words, ()),
     ("include", _Words, ()),
     ("exclude", _Words, ()),
@@ -57,6 +61,8 @@ class Sweep:
     tunings: tuple[Tuning, ...]
     targets: tuple[Target, ...]
     threads: tuple[int | None, ...]
+    providers: tuple[str, ...]
+    caches: tuple[str, ...]
     tags: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -115,7 +121,7 @@ def sweep(table: Mapping[str, Any], place: str, read: module_spec.Read = _no_fil
     def at(word: str) -> str:
         return f"{place}.{word}" if place != COMMAND_LINE else f"{word}= on the {place}"
 
-    for word in ("dtype", "layout", "tuning", "target", "threads", "shape"):
+    for word in ("dtype", "layout", "tuning", "target", "threads", "provider", "cache", "shape"):
         value = getattr(words, word, None)
         if value is not None and value != 0 and not (value.strip() if isinstance(value, str) else value):
             raise SpecError(f"'{word}' is empty", {"spec": at(word)}, "Name at least one, or leave the word out.")
@@ -132,6 +138,10 @@ def sweep(table: Mapping[str, Any], place: str, read: module_spec.Read = _no_fil
         tunings=_tunings(words.tuning, at("tuning")),
         targets=_chosen(_list(words.target), TARGETS, "target", at("target")),
         threads=tuple(dict.fromkeys(_threads(word, at("threads")) for word in _list(words.threads))),
+        providers=_chosen(
+            _list(words.provider), dict(zip(PROVIDERS, PROVIDERS, strict=True)), "provider", at("provider")
+        ),
+        caches=_chosen(_list(words.cache), dict(zip(CACHES, CACHES, strict=True)), "cache", at("cache")),
         tags=tuple(_list(words.tags)),
         include=tuple(_list(words.include)),
         exclude=tuple(_list(words.exclude)),

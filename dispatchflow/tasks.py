@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from doit.task import Task
 
-from dispatchflow import publish, view
+from dispatchflow import publish, trials, view
 from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
 from dispatchflow.controls import Controls
@@ -24,6 +25,7 @@ from dispatchflow.loader import Selection
 from dispatchflow.measure import Session, Trial
 from dispatchflow.progress import Progress
 from dispatchflow.records import Record
+from dispatchflow.rotation import HOT
 from dispatchflow.rows import Row
 from dispatchflow.targets import Device
 from dispatchflow.workspace import Workspace
@@ -120,20 +122,9 @@ class Stages:
         """None when the case cannot be measured."""
         found = self.workspace.executor.artifacts(case, expected=False)
         chain = self.workspace.resolver.chain(case)
-        action = chain["profile"].action
-        if found is None or action is None:
+        if found is None or chain["profile"].action is None:
             return None
-        (compiled, data), recipe = found, case.operation.recipes[-1]
-        return Trial(
-            action.key,
-            case.name,
-            {"module.vmfb": compiled.outputs["vmfb"], **data.files(recipe)},
-            data.inputs(recipe),
-            chain.device,
-            action.ingredients,
-            self.workspace.settings.protocol,
-            case.operation.function,
-        )
+        return trials.trial(self.workspace.executor, chain, found)
 
     def _pending_trial(self, case: Case) -> Trial | None:
         """None when it needs to be measured no more, too."""
@@ -230,6 +221,8 @@ def tasks_of(stages: Stages, chain: Chain, wanted: Sequence[str], twins: dict[tu
         key: tuple[Any, ...] = (stage, chain[stage].key)
         if stage == "compile" and chain[stage].key is None:  # of a module that is not printed yet
             key = (stage, chain["emit"].key, *stages.workspace.resolver.flags(case))
+        if stage == "verify" and chain[stage].key is None:  # hot and cold are verified once
+            key = (stage, replace(case, cache=HOT).name)
         deps = [tasks[-1].name] if tasks else []
         first = twins.setdefault(key, name) if key[1] is not None and stage != "profile" else name
         meta: dict[str, Any] = {"stage": stage}

@@ -12,9 +12,10 @@ from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.module import Module
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.protocols import PROTOCOLS
+from dispatchflow.providers import PROVIDERS
 from dispatchflow.reports.table import FORMATS
 
-AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads")
+AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "provider", "cache")
 MODULE = ("file", "function", "inputs", "reference")
 
 
@@ -97,6 +98,8 @@ VARIABLES: dict[str, Variable] = {
     "tuning": Variable("cases", "families or names: default,data_tiling"),
     "target": Variable("cases", "what is compiled for"),
     "threads": Variable("cases", "number of threads, or all"),
+    "provider": Variable("cases", f"who computes it: {', '.join(PROVIDERS)}"),
+    "cache": Variable("cases", "hot: the same inputs each call; cold: inputs that no cache holds; or both"),
     "tags": Variable("cases", "only sweeps with one of these tags", _words),
     "specs": Variable("cases", "spec files or directories, separated by commas", _paths),
     "iree": Variable("run", "the toolchain: current, a release such as 3.12.0, or the path of a build or environment"),

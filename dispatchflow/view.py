@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from dispatchflow import commands, module, processes
+from dispatchflow import commands, module, processes, providing
 from dispatchflow.chain import Chain, Resolver
 from dispatchflow.keys import Digest
 from dispatchflow.module import Module
@@ -54,8 +54,10 @@ def description(chain: Chain) -> str:
     lines = {
         "case": case.name,
         "operation": f"{case.operation.name} {case.operation.label}",
-        "tuning": case.tuning.name,
-        "requested": case.dispatch.requested or "the compiler's choice",
+        "provider": case.provider,
+        "tuning": case.tuning.name if case.library is None else None,
+        "requested": (case.dispatch.requested or "the compiler's choice") if case.library is None else None,
+        "cache": case.cache,
         "applied": compiled.facts.get("applied") if compiled else None,
         "device": f"{chain.device.uri}, CPUs {', '.join(map(str, chain.device.cpus))}",
         "verification": verified.facts.get("verification") if verified else None,
@@ -88,7 +90,8 @@ def _inputs(program: Program) -> dict[str, str]:
 def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
     """File name in the view → object."""
     found: dict[str, Digest] = {}
-    names = {"vmfb": "module.vmfb", "module": "module.mlir", "configurations": "configurations.mlir"}
+    text = "module.mlir" if chain.case.library is None else "call.py"
+    names = {"vmfb": "module.vmfb", "module": text, "configurations": "configurations.mlir"}
     for stage in ("emit", "compile", "verify"):
         record = chain[stage].record
         for output, digest in (record.outputs if record else {}).items():
@@ -113,6 +116,12 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
     """What was executed, with the inputs' names in the case's folder. The compile writes beside module.vmfb's name:
     call it in an empty directory, as repro.sh does."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
+    if case.library is not None:
+        recipe, library, protocol = case.operation.recipes[-1], resolver.installed(case), resolver.settings.protocol
+        return {
+            "run": (*providing.call_argv(case, library, device, recipe), "--output=again.bin"),
+            "benchmark": providing.block_argv(case, library, device, protocol, None, resolver.sets(case)),
+        }
     flags = commands.device_flags(device.uri, device.cpus)
     program = case.operation
     operands = resolver.supplies.operands(program)
@@ -141,11 +150,11 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     lines = command_lines(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" && echo "same bytes"'
-    bodies = {
-        "compile": f'cd "$(mktemp -d)"\n    {processes.quoted(lines["compile"])} < "$case/module.mlir"\n    {compare}',
-        "run": processes.quoted(lines["run"]),
-        "benchmark": f"taskset -c {cpus} {processes.quoted(lines['benchmark'])}",
-    }
+    shown = {name: processes.quoted(argv) for name, argv in lines.items()}
+    bodies = {"run": shown["run"], "benchmark": f"taskset -c {cpus} {shown['benchmark']}"}
+    if "compile" in shown:
+        build = f'cd "$(mktemp -d)"\n    {shown["compile"]} < "$case/module.mlir"\n    {compare}'
+        bodies = {"compile": build, **bodies}
     cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
     environment = " ".join(f"{k}={processes.quoted([v])}" for k, v in resolver.environment.items())
     absent = " ".join(name for name in commands.ALLOWED_ENVIRONMENT if name not in resolver.environment)
@@ -161,7 +170,7 @@ export {environment}
 case "${{1:-}}" in
 {cases}
   *)
-    echo "usage: $0 compile | run | benchmark" >&2
+    echo "usage: $0 {" | ".join(bodies)}" >&2
     exit 2
     ;;
 esac

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import commands, machine, module_spec, plan, spec, toolchain, variables
+from dispatchflow import commands, installed, machine, module_spec, plan, spec, toolchain, variables
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain, Resolver, Settings
 from dispatchflow.dispatch import Case
@@ -22,6 +22,7 @@ from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
 from dispatchflow.plan import Plan, Skip
 from dispatchflow.program import Program
 from dispatchflow.reports import units
+from dispatchflow.rotation import COLD, not_coldable
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
 from dispatchflow.targets import TARGETS, Device, Target
@@ -80,6 +81,10 @@ class Workspace:
             reason = case.tuning.inexpressible(syntax)
             if reason is None and isinstance(operation, Operation):
                 reason = operation.inexpressible(syntax)
+            if reason is None and case.library is not None and installed.library(case.provider) is None:
+                reason = f"{case.provider} is not installed; {case.library.install}"
+            if reason is None and case.cache == COLD:
+                reason = not_coldable(operation, case.target, self._cache_bytes, memory)
             if reason is None and case.threads is not None and case.threads > cores:
                 reason = f"{case.threads} threads; this machine has {cores} cores"
             if reason is None and (size := needed[operation.shape_name]) > memory:
@@ -89,6 +94,10 @@ class Workspace:
             else:
                 skips.append(Skip(case.name, reason, ""))
         return Plan(tuple(fits), found.tags, (*found.skips, *skips), found.notes)
+
+    @cached_property
+    def _cache_bytes(self) -> int | None:
+        return machine.last_level_cache_bytes()
 
     @property
     def _adhoc(self) -> bool:
@@ -153,6 +162,8 @@ class Workspace:
             self.device,
             self.began,
             self.run,
+            installed.library,
+            self._cache_bytes,
         )
 
     @cached_property

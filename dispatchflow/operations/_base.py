@@ -18,6 +18,8 @@ from dispatchflow.types import Layout, Signature, TensorType
 if TYPE_CHECKING:
     import numpy as np
 
+    from dispatchflow.providers import Library
+
     Array = np.ndarray[Any, Any]
 
 
@@ -84,6 +86,8 @@ class Operation(Program):
     """Further axes: words of a spec, variables and columns."""
     factors: ClassVar[int] = 2
     """So many operands are multiplied in one term of a result's sum."""
+    library_options: ClassVar[tuple[str, ...]] = ()
+    """The options that `library_call` heeds; with another value of any other one it is not asked."""
 
     @classmethod
     def make(
@@ -141,6 +145,20 @@ class Operation(Program):
     def reference(self, operands: Sequence[Array]) -> Array:
         """The expected result from operands as they lie in memory (shapes of `operands()`): floating point in float64,
         exact when every partial sum is an integer below 2**53; integers in int64, where sums wrap."""
+
+    def library_call(self, library: Library) -> str:
+        """A Python expression that computes the result in this library's words (numpy is `np`; torch is `torch`, its
+        functions `F`), from `x0`, `x1`, … as they lie in memory. See `providers.Library` for casts."""
+        raise NotImplementedError(self.name)
+
+    def library_lacks(self, library: Library) -> str | None:
+        """Why this library cannot compute it, None when it can. The reason of a skip."""
+        if type(self).library_call is Operation.library_call:
+            return f"what {library.name} calls for {self.name} is not written"
+        for (word, option), value in zip(self.options.items(), self.chosen, strict=True):
+            if word not in self.library_options and value != option.default:
+                return f"what {library.name} calls for {self.name} with {word}={value} is not written"
+        return None
 
     @property
     def recipes(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 FLOATS = {
     "f32": signature("f32,f32->f32"),
@@ -38,6 +39,7 @@ class Contraction(Operation):
     options: ClassVar[Mapping[str, Option]] = {
         "accumulate": Option(("no", "yes"), "whether the product is added to an operand instead of to zero")
     }
+    library_options: ClassVar[tuple[str, ...]] = ("accumulate",)
 
     @property
     def _accumulates(self) -> bool:
@@ -94,6 +96,14 @@ class Contraction(Operation):
             for array, letter in zip(operands[:2], self.layout, strict=True)
         )
         return _numeric.product(lhs, rhs) + (operands[2] if self._accumulates else 0)
+
+    def library_call(self, library: Library) -> str:
+        names = library.operands(self.signature, 2 + self._accumulates)
+        turned = [
+            name if letter == "t" else f"{name}.swapaxes(-1, -2)"
+            for name, letter in zip(names[:2], self.layout, strict=True)
+        ]
+        return library.rounded(" @ ".join(turned) + (f" + {names[2]}" if self._accumulates else ""), self.signature)
 
     @property
     def addends(self) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Operand
 from dispatchflow.operations._contraction import FLOATS
 from dispatchflow.operations._window import Window
 from dispatchflow.types import Signature, TensorType, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.providers import Library
 
 
 class Convolution(Window):
@@ -49,6 +52,17 @@ class Convolution(Window):
         if accumulator == out:
             return text + _mlir.returned("sum", out)
         return text + _mlir.narrowed("sum", accumulator, out) + _mlir.returned("out", out)
+
+    def library_call(self, library: Library) -> str:
+        """torch's: images are nchw, weights fchw; one filter a group where the weights have no `f`."""
+        image, weights = library.operands(self.signature, 2)
+        image = self.library_turned(image, self.layout[:4], "nchw")
+        letters = self.layout.split("_")[1]
+        weights = self.library_turned(weights, letters, "fchw" if "f" in letters else "chw")
+        groups = "" if "f" in letters else f", groups={self.size('c')}"
+        weights += "" if "f" in letters else ".unsqueeze(1)"
+        value = f"F.conv2d({image}, {weights}, {self.library_words}{groups})"
+        return library.rounded(self.library_turned(value, "nchw", self.layout[:4]), self.signature)
 
     def flops(self) -> int:
         """Two for each element of the window and of the result; on padding too."""

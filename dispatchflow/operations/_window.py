@@ -10,6 +10,7 @@ from dispatchflow.types import TensorType
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 
 class Window(Operation):
@@ -21,6 +22,8 @@ class Window(Operation):
         "dilation": Option(range(1, 17), "distance of a window's elements, in both directions"),
         "padding": Option(range(17), "rows and columns added on each of the four sides"),
     }
+
+    library_options: ClassVar[tuple[str, ...]] = ("stride", "dilation", "padding")
 
     def size(self, dim: str) -> int:
         return self.sizes[self.dims.index(dim)]
@@ -89,3 +92,16 @@ class Window(Operation):
         import numpy as np
 
         return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])
+
+    def library_lacks(self, library: Library) -> str | None:
+        """numpy has no operation with windows."""
+        return "numpy has no windows" if library.name == "numpy" else Operation.library_lacks(self, library)
+
+    def library_turned(self, value: str, letters: str, wanted: str) -> str:
+        """A tensor whose dims are `letters`, as torch's view with these in another order."""
+        order = [letters.index(letter) for letter in wanted]
+        return value if letters == wanted else f"{value}.permute({', '.join(map(str, order))})"
+
+    @property
+    def library_words(self) -> str:
+        return ", ".join(f"{word}={self.option(word)}" for word in ("stride", "padding", "dilation"))

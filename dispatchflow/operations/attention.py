@@ -11,6 +11,7 @@ from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 
 class Attention(Operation):
@@ -26,6 +27,7 @@ class Attention(Operation):
     options: ClassVar[Mapping[str, Option]] = {
         "mask": Option(("no", "yes"), "whether an operand is added to the scores")
     }
+    library_options: ClassVar[tuple[str, ...]] = ("mask",)
 
     @property
     def _masked(self) -> bool:
@@ -97,6 +99,17 @@ class Attention(Operation):
         whole = off + mean + (2 * growth(self.sizes[4]) + 2) * unit + 2 * own
         bound: Array = (weights * whole) @ abs(operands[2])
         return bound
+
+    def library_call(self, library: Library) -> str:
+        """Of numpy, which has no attention, as it is written with whole arrays."""
+        if library.name == "torch":
+            mask = "attn_mask=x3, " if self._masked else ""
+            return f"F.scaled_dot_product_attention(x0, x1, x2, {mask}scale={self._scale!r})"
+        q, k, v = library.operands(self.signature, 3)
+        mask = f" + {library.cast('x3', self.signature.accumulator)}" if self._masked else ""
+        scores = f"(s := {q} @ {k}.swapaxes(1, 2) * {self._scale!r}{mask})"
+        weights = f"(e := np.exp({scores} - s.max(axis=2, keepdims=True))) / e.sum(axis=2, keepdims=True)"
+        return library.rounded(f"({weights}) @ {v}", self.signature)
 
     def flops(self) -> int:
         """Of the two products; the softmax between them is not counted."""

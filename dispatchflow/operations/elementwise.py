@@ -12,6 +12,7 @@ from dispatchflow.types import ElementType, Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 _BINARY = ("add", "sub", "mul", "max")
 # kind → (lines that make %z of %x, operations of one element); a line's op is of `arith` unless it says `math`
@@ -22,6 +23,27 @@ _UNARY = {
     "sigmoid": (["n = sub zero x", "e = math.exp n", "d = add e one", "z = div one d"], 4),
     "silu": (["n = sub zero x", "e = math.exp n", "d = add e one", "z = div x d"], 4),
     "gelu": (["s = mul x root_half", "e = math.erf s", "d = add e one", "h = mul x half", "z = mul h d"], 5),
+}
+# library → kind → its call
+_CALLS = {
+    "both": {"add": "x0 + x1", "sub": "x0 - x1", "mul": "x0 * x1"},
+    "numpy": {
+        "max": "np.maximum(x0, x1)",
+        "relu": "np.maximum(x0, 0)",
+        "exp": "np.exp(x0)",
+        "tanh": "np.tanh(x0)",
+        "sigmoid": "1 / (1 + np.exp(-x0))",
+        "silu": "x0 / (1 + np.exp(-x0))",
+    },
+    "torch": {
+        "max": "torch.maximum(x0, x1)",
+        "relu": "torch.relu(x0)",
+        "exp": "torch.exp(x0)",
+        "tanh": "torch.tanh(x0)",
+        "sigmoid": "torch.sigmoid(x0)",
+        "silu": "F.silu(x0)",
+        "gelu": "F.gelu(x0)",
+    },
 }
 _CONSTANTS = {"zero": "0.0", "one": "1.0", "half": "0.5", "root_half": "0.70710678118654752"}
 
@@ -35,6 +57,7 @@ class Elementwise(Operation):
         word: signature(f"{word}->{word}") for word in ("f32", "f16", "f64", "i32")
     }
     options: ClassVar[Mapping[str, Option]] = {"kind": Option((*_BINARY, *_UNARY), "what is computed")}
+    library_options: ClassVar[tuple[str, ...]] = ("kind",)
 
     @property
     def _kind(self) -> str:
@@ -110,6 +133,14 @@ class Elementwise(Operation):
 
         scale = abs(operands[0] if self._kind == "gelu" else self.reference(operands))
         return scale * (ULPS + 3 if self._curved else 1) * self.signature.accumulator.unit
+
+    def library_lacks(self, library: Library) -> str | None:
+        if library.name == "numpy" and self._kind == "gelu":
+            return "numpy has no error function"
+        return Operation.library_lacks(self, library)
+
+    def library_call(self, library: Library) -> str:
+        return _CALLS[library.name].get(self._kind) or _CALLS["both"][self._kind]
 
     def flops(self) -> int:
         """One for each operation of the formula, transcendental ones too."""

@@ -11,6 +11,7 @@ from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 EPSILON = 2.0**-17
 """About 1e-5, and exact in every type."""
@@ -26,6 +27,7 @@ class Norm(Operation):
         "f16_f32_f16": signature("f16->f32->f16"),
     }
     options: ClassVar[Mapping[str, Option]] = {"kind": Option(("layer", "rms"), "what is computed")}
+    library_options: ClassVar[tuple[str, ...]] = ("kind",)
 
     @property
     def _layer(self) -> bool:
@@ -110,6 +112,20 @@ class Norm(Operation):
         quotient = off / root + abs(d) / root * (spread / root**2 / 2 + (ULPS + 4) * unit)
         bound: Array = quotient * abs(operands[1]) + unit * abs(self.reference(operands))
         return bound
+
+    def library_call(self, library: Library) -> str:
+        """Of numpy, which has no norms, as it is written with whole arrays."""
+        types = self.signature
+        if library.name == "torch":
+            rest = f"x2, {EPSILON!r}" if self._layer else f"{EPSILON!r}"
+            return f"F.{'layer' if self._layer else 'rms'}_norm(x0, ({self.sizes[1]},), x1, {rest})"
+        x, *row = (
+            name if types.operands[0] is types.accumulator else library.cast(name, types.accumulator)
+            for name in ("x0", "x1", "x2")
+        )
+        centered = f"(d := (x := {x}) - x.mean(axis=1, keepdims=True))" if self._layer else f"(d := {x})"
+        root = f"np.sqrt((d * d).mean(axis=1, keepdims=True) + d.dtype.type({EPSILON!r}))"
+        return library.rounded(f"{centered} / {root} * {row[0]}" + (f" + {row[1]}" if self._layer else ""), types)
 
     def flops(self) -> int:
         """For each element 8 (layer: sum; difference, square, sum; difference, three of the last line) or 4."""

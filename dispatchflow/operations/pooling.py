@@ -13,6 +13,7 @@ from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 
 class Pooling(Window):
@@ -29,6 +30,7 @@ class Pooling(Window):
         **Window.options,
     }
     factors: ClassVar[int] = 1
+    library_options: ClassVar[tuple[str, ...]] = ("kind", *Window.library_options)
 
     @property
     def bitwise(self) -> bool:
@@ -63,6 +65,24 @@ class Pooling(Window):
         lowest = -np.inf if element.is_float else -(2**element.digits)
         seen = (part for _, _, part in self.windows(image, lowest if largest else 0))
         return self.laid_out(reduce(np.maximum if largest else np.add, seen))
+
+    def library_lacks(self, library: Library) -> str | None:
+        if self.option("kind") == "sum" and self.option("dilation") != 1:
+            return f"{library.name} has no sum of a window with dilation"
+        if 2 * self.option("padding") > min(self.size("kh"), self.size("kw")):
+            return f"{library.name} pads by half of a window at most"
+        return Window.library_lacks(self, library)
+
+    def library_call(self, library: Library) -> str:
+        """torch's: images are nchw; a sum is a mean of elements divided by one."""
+        image = self.library_turned("x0", self.layout, "nchw")
+        window = f"({self.size('kh')}, {self.size('kw')})"
+        if self.option("kind") == "max":
+            value = f"F.max_pool2d({image}, {window}, {self.library_words})"
+        else:
+            words = f"stride={self.option('stride')}, padding={self.option('padding')}, divisor_override=1"
+            value = f"F.avg_pool2d({image}, {window}, {words})"
+        return self.library_turned(value, "nchw", self.layout)
 
     def flops(self) -> int:
         """One for each element of the window and of the result."""

@@ -11,6 +11,7 @@ from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 # axis → (the result's dims, the iterators of m and k, the axes that are reduced)
 _AXES = {"inner": ("m", "pr", (1,)), "outer": ("k", "rp", (0,)), "all": ("", "rr", (0, 1))}
@@ -35,6 +36,7 @@ class Reduction(Operation):
         "axis": Option(tuple(_AXES), "what is reduced: inner, each row; outer, each column; all"),
     }
     factors: ClassVar[int] = 1
+    library_options: ClassVar[tuple[str, ...]] = ("kind", "axis")
 
     @property
     def bitwise(self) -> bool:
@@ -64,6 +66,14 @@ class Reduction(Operation):
         axes = _AXES[self.option("axis")][2]
         found: Array = operands[0].max(axis=axes) if self.option("kind") == "max" else operands[0].sum(axis=axes)
         return found
+
+    def library_call(self, library: Library) -> str:
+        axes, types = _AXES[self.option("axis")][2], self.signature
+        (x,) = library.operands(types, 1)
+        if self.option("kind") == "sum":
+            module = {"numpy": "np", "torch": "torch"}[library.name]
+            return f"{x}.sum({axes}, dtype={module}.{types.result.numpy_name})"
+        return f"{x}.{'amax' if library.name == 'torch' else 'max'}({axes})"
 
     def flops(self) -> int:
         """One for each element."""

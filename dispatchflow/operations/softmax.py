@@ -11,6 +11,7 @@ from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 
 class Softmax(Operation):
@@ -45,6 +46,12 @@ class Softmax(Operation):
         powers = np.exp(operands[0] - operands[0].max(axis=1, keepdims=True))
         found: Array = powers / powers.sum(axis=1, keepdims=True)
         return found
+
+    def library_call(self, library: Library) -> str:
+        """Of numpy, which has no softmax, as it is written with whole arrays."""
+        if library.name == "torch":
+            return "F.softmax(x0, 1)"
+        return "(e := np.exp(x0 - x0.max(axis=1, keepdims=True))) / e.sum(axis=1, keepdims=True)"
 
     def error(self, operands: Sequence[Array]) -> Array:
         """y · (ρ + Σ y·ρ + (growth + 1) · u): an exponential's own error ρ = (2·|x - max| + ULPS) · u, as it is and in

@@ -11,6 +11,7 @@ from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 
 class Transpose(Operation):
@@ -44,6 +45,9 @@ class Transpose(Operation):
 
     def reference(self, operands: Sequence[Array]) -> Array:
         return operands[0].T
+
+    def library_call(self, library: Library) -> str:
+        return "x0.T"
 
     def flops(self) -> int:
         return 0

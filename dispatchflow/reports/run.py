@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dispatchflow.plan import Skip
+from dispatchflow.providers import IREE
 from dispatchflow.reports import units
 from dispatchflow.reports.table import aligned
 
@@ -54,7 +55,7 @@ def _line(row: Mapping[str, Any], fresh: bool) -> list[str]:
         interval(row),
         units.giga(row.get("flops_per_s")),
         units.giga(row.get("bytes_per_s")),
-        applied(row.get("applied_configuration")),
+        _made_by(row),
         _state(row, fresh),
     ]
 
@@ -86,6 +87,13 @@ def applied(text: str | None) -> str:
         if level in _LEVELS and kept:
             words.append(_LEVELS[level] + "x".join(kept))
     return " ".join(words)
+
+
+def _made_by(row: Mapping[str, Any]) -> str:
+    """What the compiler applied, or the library and its version."""
+    if row.get("provider") in (None, IREE):
+        return applied(row.get("applied_configuration"))
+    return f"{row['provider']} {row.get('runtime_version') or ''}".rstrip()
 
 
 def _state(row: Mapping[str, Any], fresh: bool) -> str:

@@ -1,0 +1,92 @@
+"""What is measured of a case: its module, its module behind a rotation of its inputs, or a library's call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dispatchflow import commands, providing, rotation
+from dispatchflow.blocks import Block
+from dispatchflow.chain import Chain
+from dispatchflow.dispatch import Case
+from dispatchflow.errors import ToolError
+from dispatchflow.execute import Artifacts, Executor
+from dispatchflow.measure import Trial
+from dispatchflow.operations import Operation
+from dispatchflow.providers import Installed
+from dispatchflow.targets import TARGETS
+from dispatchflow.toolchain import Toolchain
+
+
+@dataclass
+class _Slow(Trial):
+    """Starting it takes longer than a block, which is no part of the budget."""
+
+    def spent(self, block: Block, wall_s: float) -> float:
+        return self.protocol.warmup_s + block.ns * block.iterations / 1e9
+
+
+@dataclass
+class ColdTrial(_Slow):
+    """`problem`: why the rotation cannot be had."""
+
+    problem: str | None = None
+
+    def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
+        if self.problem is not None:
+            raise ToolError(f"the rotation of the inputs: {self.problem}")
+        return commands.block_argv(
+            toolchain.tool("iree-benchmark-module"),
+            "module.vmfb",
+            commands.device_flags(self.device.uri, self.device.cpus),
+            self.inputs,
+            self.protocol,
+            self.iterations,
+            dispatches=False,
+            function=self.function,
+            rotation="rotation.vmfb",
+        )
+
+
+@dataclass
+class LibraryTrial(_Slow):
+    case: Case | None = None
+    installed: Installed | None = None
+    sets: int | None = None
+
+    def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
+        assert self.case is not None and self.installed is not None
+        return providing.block_argv(self.case, self.installed, self.device, self.protocol, self.iterations, self.sets)
+
+    def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
+        assert self.installed is not None
+        return {"runtime": self.installed.version}
+
+
+def trial(executor: Executor, chain: Chain, made: Artifacts) -> Trial:
+    """The measurement of this case, whose profile has an action, with what was made for it."""
+    case, action, resolver = chain.case, chain["profile"].action, executor.resolver
+    assert action is not None
+    recipe = case.operation.recipes[-1]
+    shared: dict[str, Any] = {
+        "key": action.key,
+        "label": case.name,
+        "objects": {**made.files, **made.data.files(recipe)},
+        "inputs": made.data.inputs(recipe),
+        "device": chain.device,
+        "ingredients": action.ingredients,
+        "protocol": resolver.settings.protocol,
+        "function": case.operation.function,
+    }
+    sets = resolver.sets(case)
+    if case.library is not None:
+        return LibraryTrial(**shared, case=case, installed=resolver.installed(case), sets=sets)
+    if sets is None:
+        return Trial(**shared)
+    assert isinstance(case.operation, Operation)
+    # On this CPU, whatever the case is compiled for: it copies and calls.
+    flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host)
+    compiled = executor.compile_module(rotation.module(case.operation, sets).encode(), flags)
+    if compiled.ok:
+        shared["objects"]["rotation.vmfb"] = compiled.outputs["vmfb"]
+    return ColdTrial(**shared, problem=compiled.reason)
