@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from dispatchflow import calibration, machine
@@ -41,7 +41,7 @@ class Ceilings:
         return f"ceilings:{key_of('ceilings', ingredients)}"
 
     def _kernels(self) -> tuple[calibration.Kernel, ...]:
-        return calibration.kernels(machine.cpu().flags, machine.last_level_cache_bytes())
+        return calibration.kernels(machine.cpu().flags, machine.last_level_cache_bytes(), machine.memory_bytes())
 
     def rates(self, device: Device) -> dict[str, float]:
         """What was reached so far; empty when never calibrated."""
@@ -49,20 +49,23 @@ class Ceilings:
             self._known[device.threads] = json.loads(self._store.records.remembered(self._name(device)) or "{}")
         return self._known[device.threads]
 
-    def calibrate(self, device: Device, session: Session) -> None:
+    def lacking(self, device: Device, kinds: Iterable[str]) -> list[str]:
+        """Those of these kinds that were never measured, and can be."""
+        known = {kernel.kind for kernel in self._kernels()} - set(self.rates(device))
+        return [kind for kind in dict.fromkeys(kinds) if kind in known]
+
+    def calibrate(self, device: Device, session: Session, kinds: Collection[str], spare: bool = False) -> None:
         """Once more; the highest ever stands. A kernel that does not compile or run here leaves its ceiling unknown."""
         plain = Device(
             "local-sync" if device.threads == 1 else "local-task", device.threads, device.cpus, device.identity
         )
-        trials = [(kernel, trial) for kernel in self._kernels() if (trial := self._trial(kernel, plain, session))]
+        wanted = [kernel for kernel in self._kernels() if kernel.kind in kinds and spare >= kernel.spare]
+        trials = [(kernel, trial) for kernel in wanted if (trial := self._trial(kernel, plain, session))]
         rates = dict(self.rates(device))
         for kernel, trial in trials:
             session.decide(trial)
             if trial.blocks_ns:
                 rates[kernel.kind] = max(rates.get(kernel.kind, 0.0), kernel.work / min(trial.blocks_ns) * 1e9)
-        # The cache is never slower than the memory behind it.
-        if "memory" in rates:
-            rates["cache"] = max(rates.get("cache", 0.0), rates["memory"])
         self._store.records.remember(self._name(device), json.dumps(rates))
         self._known[device.threads] = rates
 

@@ -14,7 +14,7 @@ from dispatchflow.dispatch import Case
 from dispatchflow.errors import NothingMatched, SpecError, StoreError, ToolchainError, suggestion
 from dispatchflow.loader import Selection, is_pattern
 from dispatchflow.reports import best as best_report
-from dispatchflow.reports import table, units
+from dispatchflow.reports import providers, table, units
 from dispatchflow.reports.table import FORMATS
 from dispatchflow.targets import TARGETS
 from dispatchflow.workspace import Workspace
@@ -29,6 +29,9 @@ _REPORT_COLUMNS = (
     "ci_high_ns",
     "flops_per_s",
     "bytes_per_s",
+    "percent_of_peak",
+    "bound",
+    providers.COLUMN,
     "protocol",
     "toolchain_version",
 )
@@ -212,11 +215,8 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
     if fastest:
         shown, columns, known = best_report.best(chosen), best_report.COLUMNS, (*best_report.COLUMNS, *results.COLUMNS)
     else:
-        shown, columns, known = (
-            chosen if values.get("history") else best_report.newest(chosen),
-            _REPORT_COLUMNS,
-            tuple(results.COLUMNS),
-        )
+        shown = providers.compared(chosen if values.get("history") else best_report.newest(chosen))
+        columns, known = _REPORT_COLUMNS, (*results.COLUMNS, providers.COLUMN)
     style = values.get("format", "text")
     if style not in FORMATS:
         raise SpecError(f"unknown format '{style}'", {"known": ", ".join(FORMATS)}, suggestion(style, FORMATS))

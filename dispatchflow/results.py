@@ -65,6 +65,8 @@ COLUMNS: dict[str, str] = {
     "bytes_per_s": "double",
     "ceiling_flops_per_s": "double",
     "ceiling_bytes_per_s": "double",
+    "bound": "string",
+    "percent_of_peak": "double",
     "compile_s": "double",
     "compiler_peak_bytes": "int64",
     "code_bytes": "int64",

@@ -123,6 +123,19 @@ def credible_ns(program: Program, ceilings: tuple[float | None, float | None], m
     return max((w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None), default=0.0)
 
 
+def roofline(
+    flops: int | None, traffic_bytes: int | None, ceilings: tuple[float | None, float | None], median_ns: float
+) -> dict[str, Any]:
+    """`bound`: what keeps a call from being faster at last, `compute` or `memory`; and the part of that peak that it
+    reached, in percent. None where a ceiling that counts is not known."""
+    if flops is None or traffic_bytes is None or ceilings[1] is None or (flops and ceilings[0] is None):
+        return {"bound": None, "percent_of_peak": None}
+    compute_ns = flops / ceilings[0] * 1e9 if ceilings[0] else 0.0
+    memory_ns = traffic_bytes / ceilings[1] * 1e9
+    bound = "compute" if compute_ns > memory_ns else "memory"
+    return {"bound": bound, "percent_of_peak": 100 * max(compute_ns, memory_ns) / median_ns}
+
+
 def _measured(chain: Chain) -> Measurement | None:
     step = chain["profile"]
     return step.measurement if step.state == "made" else None
@@ -133,6 +146,8 @@ _KNOWN: dict[str, Callable[[Chain], Any]] = {
     "operation": lambda chain: chain.case.operation.name,
     "shape": lambda chain: chain.case.operation.shape_name,
     "target": lambda chain: chain.case.target.name,
+    "provider": lambda chain: chain.case.provider,
+    "cache": lambda chain: chain.case.cache,
     "threads": lambda chain: chain.device.threads,
     "median_ns": lambda chain: found.median_ns if (found := _measured(chain)) else None,
 }
@@ -188,6 +203,7 @@ def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, f
         **rates,
         "ceiling_flops_per_s": ceilings[0],
         "ceiling_bytes_per_s": ceilings[1],
+        **roofline(row["flops"], row["traffic_bytes"], ceilings, times.median_ns),
         "measured_at": found.at,
         "runtime_version": conditions.get("runtime", row["runtime_version"]),
         "measured_with": conditions.get("toolchain"),

@@ -104,14 +104,20 @@ class Stages:
         self._prepared.update(dict.fromkeys(new))
         self.trials |= {case: trial for case in new if (trial := self._pending_trial(case)) is not None}
         self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.max_blocks)
-        for device in self._devices():
-            if not workspace.ceilings.rates(device):
-                workspace.ceilings.calibrate(device, self.session)
+        for device, kinds in self._bounded():
+            if lacking := workspace.ceilings.lacking(device, kinds):
+                workspace.ceilings.calibrate(device, self.session, lacking)
 
-    def _devices(self) -> list[Device]:
-        """One for each number of threads of this CPU that was measured with: what ceilings are of."""
-        local = [case for case in self.trials if case.target.has_threads]
-        return list({self.trials[case].device.threads: self.trials[case].device for case in local}.values())
+    def _bounded(self) -> list[tuple[Device, list[str]]]:
+        """One device for each number of threads of this CPU that was measured with: what ceilings are of; and their
+        kinds."""
+        devices: dict[int, Device] = {}
+        kinds: dict[int, list[str]] = {}
+        for case, trial in self.trials.items():
+            if found := publish.ceiling_kinds(case):
+                devices[trial.device.threads] = trial.device
+                kinds.setdefault(trial.device.threads, []).extend(found)
+        return [(device, kinds[threads]) for threads, device in devices.items()]
 
     @cached_property
     def session(self) -> Session:
@@ -173,8 +179,8 @@ class Stages:
         rows = publish.rows_of(workspace, chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
             # Either the result is wrong or the ceiling: calibration may have had a slow moment. The highest stands.
-            for device in self._devices():
-                workspace.ceilings.calibrate(device, self.session)
+            for device, kinds in self._bounded():
+                workspace.ceilings.calibrate(device, self.session, kinds, spare=True)
             rows = publish.rows_of(workspace, chains)
         asked = [row for row in rows if cases[row.chain.case] == "profile"]
         new, shown = publish.publish(workspace, asked), view.names(workspace.view_path)

@@ -53,6 +53,11 @@ class Convolution(Window):
             return text + _mlir.returned("sum", out)
         return text + _mlir.narrowed("sum", accumulator, out) + _mlir.returned("out", out)
 
+    def library_lacks(self, library: Library) -> str | None:
+        if not self.signature.accumulator.is_float and self.option("dilation") != 1:
+            return "torch has no convolution of integers with dilation (2.14: not implemented for 'Int')"
+        return Window.library_lacks(self, library)
+
     def library_call(self, library: Library) -> str:
         """torch's: images are nchw, weights fchw; one filter a group where the weights have no `f`."""
         image, weights = library.operands(self.signature, 2)

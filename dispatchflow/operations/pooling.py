@@ -69,6 +69,8 @@ class Pooling(Window):
     def library_lacks(self, library: Library) -> str | None:
         if self.option("kind") == "sum" and self.option("dilation") != 1:
             return f"{library.name} has no sum of a window with dilation"
+        if self.option("kind") == "sum" and not self.signature.result.is_float:
+            return "torch has no sum of a window of integers (2.14: not implemented for 'Int')"
         if 2 * self.option("padding") > min(self.size("kh"), self.size("kw")):
             return f"{library.name} pads by half of a window at most"
         return Window.library_lacks(self, library)

@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dispatchflow.results import PASSED
+from dispatchflow.reports import providers
 
 Row = Mapping[str, Any]
-COLUMNS = ("shape", "target", "threads", "tuning", "median_us", "gflops", "speedup", "status", "verification")
+COLUMNS = (
+    "shape",
+    "target",
+    "threads",
+    "cache",
+    "provider",
+    "tuning",
+    "median_us",
+    "gflops",
+    "speedup",
+    providers.COLUMN,
+    "status",
+    "verification",
+)
 
 
 def newest(rows: Iterable[Row]) -> list[Row]:
@@ -17,13 +30,11 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 
 
 def best(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One row a (shape, target, threads, protocol): the fastest whose result is right, with its speed-up over the
-    default configuration (None when that was not measured, or not right)."""
+    """One row a (shape, target, threads, cache, protocol, provider): the fastest whose result is right, with its
+    speed-up over the default configuration (None when that was not measured, or not right)."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in newest(rows):
-        right = row["verification"] in PASSED and row["status"] in ("measured", "noisy") and row["median_ns"]
-        if right:
-            groups.setdefault((row["shape"], row["target"], row["threads"], row["protocol"]), []).append(row)
+    for row in filter(providers.right, newest(rows)):
+        groups.setdefault((*providers.place(row), providers.provider(row)), []).append(row)
     found = []
     for members in groups.values():
         winner = min(members, key=lambda row: float(row["median_ns"]))
@@ -33,4 +44,4 @@ def best(rows: Iterable[Row]) -> list[dict[str, Any]]:
         gflops = None if rate is None else rate / 1e9
         derived = {"median_us": winner["median_ns"] / 1e3, "gflops": gflops, "speedup": speedup}
         found.append({**winner, **derived})
-    return found
+    return providers.compared(found)

@@ -15,8 +15,8 @@ from dispatchflow.reports.table import aligned
 MAX_SHOWN = 50
 _SHOWN_REASONS = 20
 
-_HEADER = ["case", "verification", "median", "±", "GFLOP/s", "GB/s", "applied", "state"]
-_RIGHT = [False, False, True, True, True, True, False, False]
+_HEADER = ["case", "verification", "median", "±", "GFLOP/s", "GB/s", "peak", "applied", "state"]
+_RIGHT = [False, False, True, True, True, True, False, False, False]
 _LEVELS = {
     "distribution": "",
     "cache_parallel": "cache ",
@@ -35,7 +35,7 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str]) -> str:
         failed = [row for row in rows if row["status"] == "failed"]
         best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         for row in rows:
-            place = (row["shape"], row["target"], row["threads"])
+            place = tuple(row.get(name) for name in ("shape", "target", "threads", "cache", "provider"))
             right = row["status"] != "failed" and row.get("median_ns") is not None
             if right and (place not in best or row["median_ns"] < best[place]["median_ns"]):
                 best[place] = row
@@ -55,6 +55,7 @@ def _line(row: Mapping[str, Any], fresh: bool) -> list[str]:
         interval(row),
         units.giga(row.get("flops_per_s")),
         units.giga(row.get("bytes_per_s")),
+        peak(row),
         _made_by(row),
         _state(row, fresh),
     ]
@@ -72,6 +73,12 @@ def interval(row: Mapping[str, Any]) -> str:
     """Half of the 95 % interval's width, relative to the median."""
     low, high = row.get("ci_low_ns"), row.get("ci_high_ns")
     return "" if low is None or high is None else f"{(high - low) / 2 / row['median_ns']:.1%}"
+
+
+def peak(row: Mapping[str, Any]) -> str:
+    """`71% compute`: the part of what this machine can do, and what of it."""
+    part = row.get("percent_of_peak")
+    return "" if part is None else f"{part:.0f}% {row['bound']}"
 
 
 def applied(text: str | None) -> str:
