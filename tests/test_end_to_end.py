@@ -38,7 +38,7 @@ def test_the_first_run_makes_everything_and_says_so(first_run: tuple[Project, Ou
     header = next(line for line in lines if line.startswith("case "))
 
     assert outcome.code == 0, outcome
-    assert header.split() == ["case", "verification", "median", "±", "GFLOP/s", "GB/s", "applied", "state"]
+    assert header.split() == ["case", "verification", "median", "±", "GFLOP/s", "GB/s", "peak", "applied", "state"]
     table = lines[lines.index(header) + 1 :][:4]
     assert all("within bound" in line and line.endswith("measured now") for line in table)
     assert sum(line.startswith(NAME) for line in table) == 1
@@ -484,7 +484,7 @@ def test_report_formats_say_the_same(made: Project, tmp_path: Path) -> None:
 
     lines = [json.loads(line) for line in made.doit("report", "format=jsonl").out.splitlines()]
     assert {line["case"]: line["blocks_ns"] for line in lines} == {name: row["blocks_ns"] for name, row in rows.items()}
-    assert set(lines[0]) == set(rows[NAME])
+    assert set(lines[0]) == {*rows[NAME], "percent_of_best_provider"}
 
     table = cells(made.doit("report", "format=csv").out)
     assert {row["case"]: float(row["median_ns"]) for row in table} == {n: row["median_ns"] for n, row in rows.items()}

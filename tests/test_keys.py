@@ -160,15 +160,15 @@ def verification(code, function, arguments, device, threads, data, tolerance):
     return actions.verification(call, actions.Data(data, arguments), tolerance)
 
 
-def measurement(code, function, arguments, device, threads, data, protocol):
+def measurement(code, function, arguments, device, threads, data, protocol, sets):
     call = actions.Call(code, function, Device(device["uri"], threads, (0,), device))
-    return actions.measurement(call, actions.Data(data, arguments), protocol)
+    return actions.measurement(call, actions.Data(data, arguments), protocol, sets)
 
 
 BASES = {
     actions.compilation: dict(module="m", flags=("-a", "-b"), toolchain="t", environment={"LC_ALL": "C"}),
     verification: dict(CALL, data=DATA, tolerance=None),
-    measurement: dict(CALL, data={"random": ("d3", "d4")}, protocol=PROTOCOLS["std"]),
+    measurement: dict(CALL, data={"random": ("d3", "d4")}, protocol=PROTOCOLS["std"], sets=None),
 }
 CHANGES = {
     actions.compilation: [
@@ -190,6 +190,7 @@ CHANGES = {
         dict(data={"random": ("d3",)}),
         dict(data={"given": ("d3", "d4")}),
         *(dict(protocol=PROTOCOLS[name]) for name in PROTOCOLS if name != "std"),
+        *(dict(sets=sets) for sets in (2, 3)),
     ],
 }
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.operations.matmul import Matmul
+from dispatchflow.providers import IREE, LIBRARIES
+from dispatchflow.rotation import CACHES
 from dispatchflow.targets import TARGETS
 from dispatchflow.tunings import TUNINGS
 from dispatchflow.tunings.double_tiling import DoubleTiling
@@ -25,12 +27,12 @@ MATMULS = st.builds(
     st.sampled_from(Matmul.layouts),
     st.tuples(*[st.sampled_from(option.values) for option in Matmul.options.values()]),
 )
+REST = (st.sampled_from(list(TARGETS.values())), st.none() | st.integers(1, 4096))
+CACHE = st.sampled_from(CACHES)
+DEFAULT = st.just(TUNINGS["default"].expand({})[0])
 CASES = st.builds(
-    Case,
-    st.builds(Dispatch, MATMULS, st.sampled_from(SHIPPED) | DOUBLE_TILINGS),
-    st.sampled_from(list(TARGETS.values())),
-    st.none() | st.integers(1, 4096),
-)
+    Case, st.builds(Dispatch, MATMULS, st.sampled_from(SHIPPED) | DOUBLE_TILINGS), *REST, st.just(IREE), CACHE
+) | st.builds(Case, st.builds(Dispatch, MATMULS, DEFAULT), *REST, st.sampled_from(list(LIBRARIES)), CACHE)
 
 
 @given(CASES, CASES)
@@ -43,8 +45,11 @@ def test_each_field_of_a_case_shows_in_its_name(case, data):
     """Cases that differ in one field alone, where random pairs differ in all."""
     operation, tuning = case.operation, case.tuning
     other = data.draw(CASES)
-    field = data.draw(st.sampled_from(["sizes", "signature", "layout", "chosen", "tuning", "target", "threads"]))
-    if field in ("target", "threads"):
+    field = data.draw(
+        st.sampled_from(["sizes", "signature", "layout", "chosen", "tuning", "target", "threads", "cache"])
+    )
+    assume(field != "tuning" or case.provider == other.provider == IREE)
+    if field in ("target", "threads", "cache"):
         changed = replace(case, **{field: getattr(other, field)})
     elif field == "tuning":
         changed = replace(case, dispatch=Dispatch(operation, other.tuning))

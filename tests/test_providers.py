@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import subprocess
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from real import LIMIT_S, Project, environment
 from test_contract import SHAPES, SHAPES_OF, chosen_of, operation_of
 
-from dispatchflow import _provider, inputs, reference, verdict
+from dispatchflow import _provider, inputs, installed, providers, reference, rotation, verdict
+from dispatchflow.keys import Digest
 from dispatchflow.operations import OPERATIONS, Operation
-from dispatchflow.providers import LIBRARIES, Library
+from dispatchflow.providers import LIBRARIES, Installed, Library
+from dispatchflow.records import Record
 from dispatchflow.targets import TARGETS
+from dispatchflow.workspace import Workspace
+
+pytest_plugins = ["real"]
 
 HARNESSES: dict[str, Any] = {"numpy": _provider.Numpy, "torch": _provider.Torch}
 
@@ -73,3 +82,196 @@ def test_every_call_is_right_or_a_skip(cls: type[Operation], library: Library) -
         wrong += [f"{operation.shape_name}: {library.program(operation).splitlines()[-1].strip()}: {v}" for v in found]
 
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_call_that_does_not_heed_an_option_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    cls, numpy = OPERATIONS["matmul"], LIBRARIES["numpy"]
+    accumulating = cls.make((4, 5, 6), accumulate="yes")
+    assert numpy.lacks(accumulating, TARGETS["llvm-cpu"]) is None
+
+    monkeypatch.setattr(cls, "library_options", ())
+
+    assert numpy.lacks(accumulating, TARGETS["llvm-cpu"]) == (
+        "what numpy calls for matmul with accumulate=yes is not written"
+    )
+    assert numpy.lacks(cls.make((4, 5, 6)), TARGETS["llvm-cpu"]) is None
+
+
+def test_an_operation_without_a_call_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OPERATIONS["softmax"], "library_call", Operation.library_call)
+
+    softmax = OPERATIONS["softmax"].make((4, 5))
+
+    assert LIBRARIES["numpy"].lacks(softmax, TARGETS["llvm-cpu"]) == "what numpy calls for softmax is not written"
+
+
+# --- the plan
+
+
+def test_a_library_is_one_way_beside_all_tunings(plan_of: Any) -> None:
+    plan = plan_of(SPEC.format('provider = ["iree", "numpy"]', 'tuning = ["default", "data_tiling"]'))
+    assert [case.name.split("f32t_")[-1] for case in plan.cases] == [
+        "default@llvm-cpu-1t", "data_tiling@llvm-cpu-1t", "numpy@llvm-cpu-1t",
+    ]  # fmt: skip
+
+
+def test_hot_and_cold_stand_side_by_side(plan_of: Any) -> None:
+    plan = plan_of(SPEC.format('provider = "numpy"', 'cache = ["hot", "cold"]'))
+    assert [case.name.split("@")[1] for case in plan.cases] == ["llvm-cpu-1t", "llvm-cpu-1t-cold"]
+
+
+def test_what_a_library_cannot_do_is_a_skip(plan_of: Any) -> None:
+    plan = plan_of(SPEC.format('provider = ["numpy", "torch"]', 'target = ["vulkan", "cuda-sm_80"]'))
+    assert [case.name.split("f32t_")[-1] for case in plan.cases] == ["torch@cuda-sm_80"]
+    assert [skip.reason for skip in plan.skips] == [
+        "numpy does not run on vulkan", "numpy does not run on cuda-sm_80", "torch does not run on vulkan",
+    ]  # fmt: skip
+
+
+def test_a_library_that_is_not_installed_is_a_skip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(installed, "library", lambda name: None)
+    words = dict.fromkeys("mnk", "8") | {"threads": "1", "provider": "torch"}
+    (skip,) = Workspace(tmp_path, words).plan.skips
+    assert skip.reason == "torch is not installed; pip install 'dispatchflow[torch]'"
+
+
+SPEC = '[[sweep]]\noperation = "matmul"\nshape = "4x5x6"\nthreads = 1\n{}\n{}\n'
+
+
+# --- keys
+
+
+SOME = Installed("1.0", Digest("d"), "/somewhere")
+
+
+@pytest.fixture
+def keys_of(case_of: Any, resolver_of: Any, records: Any) -> Any:
+    """(verify, profile) keys of a case whose data is recorded."""
+
+    def make(library: Installed = SOME, **words: Any) -> tuple[Any, Any]:
+        case = case_of(threads=1, **{"provider": "numpy", **words})
+        resolver = resolver_of(installed=lambda name: library, cache_bytes=2**20)
+        actions = resolver.supplies.actions(case.operation)
+        names = [f"{recipe}_{i}" for recipe in ("exact", "random") for i in (0, 1)] + ["reference", "tolerance"]
+        for action in actions:
+            records.add(Record(action.key, action.stage, True, outputs=dict.fromkeys(names, "d")))
+        chain = resolver.chain(case)
+        return chain["verify"].key, chain["profile"].key
+
+    return make
+
+
+def test_keys_of_a_library_are_of_its_code_and_of_the_call(keys_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = keys_of()
+    others = [
+        keys_of(Installed("1.1", Digest("d"), "/somewhere")),
+        keys_of(Installed("1.0", Digest("d2"), "/somewhere")),
+        keys_of(layout="tn"),
+    ]
+    monkeypatch.setattr(providers, "HARNESS", providers.HARNESS + 1)
+    others.append(keys_of())
+    for position in (0, 1):
+        assert None not in (found := [base[position], *(other[position] for other in others)])
+        assert len(set(found)) == len(found)
+    monkeypatch.undo()
+    assert keys_of(Installed("1.0", Digest("d"), "/elsewhere")) == base
+
+
+def test_hot_and_cold_are_verified_once_and_measured_each(keys_of: Any) -> None:
+    hot, cold = keys_of(), keys_of(cache="cold")
+    assert hot[0] == cold[0]
+    assert hot[1] != cold[1]
+
+
+def test_what_is_installed_has_its_own_version_and_one_digest() -> None:
+    found = installed.library("numpy")
+    assert found is not None
+    assert found.version == np.__version__
+    assert (Path(found.folder) / "numpy").is_dir()
+    assert installed.library("no-such-library") is None
+
+
+# --- with the real tools
+
+
+@pytest.mark.iree
+def test_libraries_and_cold_inputs_beside_iree(copied: Project) -> None:
+    words = ("m=16", "n=16", "k=16", "threads=1", "provider=iree,numpy", "cache=hot,cold", "protocol=fast")
+    made, outcome = copied.made_by(*words)
+    rows = {row["case"].partition("f32t_f32t_f32t_")[2]: row for row in copied.rows() if row["m"] == 16}
+
+    # numpy is verified once for hot and cold; IREE's hot case was made before.
+    assert (made["emit"], made["verify"]) == (1, 1), outcome
+    hot, cold = rows["numpy@llvm-cpu-1t"], rows["numpy@llvm-cpu-1t-cold"]
+    assert (hot["cache"], cold["cache"]) == ("hot", "cold")
+    for row in (hot, cold):
+        assert row["verification"] == "within bound"
+        assert (row["provider"], row["runtime_version"]) == ("numpy", np.__version__)
+        assert (row["tuning"], row["toolchain_version"], row["compile_key"]) == (None, None, None)
+        assert len(row["blocks_ns"]) >= 6
+    assert rows["default@llvm-cpu-1t-cold"]["code_digest"] == rows["default@llvm-cpu-1t"]["code_digest"]
+    assert rows["default@llvm-cpu-1t"]["bound"] in ("compute", "memory")
+    assert rows["default@llvm-cpu-1t"]["percent_of_peak"] > 0
+    assert f"numpy {np.__version__}" in outcome.out
+
+    assert copied.made_by(*words)[0] == {"emit": 0, "compile": 0, "verify": 0, "profile": 0}
+    shown = copied.doit("report", "*16x16x16*", "format=jsonl", "columns=case,status,percent_of_best_provider").out
+    parts = [line["percent_of_best_provider"] for line in map(json.loads, shown.splitlines())]
+    assert max(part for part in parts if part is not None) == 100
+    view = copied.root / "build" / hot["case"]
+    assert "x0 @ x1" in (view / "call.py").read_text()
+    subprocess.run([view / "repro.sh", "run"], check=True, timeout=LIMIT_S, env=environment({}))
+    assert len((view / "again.bin").read_bytes()) == 16 * 16 * 4
+
+
+@pytest.mark.iree
+def test_each_call_of_a_rotation_takes_the_next_copy_and_gives_the_same_result(tmp_path: Path) -> None:
+    """Through the runtime's Python: its tools call once, or do not say what they got. An operand of 20 elements ends
+    inside of a line of the cache."""
+    import iree.runtime
+
+    workspace = Workspace(tmp_path, dict.fromkeys("m", "4") | {"n": "5", "k": "6", "threads": "1"})
+    (case,) = workspace.plan.cases
+    flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host)
+    turns = workspace.executor.compile_module(rotation.module(case.operation, 3).encode(), flags)
+    compiled = workspace.executor.compile(case)
+    assert turns.ok, turns.reason
+    config = iree.runtime.Config("local-sync")
+    modules = [
+        iree.runtime.VmModule.copy_buffer(config.vm_instance, workspace.store.path(digest).read_bytes())
+        for digest in (compiled.outputs["vmfb"], turns.outputs["vmfb"])
+    ]
+    loaded = iree.runtime.load_vm_modules(*modules, config=config)
+    operands = inputs.random(case.operation)
+
+    expected = loaded[0]["main"](*operands).to_host()
+    for other in range(7):  # the copies are of the first call's inputs
+        given = operands if other == 0 else [np.zeros_like(operand) for operand in operands]
+        assert (loaded[1]["main"](*given).to_host() == expected).all()
+
+
+def test_copies_take_twice_the_cache_and_are_two_at_least() -> None:
+    small, large = OPERATIONS["matmul"].make((4, 5, 6)), OPERATIONS["matmul"].make((512, 512, 512))
+    assert rotation.sets(small, 2**20) == 2**21 // (128 + 128)
+    assert rotation.sets(large, 2**20) == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "cache_bytes", "memory_bytes", "reason"),
+    [
+        ("llvm-cpu", 2**25, 2**33, None),
+        ("llvm-cpu", None, 2**33, "not coldable: the system does not tell the size of the last-level cache"),
+        ("llvm-cpu", 480 * 2**20, 2**31, "not coldable: 960 MiB of inputs"),
+        ("vulkan", 2**25, 2**33, "not coldable: the size of the last cache of vulkan devices is not known"),
+    ],
+)
+def test_what_cannot_be_cold_says_why(
+    target: str, cache_bytes: int | None, memory_bytes: int, reason: str | None
+) -> None:
+    matmul = OPERATIONS["matmul"].make((64, 64, 64))
+    found = rotation.not_coldable(matmul, TARGETS[target], cache_bytes, memory_bytes)
+    assert found == reason if reason is None else (found or "").startswith(reason)
+
+
+def test_rotation_is_the_golden_one(golden: Any) -> None:
+    golden("rotation.mlir", rotation.module(OPERATIONS["matmul"].make((4, 5, 6)), 3))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dispatchflow.plan import Skip
 from dispatchflow.reports import run, units
 from dispatchflow.reports.best import best, newest
+from dispatchflow.reports.providers import compared
 from dispatchflow.reports.table import FORMATS, aligned, comma_separated, json_lines, markdown, text
 
 COLUMNS = ("case", "status", "median_ns", "tags", "measured_at")
@@ -126,12 +127,32 @@ def test_best_looks_at_the_newest_row_of_a_case_only():
     assert (found["case"], found["speedup"]) == ("b", 2)
 
 
+def test_each_row_is_compared_with_the_fastest_provider():
+    rows = [
+        row("a"),
+        row("b", "tiled", 50.0),
+        row("c", None, 25.0, provider="numpy"),
+        row("d", None, 1.0, provider="x"),
+    ]
+    rows[3]["verification"] = "different"
+    assert [found["percent_of_best_provider"] for found in compared(rows)] == [25, 50, 100, None]
+
+
+def test_one_provider_alone_is_compared_with_none():
+    assert [found["percent_of_best_provider"] for found in compared([row("a"), row("b", "tiled", 50.0)])] == [None] * 2
+
+
+def test_best_shows_each_provider():
+    found = best([row("a"), row("b", "tiled", 50.0), row("c", None, 25.0, provider="numpy")])
+    assert [(r["case"], r["speedup"], r["percent_of_best_provider"]) for r in found] == [("b", 2, 50), ("c", None, 100)]
+
+
 def test_default_that_was_not_right_gives_no_speed_up():
     (found,) = best([row("a", verification="different"), row("b", "tiled")])
     assert found["speedup"] is None
 
 
-@pytest.mark.parametrize("field", ["shape", "target", "threads", "protocol"])
+@pytest.mark.parametrize("field", ["shape", "target", "threads", "protocol", "cache", "host"])
 def test_best_compares_only_what_is_alike(field):
     assert len(best([row("a"), row("b", "tiled", **{field: 2})])) == 2
 

@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dispatchflow import publish, results, rows
+from dispatchflow.calibration import Work, ceilings
 from dispatchflow.keys import digest_file
+from dispatchflow.operations import OPERATIONS
 from dispatchflow.records import Record
 from dispatchflow.results import COLUMNS, read, write_part
 from dispatchflow.store import Store
@@ -174,6 +176,47 @@ def test_rate_above_the_ceiling_is_suspect(row):
     assert found["status"] == "suspect"
     assert found["reason"] == "2.4e+09 flops_per_s is above this machine's ceiling, 1e+09"
     assert row([100.0] * 6, verify=RIGHT, ceilings=(2.4e9 / 1.09, None))["status"] == "measured"
+
+
+@pytest.mark.parametrize(
+    ("ceilings", "bound", "percent"),
+    [
+        ((2.4e9 * 2, 2.96e9 * 10), "compute", 50),
+        ((2.4e9 * 10, 2.96e9 * 4), "memory", 25),
+        ((None, 2.96e9), None, None),
+        ((2.4e9, None), None, None),
+    ],
+)
+def test_roofline_side_and_percent_of_peak(row, ceilings, bound, percent):
+    found = row([100.0] * 6, verify=RIGHT, ceilings=ceilings)
+    assert found["bound"] == bound
+    assert found["percent_of_peak"] == (None if percent is None else pytest.approx(percent))
+
+
+def test_what_only_moves_is_bound_by_memory():
+    assert rows.roofline(0, 100, (None, 1e9), 200.0) == {"bound": "memory", "percent_of_peak": 50}
+
+
+F32 = OPERATIONS["matmul"].make((4, 5, 6)).signature
+RATES = {"f32": 9e9, "cache": 4e9, "cache_read": 6e9, "memory": 2e9, "memory_read": 3e9}
+
+
+@pytest.mark.parametrize(
+    ("rates", "work", "bytes_per_s"),
+    [
+        (RATES, Work(F32, 1000, 500), 6e9),
+        ({**RATES, "memory_read": 8e9}, Work(F32, 1000, 500), 8e9),
+        (RATES, Work(F32, 2001, 500), 3e9),
+        ({"f32": 9e9, "cache": 4e9}, Work(F32, 2001, 500), None),
+        (RATES, Work(F32, 1000, 500, cold=True), 6e9),
+        (RATES, Work(F32, 1000, 1000, cold=True), 3e9),
+        ({"f32": 9e9}, Work(F32, 1000, 1000, cold=True), None),
+    ],
+)
+def test_ceiling_of_bytes(rates, work, bytes_per_s):
+    """The faster of reading and of reading and writing, of the level in which it lies; a cache is as fast as memory at
+    least; what is cold reads its inputs from memory, and writes elsewhere."""
+    assert ceilings(rates, work, "avx2", cache_bytes=1000) == (9e9, bytes_per_s)
 
 
 def test_noisy_row_says_how_noisy(row):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.providers import IREE, LIBRARIES
 from dispatchflow.reports.table import markdown
 
 _HEAD = """\
@@ -40,6 +41,7 @@ def _section(cls: type[Operation]) -> Iterator[str]:
     flops = " ".join((cls.flops.__doc__ or "").split())
     rows += [("operations counted", flops)] if flops else []
     rows.append(("verified on", _verified(cls)))
+    rows.append(("`provider`", _providers(cls)))
     yield markdown(("word", "values"), [{"word": word, "values": values} for word, values in rows])
     yield f"\nA name: `{default.shape_name}_default@llvm-cpu-1t`\n"
 
@@ -56,6 +58,16 @@ def _verified(cls: type[Operation]) -> str:
     bits = {operation.bitwise for operation in _each(cls) if operation.signature.result.is_float}
     selects = "; random floats bit by bit" + (" where it only selects" if False in bits else "") if True in bits else ""
     return " or ".join(recipes) + selects
+
+
+def _providers(cls: type[Operation]) -> str:
+    """IREE, and the libraries that compute it, each with what it lacks."""
+    found = [IREE]
+    for library in LIBRARIES.values():
+        reasons = [operation.library_lacks(library) for operation in _each(cls)]
+        if None in reasons:
+            found.append("; ".join([library.name, *dict.fromkeys(filter(None, reasons))]))
+    return ", ".join(found)
 
 
 def _each(cls: type[Operation]) -> Iterator[Operation]:
