@@ -170,6 +170,9 @@ class Resolver:
                 self.unjudged[case] = chain
         return chain
 
+    def found(self, action: Action) -> Found | None:
+        return self._records.found(action.key)
+
     def installed(self, case: Case) -> Installed:
         """The library of a case that has one; without it, it would be a skip."""
         found = self._installed(case.provider)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dispatchflow import commands, providing, rotation
+from dispatchflow import actions, commands, providing, rotation
+from dispatchflow.actions import Action
 from dispatchflow.blocks import Block
-from dispatchflow.chain import Chain
+from dispatchflow.chain import Chain, Resolver
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import ToolError
 from dispatchflow.execute import Artifacts, Executor
+from dispatchflow.keys import digest_of
 from dispatchflow.measure import Trial
 from dispatchflow.operations import Operation
 from dispatchflow.providers import Installed
@@ -63,6 +65,23 @@ class LibraryTrial(_Slow):
         return {"runtime": self.installed.version}
 
 
+def rotated(resolver: Resolver, case: Case) -> tuple[bytes, tuple[str, ...]]:
+    """(text, flags) of the module that takes the copies of a cold case in turn: for this CPU, whatever the case is
+    compiled for."""
+    sets = resolver.sets(case)
+    assert sets is not None
+    assert isinstance(case.operation, Operation)
+    return rotation.module(case.operation, sets).encode(), TARGETS["llvm-cpu"].resolved_flags(resolver.host)
+
+
+def rotation_action(resolver: Resolver, case: Case) -> Action | None:
+    """Its compile; None where a case needs none."""
+    if resolver.sets(case) is None or case.library is not None:
+        return None
+    text, flags = rotated(resolver, case)
+    return actions.compilation(digest_of(text), flags, resolver.toolchain.digest, resolver.environment)
+
+
 def trial(executor: Executor, chain: Chain, made: Artifacts) -> Trial:
     """The measurement of this case, whose profile has an action, with what was made for it."""
     case, action, resolver = chain.case, chain["profile"].action, executor.resolver
@@ -83,10 +102,7 @@ def trial(executor: Executor, chain: Chain, made: Artifacts) -> Trial:
         return LibraryTrial(**shared, case=case, installed=resolver.installed(case), sets=sets)
     if sets is None:
         return Trial(**shared)
-    assert isinstance(case.operation, Operation)
-    # On this CPU, whatever the case is compiled for: it copies and calls.
-    flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host)
-    compiled = executor.compile_module(rotation.module(case.operation, sets).encode(), flags)
+    compiled = executor.compile_module(*rotated(resolver, case))
     if compiled.ok:
         shared["objects"]["rotation.vmfb"] = compiled.outputs["vmfb"]
     return ColdTrial(**shared, problem=compiled.reason)

@@ -19,14 +19,11 @@ from dispatchflow import (
     processes,
     releases,
     results,
-    rotation,
     toolchain,
     vmfb,
 )
-from dispatchflow.dispatch import Case
 from dispatchflow.errors import SpecError, StoreError, ToolchainError
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
-from dispatchflow.operations import Operation
 from dispatchflow.records import Record
 from dispatchflow.reports import store as report
 from dispatchflow.store import DamagedObject, Store
@@ -258,19 +255,10 @@ def _referenced(workspace: Workspace) -> set[Key]:
         for chain in one.chains(one.plan.cases):
             keys |= {step.key for step in chain.steps.values() if step.key}
             keys |= {action.key for action in one.resolver.supplies.actions(chain.case.operation)}
-            keys |= {action.key for action in _rotation(one, chain.case)}
+            if (action := trials.rotation_action(one.resolver, chain.case)) is not None:
+                keys.add(action.key)
         keys |= {action.key for action in _calibration(one)}
     return keys
-
-
-def _rotation(workspace: Workspace, case: Case) -> Iterator[actions.Action]:
-    resolver = workspace.resolver
-    sets = resolver.sets(case)
-    if sets is not None and case.library is None:
-        assert isinstance(case.operation, Operation)
-        module = digest_of(rotation.module(case.operation, sets).encode())
-        flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host)
-        yield actions.compilation(module, flags, resolver.toolchain.digest, resolver.environment)
 
 
 def _calibration(workspace: Workspace) -> Iterator[actions.Action]:

@@ -7,12 +7,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from dispatchflow import commands, module, processes, providing
+from dispatchflow import commands, module, processes, providing, trials
 from dispatchflow.chain import Chain, Resolver
 from dispatchflow.keys import Digest
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
+from dispatchflow.rotation import HOT
 from dispatchflow.store import Store
 
 
@@ -96,6 +97,8 @@ def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
         record = chain[stage].record
         for output, digest in (record.outputs if record else {}).items():
             found[names.get(output, f"{stage}.log" if output == "log" else f"{output}.bin")] = digest
+    if (turns := trials.rotation_action(resolver, chain.case)) and (made := resolver.found(turns)) and made.ok:
+        found["rotation.vmfb"] = made.outputs["vmfb"]
     if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
         for name, digests in data.digests.items():
             found |= {f"{name}.bin": digests[0]} if name.startswith("expected") else data.files(name)
@@ -128,6 +131,7 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
     given = operands.inputs(program.recipes[-1]) if operands else ()
     declared = resolver.supplies.declaration(program) if isinstance(program, Module) else None
     outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
+    cold = None if case.cache == HOT else "rotation.vmfb"
     return {
         "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case)),
         "run": commands.run_argv(
@@ -139,8 +143,9 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
             flags,
             given,
             resolver.settings.protocol,
-            dispatches=toolchain.dispatch_statistics,
+            dispatches=toolchain.dispatch_statistics and cold is None,
             function=program.function,
+            rotation=cold,
         ),
     }
 

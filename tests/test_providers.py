@@ -221,6 +221,9 @@ def test_libraries_and_cold_inputs_beside_iree(copied: Project) -> None:
     view = copied.root / "build" / hot["case"]
     assert "x0 @ x1" in (view / "call.py").read_text()
     subprocess.run([view / "repro.sh", "run"], check=True, timeout=LIMIT_S, env=environment({}))
+    cold_view = copied.root / "build" / rows["default@llvm-cpu-1t-cold"]["case"]
+    subprocess.run([cold_view / "repro.sh", "benchmark"], check=True, timeout=LIMIT_S, env=environment({}))
+    assert "--module=rotation.vmfb" in (cold_view / "repro.sh").read_text()
     assert len((view / "again.bin").read_bytes()) == 16 * 16 * 4
 
 

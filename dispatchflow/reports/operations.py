@@ -66,7 +66,8 @@ def _providers(cls: type[Operation]) -> str:
     for library in LIBRARIES.values():
         reasons = [operation.library_lacks(library) for operation in _each(cls)]
         if None in reasons:
-            found.append("; ".join([library.name, *dict.fromkeys(filter(None, reasons))]))
+            lacks = "; ".join(dict.fromkeys(filter(None, reasons)))
+            found.append(f"{library.name} ({lacks})" if lacks else library.name)
     return ", ".join(found)
 
 
