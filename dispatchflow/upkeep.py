@@ -20,6 +20,7 @@ from dispatchflow import (
     releases,
     results,
     toolchain,
+    trials,
     vmfb,
 )
 from dispatchflow.errors import SpecError, StoreError, ToolchainError
