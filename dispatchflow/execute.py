@@ -110,7 +110,8 @@ class Executor:
         configuration that was requested is not the one applied: then the action failed."""
         resolver = self.resolver
         digest = digest_of(text)
-        action = actions.compilation(digest, flags, resolver.toolchain.digest, resolver.environment, requested)
+        form = actions.compilations(flags, resolver.toolchain.digest, resolver.environment, requested)
+        action = actions.compilation(digest, form)
 
         def make(scratch: Path) -> Result:
             (scratch / "module.mlir").write_bytes(text)
