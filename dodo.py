@@ -22,8 +22,9 @@ def task_check():
 
 
 def task_docs():
-    """writes docs/operations.md from the registry"""
-    return {"actions": [f"{TOOLS}/python -m dispatchflow.reports.operations > docs/operations.md"]}
+    """writes docs/operations.md from the registry, and docs/shapes.md"""
+    pages = ("operations", "shapes")
+    return {"actions": [f"{TOOLS}/python -m dispatchflow.reports.{page} > docs/{page}.md" for page in pages]}
 
 
 def task_test():
