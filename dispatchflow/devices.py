@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from dispatchflow import processes
-from dispatchflow.commands import environment
+from dispatchflow.commands import device_environment
 from dispatchflow.keys import digest_of
 from dispatchflow.locks import Machine
 from dispatchflow.store import Store
@@ -24,7 +24,7 @@ def found(driver: str, toolchain: Toolchain, store: Store) -> Device:
     """The driver's first device; `absent` when it finds none, with the driver's own words."""
     with Machine().busy(), store.scratch() as scratch:
         argv = (toolchain.tool("iree-run-module"), f"--dump_devices={driver}")
-        outcome = processes.run(processes.Command(argv, scratch, environment(os.environ), time_limit_s=_LIMIT_S))
+        outcome = processes.run(processes.Command(argv, scratch, device_environment(os.environ), time_limit_s=_LIMIT_S))
         text = (scratch / "stdout").read_text(errors="replace")
         errors = processes.shortened(scratch / "stderr", 2000)
     uri, fields = parse(text)

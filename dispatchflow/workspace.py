@@ -177,7 +177,7 @@ class Workspace:
 
     @cached_property
     def bench(self) -> Bench:
-        return Bench(self.store, self.resolver.environment, self.lock, self.settings.limits)
+        return Bench(self.store, commands.device_environment(os.environ), self.lock, self.settings.limits)
 
     @cached_property
     def ceilings(self) -> Ceilings:
