@@ -32,4 +32,9 @@ def task_test():
     return {"actions": [f"{TOOLS}/pytest -m 'iree and not slow'"], "verbosity": 2}
 
 
+def task_check_all():
+    """everything that the registries hold, compiled and verified; minutes, goes on where it was stopped"""
+    return {"actions": [f"{TOOLS}/python tests/check_all.py"], "verbosity": 2}
+
+
 main()
