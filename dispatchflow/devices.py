@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatchflow import machine, processes
-from dispatchflow.commands import environment
+from dispatchflow.commands import device_environment, environment
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.locks import Machine
@@ -90,7 +90,7 @@ def found(driver: str, tool: str, scratch: Path) -> Device:
     iree-run-module."""
     with Machine().busy():
         argv = (tool, f"--dump_devices={driver}")
-        outcome = processes.run(processes.Command(argv, scratch, environment(os.environ), time_limit_s=_LIMIT_S))
+        outcome = processes.run(processes.Command(argv, scratch, device_environment(os.environ), time_limit_s=_LIMIT_S))
         text = (scratch / "stdout").read_text(errors="replace")
         errors = processes.shortened(scratch / "stderr", 2000)
     uri, fields = parse(text)

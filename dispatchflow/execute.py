@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
@@ -266,8 +267,8 @@ class Executor:
 
     def _place(self, scratch: Path, device: Device, vmfb: Digest) -> Place:
         self.store.place(scratch, {"module.vmfb": vmfb})
-        resolver = self.resolver
-        return Place(self.store, resolver.toolchain, resolver.environment, self._limits, scratch, device)
+        environment = commands.device_environment(os.environ)
+        return Place(self.store, self.resolver.toolchain, environment, self._limits, scratch, device)
 
     def _make(self, action: Action, make: Callable[[Path], Result]) -> Record:
         """The record of this action: found, or made now. A recorded failure is tried again as `Resolver` says."""

@@ -80,7 +80,7 @@ class Recall:
             "store": os.fspath(self._store),
             "words": list(words),
             "variables": dict(variables),
-            "environment": commands.environment(os.environ),
+            "environment": commands.device_environment(os.environ),
             "python": [sys.version, *sys.path],
         }
         self._question = digest_of(json.dumps(asked, sort_keys=True).encode())

@@ -144,7 +144,7 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     bodies = {
         "compile": f'cd "$(mktemp -d)"\n    {processes.quoted(lines["compile"])} < "$case/module.mlir"\n    {compare}',
         "run": processes.quoted(lines["run"]),
-        "benchmark": f"taskset -c {cpus} {processes.quoted(lines['benchmark'])}",
+        "benchmark": f"taskset -c {cpus} " * bool(cpus) + processes.quoted(lines["benchmark"]),
     }
     cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
     environment = " ".join(f"{k}={processes.quoted([v])}" for k, v in resolver.environment.items())

@@ -25,6 +25,7 @@ from dispatchflow.plan import Plan, Skip
 from dispatchflow.program import Program
 from dispatchflow.recall import Recall
 from dispatchflow.reports import units
+from dispatchflow.shapes import classes, classes_of
 from dispatchflow.stamps import stamp
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
@@ -32,7 +33,7 @@ from dispatchflow.targets import TARGETS, Device, Target
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
-_DIMS_HINT = "Dims, or file=, make a sweep of their own, without specs: give one of the two."
+_DIMS_HINT = "Dims, shape= or file= make a sweep of their own, without specs: give one of the two."
 
 
 class Workspace:
@@ -97,7 +98,7 @@ class Workspace:
 
     @property
     def _adhoc(self) -> bool:
-        return any(word in self.values for word in (*DIMS, *variables.MODULE))
+        return any(word in self.values for word in (*DIMS, "shape", *variables.MODULE))
 
     def _sweeps(self) -> list[spec.Sweep]:
         words = {name: self.values[name] for name in (*variables.AXES, "operation") if name in self.values}
@@ -106,12 +107,18 @@ class Workspace:
                 raise SpecError(
                     "specs= and a sweep are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT
                 )
-            own = {name: self.values[name] for name in (*DIMS, *variables.MODULE) if name in self.values}
+            own = {name: self.values[name] for name in (*DIMS, "shape", *variables.MODULE) if name in self.values}
             own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
-            if "operation" not in words:
-                words["operation"] = Module.name if set(own) & set(variables.MODULE) else _operation_of(own, words)
+            if "operation" in words:
+                operations = [words["operation"]]
+            elif set(own) & set(variables.MODULE):
+                operations = [Module.name]
+            else:
+                dims = {name: value for name, value in own.items() if name in DIMS}
+                operations = [_operation_of(dims, words)] if dims else _having(own["shape"], words)
             table = {"tags": list(self.values.get("tags", ())), **words, **own}
-            return [spec.sweep(table, spec.COMMAND_LINE, self._reader(Path()))]
+            read = self._reader(Path())
+            return [spec.sweep({**table, "operation": name}, spec.COMMAND_LINE, read) for name in operations]
         overrides = {name: word for name, word in words.items() if name != "operation"}
         sweeps = [
             sweep
@@ -206,7 +213,7 @@ class Workspace:
 
     @cached_property
     def bench(self) -> Bench:
-        return Bench(self.store, self.resolver.environment, self.lock, self.settings.limits)
+        return Bench(self.store, commands.device_environment(os.environ), self.lock, self.settings.limits)
 
     @cached_property
     def ceilings(self) -> Ceilings:
@@ -239,6 +246,19 @@ def _operation_of(dims: Mapping[str, str], words: Mapping[str, str]) -> str:
         "known": "; ".join(f"{name}: {', '.join(operation.dims)}" for name, operation in known.items()),
     }
     raise SpecError(f"{several} these dims", facts, f"Say which: operation={next(iter(known))}.")
+
+
+def _having(written: str, words: Mapping[str, str]) -> list[str]:
+    """The operations that have all these classes of shapes and the options among `words`."""
+    options = {word for word in words if word in OPTIONS}
+    named = written.replace(",", " ").split()
+    found = [n for n, o in OPERATIONS.items() if options <= set(o.options) and set(named) <= set(classes_of(n))]
+    if not found or not named:
+        facts = {"given": ", ".join([*named, *sorted(options)]), "classes": ", ".join(classes())}
+        unknown = next((word for word in named if word not in classes()), "")
+        hint = suggestion(unknown, classes()) or "Say which operation: operation=matmul."
+        raise SpecError("no operation has all these shapes", facts, hint)
+    return found
 
 
 def _relative(path: Path, root: Path) -> Path:
