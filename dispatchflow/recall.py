@@ -28,12 +28,12 @@ def _file(name: str) -> str:
 
 
 def _source(name: str) -> str:
-    """Of all modules below a directory."""
+    """Of all modules and tables below a directory."""
     found = [
         f"{entry.path} {stamp(entry.path)}"
         for folder in (name, *(entry.path for entry in os.scandir(name) if entry.is_dir()))
         for entry in os.scandir(folder)
-        if entry.name.endswith(".py")
+        if entry.name.endswith((".py", ".toml"))
     ]
     return digest_of("\n".join(sorted(found)).encode("utf-8", "surrogatepass"))
 

@@ -216,7 +216,7 @@ def test_a_changed_module_of_ours_is_seen(root: Path, records: Records, monkeypa
     for path in (package / "a.py", package / "operations/b.py"):
         path.write_text("")
     monkeypatch.setattr(recall, "__file__", str(package / "recall.py"))
-    for change in (package / "operations/b.py", package / "operations/new.py", package / "a.py"):
+    for change in (package / "operations/b.py", package / "operations/new.py", package / "a.py", package / "c.toml"):
         first = asked(root)
         if first.said() is None:
             first.keep(records, 0, "text")
