@@ -22,13 +22,19 @@ def task_check():
 
 
 def task_docs():
-    """writes docs/operations.md from the registry"""
-    return {"actions": [f"{TOOLS}/python -m dispatchflow.reports.operations > docs/operations.md"]}
+    """writes docs/operations.md from the registry, and docs/shapes.md"""
+    pages = ("operations", "shapes")
+    return {"actions": [f"{TOOLS}/python -m dispatchflow.reports.{page} > docs/{page}.md" for page in pages]}
 
 
 def task_test():
     """the tests with the real compiler and real devices, but the slow ones; the others are in check"""
     return {"actions": [f"{TOOLS}/pytest -m 'iree and not slow'"], "verbosity": 2}
+
+
+def task_check_all():
+    """everything that the registries hold, compiled and verified; minutes, goes on where it was stopped"""
+    return {"actions": [f"{TOOLS}/python tests/check_all.py"], "verbosity": 2}
 
 
 main()

@@ -16,19 +16,19 @@ import msgspec
 from dispatchflow import actions, providers, rotation, runtimes
 from dispatchflow.actions import Action, Data
 from dispatchflow.dispatch import Case
-from dispatchflow.keys import Digest, Key, digest_of
+from dispatchflow.keys import Digest, Form, Key, digest_of
 from dispatchflow.limits import Limits
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.protocols import Protocol
-from dispatchflow.providers import Installed
 from dispatchflow.runtimes import Judgement
 from dispatchflow.supplies import Supplies
 from dispatchflow.syntax import syntax_of
 from dispatchflow.targets import Device, HostCpu, Target
 
 if TYPE_CHECKING:
+    from dispatchflow.installed import Installed
     from dispatchflow.recorded import Found, Measurement, Reader, Record
     from dispatchflow.records import Records
     from dispatchflow.toolchain import Toolchain
@@ -138,6 +138,7 @@ class Resolver:
         """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
         self._judgements: dict[tuple[str, str], Judgement | None] = {}
         self._target_flags: dict[str, tuple[str, ...]] = {}
+        self._compiles: dict[tuple[str, tuple[str, ...], str | None], Form] = {}
         self.supplies = Supplies(records, toolchain, host, environment, device_of, self.again)
 
     def flags(self, case: Case) -> tuple[str, ...]:
@@ -193,9 +194,9 @@ class Resolver:
 
     def _compile(self, case: Case, emitted: Step) -> Step:
         assert emitted.action is not None
-        printed = emitted.action.ingredients.get("module")  # an operation's text is known before it is stored
-        if printed is None:
-            assert isinstance(case.operation, Module)
+        if type(case.operation) is not Module:
+            printed = Digest(emitted.action.strings[0])  # an operation's text is known before it is stored
+        else:
             if emitted.state == "failed":
                 return Step("compile", "blocked", emitted.why)
             if emitted.pending or emitted.record is None:
@@ -204,9 +205,11 @@ class Resolver:
                 why = f"no public function '{case.operation.function}'; the file has {', '.join(known)}"
                 return Step("compile", "failed", why)
             printed = emitted.record.outputs["module"]
-        action = actions.compilation(
-            printed, self.flags(case), self.toolchain.digest, self.environment, case.dispatch.requested
-        )
+        place = (case.target.name, case.tuning.flags, requested := case.dispatch.requested)
+        if (form := self._compiles.get(place)) is None:
+            toolchain, environment = self.toolchain.digest, self.environment
+            form = self._compiles[place] = actions.compilations(self.flags(case), toolchain, environment, requested)
+        action = actions.compilation(printed, form)
         return self._step(action, "never compiled with these ingredients")
 
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:

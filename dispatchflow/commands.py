@@ -11,12 +11,21 @@ ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
 """All that reaches a tool of the user's environment: the compiler reads more than a dozen variables, each of which
 could change its output behind the key."""
 
+DEVICE_ENVIRONMENT = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
+"""What reaches tools that run modules, never the compiler: which Vulkan driver is taken. In no key, since a device's
+identity says whose it is."""
+
 CONFIGURATIONS = "cfg"
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """What a tool sees; enters the compile key."""
     return {"LC_ALL": "C", **{name: variables[name] for name in ALLOWED_ENVIRONMENT if name in variables}}
+
+
+def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """What a tool sees that runs modules."""
+    return environment(variables) | {name: variables[name] for name in DEVICE_ENVIRONMENT if name in variables}
 
 
 def compile_argv(

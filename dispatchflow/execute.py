@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -120,7 +121,8 @@ class Executor:
         configuration that was requested is not the one applied: then the action failed."""
         resolver = self.resolver
         digest = digest_of(text)
-        action = actions.compilation(digest, flags, resolver.toolchain.digest, resolver.environment, requested)
+        form = actions.compilations(flags, resolver.toolchain.digest, resolver.environment, requested)
+        action = actions.compilation(digest, form)
 
         def make(scratch: Path) -> Result:
             (scratch / "module.mlir").write_bytes(text)
@@ -288,8 +290,8 @@ class Executor:
 
     def _place(self, scratch: Path, device: Device, files: Mapping[str, Digest]) -> Place:
         self.store.place(scratch, files)
-        resolver = self.resolver
-        return Place(self.store, resolver.toolchain, resolver.environment, self._limits, scratch, device)
+        environment = commands.device_environment(os.environ)
+        return Place(self.store, self.resolver.toolchain, environment, self._limits, scratch, device)
 
     def _make(self, action: Action, make: Callable[[Path], Result]) -> Record:
         """The record of this action: found, or made now. A recorded failure is tried again as `Resolver` says."""

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from dispatchflow.keys import Digest, key_of
-from dispatchflow.providers import Installed
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A library as it is installed: its version, the digest of what decides its code, and where Python finds it."""
+
+    version: str
+    digest: Digest
+    folder: str = field(compare=False)
 
 
 @cache

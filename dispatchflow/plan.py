@@ -120,10 +120,14 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 def _operations(sweep: Sweep) -> Iterator[Operation]:
     assert issubclass(sweep.operation, Operation)
-    shapes = sweep.shapes or tuple(product(*(a.values() for a in sweep.dims)))
     options = product(*sweep.options.values())
-    for shape, signature, layout, chosen in product(shapes, sweep.signatures, sweep.layouts, options):
-        yield sweep.operation(shape, signature, layout, chosen)
+    if sweep.shapes:
+        for shape, signature, layout, values in product(sweep.shapes, sweep.signatures, sweep.layouts, options):
+            yield sweep.operation(shape.sizes, signature, layout, shape.chosen(tuple(sweep.options), values))
+        return
+    sizes = product(*(a.values() for a in sweep.dims))
+    for size, signature, layout, chosen in product(sizes, sweep.signatures, sweep.layouts, options):
+        yield sweep.operation(size, signature, layout, chosen)
 
 
 def unsupported_reason(program: Program, tuning: Tuning, target: Target) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from dispatchflow.keys import Digest, Ingredient, key_of
 from dispatchflow.operations import Operation
@@ -15,19 +16,13 @@ from dispatchflow.program import Program
 from dispatchflow.targets import LOCAL, Device, Target
 from dispatchflow.types import ElementType, Signature
 
+if TYPE_CHECKING:
+    from dispatchflow.installed import Installed
+
 IREE = "iree"
 
 HARNESS = 1
 """Version of `_provider.py`. Raise it when how a call is run or timed changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """A library as it is installed: its version, the digest of what decides its code, and where Python finds it."""
-
-    version: str
-    digest: Digest
-    folder: str = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

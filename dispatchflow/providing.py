@@ -9,9 +9,9 @@ from pathlib import Path
 
 from dispatchflow.actions import Data
 from dispatchflow.dispatch import Case
+from dispatchflow.installed import Installed
 from dispatchflow.operations import Operation
 from dispatchflow.protocols import Protocol
-from dispatchflow.providers import Installed
 from dispatchflow.running import Place
 from dispatchflow.targets import Device
 

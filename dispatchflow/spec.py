@@ -19,6 +19,7 @@ from dispatchflow.operations import OPERATIONS, OPTIONS, Operation, Option
 from dispatchflow.program import Program
 from dispatchflow.providers import IREE, PROVIDERS
 from dispatchflow.rotation import CACHES, HOT
+from dispatchflow.shapes import Shape, classes, classes_of
 from dispatchflow.targets import HINTS, TARGETS, Target
 from dispatchflow.tunings import TUNINGS, Tuning
 from dispatchflow.types import Signature, signature
@@ -53,7 +54,7 @@ class Sweep:
 
     operation: type[Program]
     dims: tuple[Axis, ...]
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[Shape, ...]
     signatures: tuple[Signature, ...]
     layouts: tuple[str, ...]
     options: dict[str, tuple[str | int, ...]]
@@ -166,7 +167,7 @@ def _operation_axes(words: Any, operation: type[Operation], place: str, at: Call
     layouts = {word: word for word in operation.layouts}
     return {
         "dims": tuple(_axis(getattr(words, dim), at(dim)) for dim in given),
-        "shapes": tuple(_shape(word, operation, at("shape")) for word in _list(shape or [])),
+        "shapes": _shapes(words, operation, at("shape")),
         "signatures": _signatures(words.dtype, operation, at("dtype")),
         "layouts": _chosen(_list(words.layout or operation.layouts[0]), layouts, "layout", at("layout")),
         "options": {
@@ -248,16 +249,30 @@ def _axis(written: object, place: str) -> Axis:
         raise SpecError("not a size", {"spec": place, "found": error}, "") from error
 
 
-def _shape(word: str, operation: type[Operation], place: str) -> tuple[int, ...]:
-    sizes = word.split("x")
-    if len(sizes) != len(operation.dims) or not all(s.isdecimal() and 0 < int(s) < 2**31 for s in sizes):
-        form = "x".join(operation.dims)
-        raise SpecError(
-            f"'{word}' is not a shape",
-            {"spec": place, "form": form},
-            f'Write shape = ["{"x".join(["64"] * len(operation.dims))}"].',
-        )
-    return tuple(map(int, sizes))
+def _shapes(words: Any, operation: type[Operation], place: str) -> tuple[Shape, ...]:
+    """Of `64x80x96`, and of classes by name."""
+    found: list[Shape] = []
+    for word in _list(words.shape or []):
+        sizes = word.split("x")
+        if len(sizes) == len(operation.dims) and all(s.isdecimal() and 0 < int(s) < 2**31 for s in sizes):
+            found.append(Shape(tuple(map(int, sizes))))
+        else:
+            found += _class(word, words, operation, place)
+    return tuple(dict.fromkeys(found))
+
+
+def _class(word: str, words: Any, operation: type[Operation], place: str) -> tuple[Shape, ...]:
+    known = classes_of(operation.name)
+    if word not in known:
+        problem = f"{operation.name} has no shapes '{word}'" if word in classes() else f"'{word}' is not a shape"
+        facts = {"spec": place, "form": "x".join(operation.dims), "classes": ", ".join(known) or "none"}
+        example = f'Write shape = ["{"x".join(["64"] * len(operation.dims))}"].'
+        raise SpecError(problem, facts, suggestion(word, known) or example)
+    own = dict.fromkeys(option for shape in known[word] for option, _ in shape.options)
+    if twice := [option for option in own if getattr(words, option) is not None]:
+        facts = {"spec": place, "also given": ", ".join(twice)}
+        raise SpecError(f"the shapes of '{word}' say their own {twice[0]}", facts, "Leave one of them out.")
+    return known[word]
 
 
 def _signatures(written: Any, operation: type[Operation], place: str) -> tuple[Signature, ...]:

@@ -12,10 +12,10 @@ from dispatchflow.chain import Chain, Resolver
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import ToolError
 from dispatchflow.execute import Artifacts, Executor
+from dispatchflow.installed import Installed
 from dispatchflow.keys import digest_of
 from dispatchflow.measure import Trial
 from dispatchflow.operations import Operation
-from dispatchflow.providers import Installed
 from dispatchflow.targets import TARGETS
 from dispatchflow.toolchain import Toolchain
 
@@ -79,7 +79,8 @@ def rotation_action(resolver: Resolver, case: Case) -> Action | None:
     if resolver.sets(case) is None or case.library is not None:
         return None
     text, flags = rotated(resolver, case)
-    return actions.compilation(digest_of(text), flags, resolver.toolchain.digest, resolver.environment)
+    form = actions.compilations(flags, resolver.toolchain.digest, resolver.environment)
+    return actions.compilation(digest_of(text), form)
 
 
 def trial(executor: Executor, chain: Chain, made: Artifacts) -> Trial:

@@ -156,7 +156,7 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" && echo "same bytes"'
     shown = {name: processes.quoted(argv) for name, argv in lines.items()}
-    bodies = {"run": shown["run"], "benchmark": f"taskset -c {cpus} {shown['benchmark']}"}
+    bodies = {"run": shown["run"], "benchmark": f"taskset -c {cpus} " * bool(cpus) + shown["benchmark"]}
     if "compile" in shown:
         build = f'cd "$(mktemp -d)"\n    {shown["compile"]} < "$case/module.mlir"\n    {compare}'
         bodies = {"compile": build, **bodies}

@@ -212,9 +212,9 @@ def wait_until(condition: Any, limit_s: float = 60.0) -> bool:
 
 
 def sweep(**words: Any) -> str:
-    """A spec of one sweep; small, one thread, unless told otherwise."""
+    """A spec of one sweep; small, one thread, unless told otherwise. None leaves a word out."""
     table = {"operation": "matmul", "m": 16, "n": 16, "k": 16, "threads": 1, **words}
-    return "[[sweep]]\n" + "".join(f"{name} = {_toml(value)}\n" for name, value in table.items())
+    return "[[sweep]]\n" + "".join(f"{name} = {_toml(value)}\n" for name, value in table.items() if value is not None)
 
 
 def _toml(value: Any) -> str:

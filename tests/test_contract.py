@@ -1,6 +1,6 @@
 """What every operation, tuning and target must hold, over the registries: a new one is covered without a line here.
 
-The full product takes minutes (`-m slow`). By default every pair of choices of a matmul (this type with that tuning,
+The full product is `doit check_all`. Here every pair of choices of a matmul (this type with that tuning,
 this layout with that shape, …) occurs in at least one case but for rarer types, and of the other operations every choice.
 """
 
@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import combinations, cycle, islice, product
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 import pytest
 from real import runtime_folder, write_script
 
+from dispatchflow import plan, spec
 from dispatchflow.dispatch import Case, Dispatch, _module
 from dispatchflow.keys import Digest
 from dispatchflow.limits import Limits
@@ -101,9 +102,7 @@ COVERING = covering(
 )
 for name in OPERATIONS:
     COVERING |= covering({choice: case for choice, case in CASES.items() if choice[0] == name}, 1)
-PARAMETERS = [
-    pytest.param(case, id=case.name, marks=() if case in COVERING else pytest.mark.slow) for case in CASES.values()
-]
+PARAMETERS = [pytest.param(case, id=case.name) for case in CASES.values() if case in COVERING]
 
 
 @pytest.fixture(scope="session")
@@ -144,6 +143,15 @@ def test_its_result_is_right(case: Case, records: dict[Case, tuple[Record, Recor
     assert verified.facts["verification"] in PASSED
     # Integers have no rounding to allow for.
     assert (verified.facts["verification"] == "equal") >= case.operation.bitwise
+
+
+def test_check_all_makes_the_whole_product() -> None:
+    import check_all  # which takes the product from here
+
+    found = plan.expand(spec.parse(check_all.spec(), PurePath("everything.toml"), {}))
+
+    assert set(found.cases) == set(CASES.values())
+    assert set(found.cases) > COVERING
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -404,7 +412,11 @@ def changes(broken: str, cls: type[Operation], signature: str) -> bool:
     return BROKEN_BODIES[broken](operation, cls.body, "") != operation.body("")
 
 
-@pytest.mark.parametrize(("broken", "cls", "signature"), pairs_of(BROKEN_BODIES, changes))
+@pytest.mark.parametrize(
+    ("broken", "cls", "signature"),  # compiled each, so of the first type; tests/test_plants.py has others
+    [p if p.values[2] == next(iter(p.values[1].signatures)) else pytest.param(*p.values, id=p.id, marks=pytest.mark.slow)
+     for p in pairs_of(BROKEN_BODIES, changes)],
+)  # fmt: skip
 def test_a_broken_module_is_told(
     broken: str, cls: type[Operation], signature: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,13 @@
 """Targets that are not this CPU: what is compiled for them, and what happens where their device is or is not."""
 
-import pytest
-from real import Project, sweep
+import json
+import subprocess
 
-from dispatchflow import devices
+import lavapipe
+import pytest
+from real import REPOSITORY, Project, environment, sweep, write_script
+
+from dispatchflow import commands, devices
 from dispatchflow.targets import TARGETS
 
 DUMP = """\
@@ -51,20 +55,99 @@ def test_without_its_device_a_target_is_compiled_and_no_failure(target, tmp_path
     assert "nothing made" in again.out
 
 
+def test_what_chooses_a_driver_reaches_what_runs_and_never_the_compiler():
+    given = {"VK_DRIVER_FILES": "a.json", "LD_LIBRARY_PATH": "lib", "HOME": "/h"}
+    assert commands.environment(given) == {"LC_ALL": "C", "LD_LIBRARY_PATH": "lib"}
+    assert commands.device_environment(given) == {"LC_ALL": "C", "LD_LIBRARY_PATH": "lib", "VK_DRIVER_FILES": "a.json"}
+
+
+@pytest.fixture(scope="session")
+def vulkan() -> dict[str, str]:
+    """The environment in which there is a Vulkan device: lavapipe, downloaded beside this checkout."""
+    try:
+        return lavapipe.environment(REPOSITORY / ".lavapipe")
+    except lavapipe.Unavailable as error:
+        pytest.skip(f"no Vulkan here: {error}")
+
+
 @pytest.mark.iree
-def test_vulkan_is_verified_and_measured_where_it_is(tmp_path):
+def test_vulkan_is_verified_and_measured(vulkan, tmp_path):
     project = Project.make(
         tmp_path / "p", sweep(m=24, n=16, k=40, target="vulkan", layout=["tt", "nt"], threads=[1, 2])
     )
-    outcome = project.doit("protocol=fast")
+    outcome = project.doit("protocol=fast", **vulkan)
     rows = project.rows()
-    assert len(rows) == 2  # threads are none of its axes
-    if rows[0]["status"] == "no device":
-        pytest.skip(f"no Vulkan here: {rows[0]['reason']} (Debian: mesa-vulkan-drivers libvulkan1)")
     assert outcome.code == 0, outcome
+    assert len(rows) == 2  # threads are none of its axes
     assert {row["verification"] for row in rows} == {"within bound"}
     assert all(row["median_ns"] > 0 and row["device"].startswith("vulkan://") for row in rows)
-    assert "nothing made" in project.doit("protocol=fast").out
+    assert "nothing made" in project.doit("protocol=fast", **vulkan).out
+    repeated = subprocess.run(
+        [project.root / f"build/{rows[0]['case']}/repro.sh", "benchmark"],
+        env=environment(vulkan), capture_output=True, text=True,
+    )  # fmt: skip
+    assert repeated.returncode == 0, repeated.stderr
+
+
+VULKAN = {
+    "matmul": ({"shape": "33x65x40", "layout": "tt,tn,nt,nn", "accumulate": "no,yes"}, 8),
+    "conv2d": ({"shape": "2x11x9x5x6x3x2", "stride": "1,2", "padding": "0,1"}, 4),
+    "softmax": ({"shape": "17x130"}, 1),
+}
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize("operation", VULKAN)
+def test_operations_are_right_on_vulkan(operation, vulkan, tmp_path):
+    words, count = VULKAN[operation]
+    variables = [f"{word}={value}" for word, value in {"operation": operation, "target": "vulkan", **words}.items()]
+    project = Project.make(tmp_path / "p")
+
+    outcome = project.doit(*variables, "verify", **vulkan)
+
+    assert outcome.code == 0, outcome
+    verified = [
+        json.loads(facts)["verification"]
+        for (facts,) in project.query("select facts from record where stage = 'verify'")
+    ]
+    assert verified == ["within bound"] * count  # bit by bit on exact inputs, where it has such
+
+
+def test_lavapipe_is_libraries_and_what_they_need_through_libraries():
+    needs = """\
+libvulkan1
+  Depends: libc6
+    Depends: libx11-6
+mesa-vulkan-drivers
+  Depends: python3
+ |Depends: libllvm15
+  Depends: <python3:any>
+libx11-6
+python3
+  Depends: libssl3
+libllvm15
+  PreDepends: libz3-4
+"""
+    assert lavapipe._libraries(needs) == ["libllvm15", "libvulkan1", "libx11-6", "libz3-4", "mesa-vulkan-drivers"]
+
+
+@pytest.mark.parametrize(
+    ("apt", "says"),
+    [
+        (None, "there is no apt here"),
+        ("echo 'E: Failed to fetch http://x  Could not resolve x' >&2; exit 100", "Could not resolve"),
+        ("echo 'W: Failed to fetch http://x  Could not resolve x' >&2", "Could not resolve"),
+    ],
+)
+def test_lavapipe_that_cannot_be_had_says_why_and_leaves_nothing(apt, says, tmp_path, monkeypatch):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("apt-get", "apt-cache", "dpkg-deb") if apt else ():
+        write_script(tools / name, apt)
+    monkeypatch.setenv("PATH", str(tools))
+    with pytest.raises(lavapipe.Unavailable, match=says):
+        lavapipe.environment(tmp_path / "lavapipe")
+    assert not list((tmp_path / "lavapipe").iterdir())
 
 
 @pytest.mark.iree

@@ -281,7 +281,7 @@ PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "error"), [(name, error) for name in OPERATIONS for error in PLANTED[name]])
+@pytest.mark.parametrize(("name", "error"), [(name, error) for name in PLANTED for error in PLANTED[name]])
 def test_a_planted_error_is_told_in_all_types_layouts_and_options(name, error):
     told = 0
     for operation in BY_NAME[name]:

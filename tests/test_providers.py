@@ -16,9 +16,10 @@ from real import LIMIT_S, Project, environment
 from test_contract import SHAPES, SHAPES_OF, chosen_of, operation_of
 
 from dispatchflow import _provider, inputs, installed, providers, reference, rotation, verdict
+from dispatchflow.installed import Installed
 from dispatchflow.keys import Digest
 from dispatchflow.operations import OPERATIONS, Operation
-from dispatchflow.providers import LIBRARIES, Installed, Library
+from dispatchflow.providers import LIBRARIES, Library
 from dispatchflow.records import Record
 from dispatchflow.targets import TARGETS
 from dispatchflow.workspace import Workspace
@@ -228,29 +229,45 @@ def test_libraries_and_cold_inputs_beside_iree(copied: Project) -> None:
 
 
 @pytest.mark.iree
-def test_each_call_of_a_rotation_takes_the_next_copy_and_gives_the_same_result(tmp_path: Path) -> None:
-    """Through the runtime's Python: its tools call once, or do not say what they got. An operand of 20 elements ends
-    inside of a line of the cache."""
+def test_each_call_of_a_rotation_takes_the_next_copy(tmp_path: Path) -> None:
+    """Through the runtime's Python, whose module stays loaded. In a second rotation all copies of the first operand but
+    the first one are made zeros, which tells them apart. An operand of 24 elements ends inside of a line of the cache."""
     import iree.runtime
 
     workspace = Workspace(tmp_path, dict.fromkeys("m", "4") | {"n": "5", "k": "6", "threads": "1"})
     (case,) = workspace.plan.cases
     flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host)
-    turns = workspace.executor.compile_module(rotation.module(case.operation, 3).encode(), flags)
+    text = rotation.module(case.operation, 3)
+    whole = "linalg.broadcast ins(%x : tensor<128xi8>) outs(%empty : tensor<3x128xi8>) dimensions = [0]"
+    marked = """\
+tensor.expand_shape %x [[0, 1]] output_shape [1, 128] : tensor<128xi8> into tensor<1x128xi8>
+    %one = tensor.pad %all low[0, 0] high[2, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %padding : i8
+    } : tensor<1x128xi8> to tensor<3x128xi8>"""
+    before, found, after = text.partition(whole)
+    assert found
+    rest = after.replace("%all :", "%one :", 1)
+    turns = [workspace.executor.compile_module(t.encode(), flags) for t in (text, before + marked + rest)]
     compiled = workspace.executor.compile(case)
-    assert turns.ok, turns.reason
-    config = iree.runtime.Config("local-sync")
-    modules = [
-        iree.runtime.VmModule.copy_buffer(config.vm_instance, workspace.store.path(digest).read_bytes())
-        for digest in (compiled.outputs["vmfb"], turns.outputs["vmfb"])
-    ]
-    loaded = iree.runtime.load_vm_modules(*modules, config=config)
     operands = inputs.random(case.operation)
+    results = []
+    for record in turns:
+        assert record.ok, record.reason
+        config = iree.runtime.Config("local-sync")
+        modules = [
+            iree.runtime.VmModule.copy_buffer(config.vm_instance, workspace.store.path(digest).read_bytes())
+            for digest in (compiled.outputs["vmfb"], record.outputs["vmfb"])
+        ]
+        plain, rotating = iree.runtime.load_vm_modules(*modules, config=config)
+        expected = plain["main"](*operands).to_host()
+        nothing = [np.zeros_like(operand) for operand in operands]  # the copies are those of the first call
+        given = [operands, *[nothing] * 6]
+        found_each = [rotating["main"](*each).to_host() for each in given]
+        results.append([bool((each == expected).all()) for each in found_each])
 
-    expected = loaded[0]["main"](*operands).to_host()
-    for other in range(7):  # the copies are of the first call's inputs
-        given = operands if other == 0 else [np.zeros_like(operand) for operand in operands]
-        assert (loaded[1]["main"](*given).to_host() == expected).all()
+    assert results[0] == [True] * 7
+    assert results[1] == [True, False, False, True, False, False, True]
 
 
 def test_copies_take_twice_the_cache_and_are_two_at_least() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.providers import IREE, LIBRARIES
 from dispatchflow.reports.table import markdown
+from dispatchflow.shapes import classes_of
 
 _HEAD = """\
 # Operations
@@ -33,6 +34,8 @@ def _section(cls: type[Operation]) -> Iterator[str]:
     about = " ".join((cls.__doc__ or "").split())
     yield f"## {cls.name}\n\n`{formula}`\n\n{about}\n"
     rows = [("sizes", ", ".join(f"`{dim}`" for dim in cls.dims))]
+    if named := classes_of(cls.name):
+        rows.append(("`shape`", f"`{'x'.join(cls.dims)}`, or [by name](shapes.md): {', '.join(named)}"))
     types = (word if word == s.spelling else f"`{word}` ({s.spelling})" for word, s in cls.signatures.items())
     rows.append(("`dtype`", ", ".join(types)))
     rows.append(("`layout`", ", ".join(f"`{layout}`" for layout in cls.layouts)))

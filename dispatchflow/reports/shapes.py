@@ -1,0 +1,46 @@
+"""docs/shapes.md, from the table of shapes: `doit docs` writes it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from dispatchflow.operations import OPERATIONS
+from dispatchflow.reports.table import markdown
+from dispatchflow.shapes import Shape, ShapeClass, classes
+
+_HEAD = """\
+# Shapes by name
+
+Made by `doit docs` from [`shapes.toml`](../dispatchflow/shapes.toml); do not edit.
+
+`shape = ["aligned", "64x80x96"]` in a [spec](specs.md) sweeps a class of shapes and one more; `shape=aligned` on the
+command line is the same, and without `operation=` it sweeps every operation that has the class.
+Where a shape says words of its own, such as `stride`, the sweep cannot say them too; all other words are swept as ever.
+
+"""
+
+
+def page() -> str:
+    return _HEAD + "\n".join("\n".join(_section(known)) for known in classes().values())
+
+
+def _section(known: ShapeClass) -> Iterator[str]:
+    yield f"## {known.name}\n\n{known.reason.strip()}\n\nSource: {known.source}.\n"
+    lists: dict[tuple[Shape, ...], list[str]] = {}
+    for name, shapes in known.shapes.items():
+        lists.setdefault(shapes, []).append(name)
+    for shapes, names in lists.items():
+        dims = dict.fromkeys("x".join(OPERATIONS[name].dims) for name in names)
+        yield f"{', '.join(f'`{name}`' for name in names)}: {' or '.join(dims)}\n"
+        columns = ["shape", *(["its own words"] if any(shape.options for shape in shapes) else []), "is"]
+        yield markdown(columns, [_row(shape) for shape in shapes]) + "\n"
+
+
+def _row(shape: Shape) -> dict[str, str]:
+    own = ", ".join(f"`{word} = {value}`" for word, value in shape.options)
+    return {"shape": f"`{'x'.join(map(str, shape.sizes))}`", "its own words": own, "is": shape.what}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,145 @@
+"""Shapes by name: the table holds what it says, and a spec and the command line take it."""
+
+from __future__ import annotations
+
+import re
+import time
+from math import prod
+from pathlib import Path
+
+import pytest
+from real import REPOSITORY
+
+from dispatchflow.errors import SpecError
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.reports.shapes import page
+from dispatchflow.shapes import Shape, classes, classes_of
+from dispatchflow.workspace import Workspace
+
+EACH = [
+    pytest.param(name, operation, id=f"{name}-{operation}")
+    for name in classes()
+    for operation in classes()[name].shapes
+]
+
+
+def made(operation: str, shape: Shape) -> Operation:
+    return OPERATIONS[operation].make(shape.sizes, **dict(shape.options))
+
+
+@pytest.mark.parametrize(("name", "operation"), EACH)
+def test_every_shape_is_one_of_its_operation_and_each_is_another(name, operation):
+    shapes = classes()[name].shapes[operation]
+    cls = OPERATIONS[operation]
+    for shape in shapes:
+        assert len(shape.sizes) == len(cls.dims)
+        for word, value in shape.options:
+            assert cls.options[word].parse(value) == value
+        assert made(operation, shape).illegal("llvm-cpu") is None
+    assert len({made(operation, shape) for shape in shapes}) == len(shapes)
+
+
+def inner(operation: str, shape: Shape) -> list[int]:
+    """The sizes that a tile may cut: no batch, no window."""
+    own = zip(OPERATIONS[operation].dims, shape.sizes, strict=True)
+    images = operation in ("conv2d", "depthwise_conv2d", "pooling")
+    return [size for dim, size in own if dim not in ("b", "kh", "kw", *(["n"] if images else []))]
+
+
+HOLDS = {
+    "aligned": lambda sizes, operation: all(size % 64 == 0 for size in sizes),
+    "unaligned": lambda sizes, operation: any(size % 16 for size in sizes),
+    "narrow": lambda sizes, operation: max(sizes) >= 32 * min(sizes),
+    "tiny": lambda sizes, operation: prod(sizes) <= 2**16 and max(sizes) <= 32,
+    "large_k": lambda sizes, operation: max(operation.flops() // operation.result().size, sizes[-1]) >= 500,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"), [pytest.param(*each.values, id=each.id) for each in EACH if each.values[0] in HOLDS]
+)
+def test_a_class_is_what_it_says(name, operation):
+    for shape in classes()[name].shapes[operation]:
+        assert HOLDS[name](inner(operation, shape), made(operation, shape)), shape
+
+
+def multiply_adds(name: str, *operations: str) -> int:
+    """Of one image: each layer as often as the table says it occurs."""
+    total = 0
+    for operation in operations:
+        for shape in classes()[name].shapes[operation]:
+            times = re.search(r"(\d+) times|(twice)", shape.what)
+            total += made(operation, shape).flops() // 2 * (1 if times is None else int(times[1] or 2))
+    return total
+
+
+def test_networks_cost_what_is_published():
+    """ResNet-50 v1.5: 4.09 G multiply-adds (torchvision); MobileNet: 569 M (Howard et al. 2017, table 4), of which
+    1 M are the classifier's; BERT-base: 12 · width² a token and layer."""
+    assert multiply_adds("resnet50", "conv2d", "matmul") == pytest.approx(4.09e9, rel=0.002)
+    assert multiply_adds("mobilenet_v1", "conv2d", "depthwise_conv2d") == pytest.approx(568e6, rel=0.002)
+    assert multiply_adds("bert_base", "matmul") == (128 + 384) * 12 * 768**2
+
+
+def test_every_class_gives_its_reason_and_source_on_the_page():
+    assert all(known.reason.strip() and known.source for known in classes().values())
+    assert (REPOSITORY / "docs/shapes.md").read_text() == page(), "`doit docs` writes it"
+
+
+# --- in specs and on the command line
+
+
+def test_a_class_stands_beside_shapes_and_each_shape_counts_once(plan_of):
+    found = plan_of('[[sweep]]\noperation = "matmul"\nshape = ["3x5x7", "tiny", "64x80x96"]\ndtype = ["f32", "f16"]\n')
+    sizes = [shape.sizes for shape in classes_of("matmul")["tiny"]]
+    wanted = dict.fromkeys([(3, 5, 7), *sizes, (64, 80, 96)])
+    assert [case.operation.sizes for case in found.cases][::2] == list(wanted)
+    assert len(found.cases) == 2 * len(wanted)
+
+
+def test_a_network_brings_its_own_words_and_the_others_are_swept(plan_of):
+    found = plan_of('[[sweep]]\noperation = "conv2d"\nshape = ["resnet50", "1x8x8x4x4x3x3"]\ndilation = [1, 2]\n')
+    cases = {case.operation: case for case in found.cases}
+    first = next(iter(cases))
+    assert (first.sizes, first.option("stride"), first.option("padding")) == ((1, 224, 224, 3, 64, 7, 7), 2, 3)
+    assert {operation.option("dilation") for operation in cases} == {1, 2}
+    assert {o.option("stride") for o in cases if o.sizes == (1, 8, 8, 4, 4, 3, 3)} == {1}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"operation": "transpose", "shape": "large_k"}, ["transpose has no shapes 'large_k'", "narrow, tiny"]),
+        (
+            {"operation": "matmul", "shape": "alinged"},
+            ["'alinged' is not a shape", "aligned", "Did you mean 'aligned'?"],
+        ),
+        ({"operation": "conv2d", "shape": "resnet50", "stride": "2"}, ["say their own stride", "resnet50"]),
+        ({"operation": "matmul", "shape": "tiny", "m": "8"}, ["both 'shape' and dims"]),
+        ({"shape": "alinged"}, ["no operation has all these shapes", "tiny, large_k", "Did you mean 'aligned'?"]),
+        ({"shape": "64x64x64"}, ["no operation has all these shapes", "operation=matmul"]),
+        ({"shape": "tiny", "specs": ("a.toml",)}, ["specs= and a sweep are both given"]),
+    ],
+)
+def test_what_is_no_shape_says_what_is(words, says, tmp_path: Path):
+    with pytest.raises(SpecError) as caught:
+        _ = Workspace(tmp_path, words).plan
+    for part in says:
+        assert part in str(caught.value)
+
+
+def test_without_an_operation_a_class_is_swept_by_all_that_have_it(tmp_path: Path):
+    found = Workspace(tmp_path, {"shape": "llama_decode", "threads": "1"}).plan
+    assert {case.operation.name for case in found.cases} == set(classes()["llama_decode"].shapes)
+    strided = Workspace(tmp_path, {"shape": "tiny", "dilation": "1"}).plan
+    assert {case.operation.name for case in strided.cases} == {"conv2d", "depthwise_conv2d", "pooling"}
+
+
+def test_classes_times_everything_are_planned_at_once(plan_of):
+    words = 'layout = ["tt", "tn", "nt", "nn"]\naccumulate = ["no", "yes"]\ntuning = ["default", "double_tiling"]\n'
+    dtypes = "dtype = " + str(list(OPERATIONS["matmul"].signatures)).replace("'", '"') + "\n"
+    shape = "shape = " + str(list(classes_of("matmul"))).replace("'", '"') + "\n"
+    began = time.perf_counter()
+    found = plan_of('[[sweep]]\noperation = "matmul"\n' + shape + words + dtypes + "threads = [1, 2]\n")
+    assert len(found.cases) + len(found.skips) > 10_000
+    assert time.perf_counter() - began < 20  # about one second
