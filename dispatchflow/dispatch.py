@@ -25,7 +25,7 @@ class Dispatch:
         equal bytes."""
         assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
         lowering = self.tuning.lowering(self.operation, syntax)
-        return lowering.prelude + _module(self.operation, lowering.attribute)
+        return lowering.prelude + _module(self.operation, lowering.attribute, lowering.region)
 
     @property
     def requested(self) -> str | None:
@@ -38,17 +38,37 @@ class Dispatch:
 
 
 @lru_cache(maxsize=64)
-def _module(operation: Operation, attribute: str) -> str:
+def _module(operation: Operation, attribute: str, region: bool = False) -> str:
     """Most tunings of an operation differ before the module only."""
+    body = operation.body(attribute)
+    body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
     arguments = ", ".join(
         f"%arg{i}: {operand.type.mlir} loc(unknown)" for i, operand in enumerate(operation.operands())
     )
     return f"""\
 module @dispatch {{
   func.func @{ENTRY}({arguments}) -> {operation.result().mlir} {{
-{operation.body(attribute)}  }} loc(unknown)
+{body}  }} loc(unknown)
 }} loc(unknown)
 """
+
+
+def _in_region(body: str, attribute: str, result: str) -> str:
+    """The op with this attribute and all that follows it, in a dispatch of their own."""
+    lines = body.splitlines()
+    first = next(i for i, line in enumerate(lines) if attribute in line)
+    *inner, last = lines[first:]
+    value = last.split()[1]
+    return "\n".join(
+        [
+            *lines[:first],
+            f"    %dispatched = flow.dispatch.region -> ({result}) {{",
+            *(f"  {line}" for line in inner),
+            f"      flow.return {value} : {result} loc(unknown)",
+            "    } loc(unknown)",
+            f"    return %dispatched : {result} loc(unknown)\n",
+        ]
+    )
 
 
 @dataclass(frozen=True)

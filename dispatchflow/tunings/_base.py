@@ -13,10 +13,13 @@ from dispatchflow.syntax import Syntax
 
 
 class Lowering(msgspec.Struct, frozen=True):
-    """How a tuning appears in the module: alias lines before it, and the attribute on the operation's main op."""
+    """How a tuning appears in the module: alias lines before it, and the attribute on the operation's main op.
+    `region`: that op and what follows it are one dispatch from the start. Passes before the dispatches are formed turn
+    some ops with a dim of 1 into others, and drop their attributes; what is in a dispatch they leave alone."""
 
     prelude: str = ""
     attribute: str = ""
+    region: bool = False
 
 
 @dataclass(frozen=True, slots=True)
