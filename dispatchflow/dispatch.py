@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from dispatchflow import flags as extra
 from dispatchflow.keys import digest_of
 from dispatchflow.operations import Operation
 from dispatchflow.program import ENTRY, Program
@@ -73,11 +74,13 @@ def _in_region(body: str, attribute: str, result: str) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """The unit that is compiled, verified and profiled. `threads` None: as many as the machine has cores."""
+    """The unit that is compiled, verified and profiled. `threads` None: as many as the machine has cores; `flags`: of
+    the compiler, beside those of target and tuning."""
 
     dispatch: Dispatch
     target: Target
     threads: int | None = None
+    flags: extra.Flags = ()
 
     @property
     def operation(self) -> Program:
@@ -98,7 +101,7 @@ class Case:
     def name(self) -> str:
         """`matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`: injective, no `=`, `*` or white space."""
         threads = "" if self.threads is None else f"-{self.threads}t"
-        name = f"{self.shape_name}_{self.tuning.name}@{self.target.name}{threads}"
+        name = f"{self.shape_name}_{self.tuning.name}{extra.label(self.flags)}@{self.target.name}{threads}"
         if len(name.encode()) <= _MAX_NAME_BYTES:
             return name
         digest = digest_of(name.encode())

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dispatchflow import module_spec
+from dispatchflow import flags, module_spec
 from dispatchflow.axes import Axis, AxisError, axis
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.module import Module
@@ -36,6 +36,7 @@ _FIELDS: list[tuple[str, Any, Any]] = [
     ("tuning", str | dict[str, Any] | list[str | dict[str, Any]], "default"),
     ("target", _Words, "llvm-cpu"),
     ("threads", int | str | list[int | str], "all"),
+    ("flags", _Words, ""),
     ("tags", _Words, ()),
     ("include", _Words, ()),
     ("exclude", _Words, ()),
@@ -57,6 +58,7 @@ class Sweep:
     tunings: tuple[Tuning, ...]
     targets: tuple[Target, ...]
     threads: tuple[int | None, ...]
+    flags: tuple[flags.Flags, ...]
     tags: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -132,6 +134,7 @@ def sweep(table: Mapping[str, Any], place: str, read: module_spec.Read = _no_fil
         tunings=_tunings(words.tuning, at("tuning")),
         targets=_chosen(_list(words.target), TARGETS, "target", at("target")),
         threads=tuple(dict.fromkeys(_threads(word, at("threads")) for word in _list(words.threads))),
+        flags=_flags(words.flags, at("flags")),
         tags=tuple(_list(words.tags)),
         include=tuple(_list(words.include)),
         exclude=tuple(_list(words.exclude)),
@@ -303,6 +306,22 @@ def _named_tuning(word: str, place: str) -> tuple[Tuning, ...]:
     raise SpecError(
         f"unknown tuning '{word}'", {"spec": place, "known": ", ".join(dict.fromkeys(names))}, suggestion(word, names)
     )
+
+
+def _flags(written: str | list[str], place: str) -> tuple[flags.Flags, ...]:
+    """A value is all flags of one compile, so that white space and commas separate no values."""
+    found = []
+    for value in written if isinstance(written, list) else [written]:
+        try:
+            found.append(flags.parse(value))
+        except ValueError as error:
+            facts = {"spec": place, "found": error}
+            raise SpecError(
+                "these cannot be extra flags", facts, 'Write flags = ["", "--iree-opt-level=O2"].'
+            ) from error
+    if not found:
+        raise SpecError("'flags' is empty", {"spec": place}, 'Write flags = [""] for none, or leave the word out.')
+    return tuple(dict.fromkeys(found))
 
 
 def _threads(word: int | str, place: str) -> int | None:

@@ -55,6 +55,7 @@ def description(chain: Chain) -> str:
         "case": case.name,
         "operation": f"{case.operation.name} {case.operation.label}",
         "tuning": case.tuning.name,
+        "flags": " ".join(case.flags) or None,
         "requested": case.dispatch.requested or "the compiler's choice",
         "applied": compiled.facts.get("applied") if compiled else None,
         "device": f"{chain.device.uri}, CPUs {', '.join(map(str, chain.device.cpus))}",
