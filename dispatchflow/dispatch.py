@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import cast
 
 from dispatchflow import flags as extra
 from dispatchflow.keys import digest_of
@@ -31,11 +32,16 @@ class Dispatch:
     @property
     def requested(self) -> str | None:
         """The configuration that the compiler is asked for; None where it chooses."""
-        return self.tuning.requested(self.operation) if isinstance(self.operation, Operation) else None
+        return self.tuning.requested(cast(Operation, self.operation)) if self._known else None
 
     def ignored(self, applied: Applied) -> str | None:
-        """Why what was applied is not what was asked, None when it is. What a user's module holds is not known."""
-        return self.tuning.ignored(self.operation, applied) if isinstance(self.operation, Operation) else None
+        """Why what was applied is not what was asked, None when it is."""
+        return self.tuning.ignored(cast(Operation, self.operation), applied) if self._known else None
+
+    @property
+    def _known(self) -> bool:
+        """What a user's module holds is not known: only tunings that look at no operation can ask of it."""
+        return isinstance(self.operation, Operation) or self.tuning.of_any_program
 
 
 @lru_cache(maxsize=64)

@@ -99,7 +99,9 @@ def test_golden_modules_show_every_family_signature_and_layout(case_of):
     tuned = {
         parsed.family for *_, word in TUNED.values() for family in TUNINGS.values() if (parsed := family.parse(word))
     }
-    assert {case.tuning.family for case in cases} | tuned == set(TUNINGS)
+    assert {case.tuning.family for case in cases} | tuned == {
+        name for name, family in TUNINGS.items() if family.expand({})
+    }
     assert {case.operation.signature for case in cases} == set(Matmul.signatures.values())
     assert {case.operation.layout for case in cases} == set(Matmul.layouts)
 
