@@ -133,7 +133,7 @@ class Resolver:
         target = case.target
         if target.name not in self._target_flags:
             self._target_flags[target.name] = target.resolved_flags(self.host)
-        return self._target_flags[target.name] + case.tuning.flags
+        return self._target_flags[target.name] + case.tuning.flags + case.flags
 
     def emission(self, case: Case) -> Action:
         if type(case.operation) is Module:  # asked of every case; isinstance is slow for an abstract class

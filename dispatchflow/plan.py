@@ -86,6 +86,7 @@ def _check_size(sweep: Sweep) -> None:
         axes |= {"dtype": len(sweep.signatures), "layout": len(sweep.layouts)}
         axes |= {word: len(values) for word, values in sweep.options.items()}
     axes |= {"tuning": len(sweep.tunings), "target": len(sweep.targets), "threads": len(sweep.threads)}
+    axes |= {"flags": len(sweep.flags)}
     if (count := prod(axes.values())) > MAX_CASES:
         facts = {
             "spec": sweep.place,
@@ -97,11 +98,12 @@ def _check_size(sweep: Sweep) -> None:
 
 def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
     for program in sweep.modules or _operations(sweep):
-        for tuning, target, threads in product(sweep.tunings, sweep.targets, sweep.threads):
-            case = Case(Dispatch(program, tuning), target, threads if target.has_threads else None)
+        dispatches = [Dispatch(program, tuning) for tuning in sweep.tunings]
+        for dispatch, target, threads, flags in product(dispatches, sweep.targets, sweep.threads, sweep.flags):
+            case = Case(dispatch, target, threads if target.has_threads else None, flags)
             if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
                 continue
-            reason = unsupported_reason(program, tuning, target)
+            reason = unsupported_reason(program, dispatch.tuning, target)
             yield case if reason is None else Skip(case.name, reason, sweep.place)
 
 

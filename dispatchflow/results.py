@@ -30,6 +30,7 @@ COLUMNS: dict[str, str] = {
     "element_types": "string",
     "layout": "string",
     "tuning": "string",
+    "flags": "string",
     "target": "string",
     "device": "string",
     "threads": "int32",

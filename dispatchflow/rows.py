@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dispatchflow.flags import quoted
 from dispatchflow.keys import digest_of
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
@@ -52,6 +53,7 @@ def row_of(
         "element_types": operation.element_types,
         "layout": operation.layout,
         "tuning": case.tuning.name,
+        "flags": quoted(case.flags) if case.flags else None,
         "target": case.target.name,
         "device": chain.device.uri,
         "threads": chain.device.threads,

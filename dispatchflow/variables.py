@@ -14,7 +14,7 @@ from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.reports.table import FORMATS
 
-AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads")
+AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags")
 MODULE = ("file", "function", "inputs", "reference")
 
 
@@ -43,6 +43,10 @@ def _words(value: str) -> tuple[str, ...]:
     if not words:
         raise ValueError("one or more words, separated by commas")
     return words
+
+
+def _values(value: str) -> list[str]:
+    return [word.strip() for word in value.split(";")]
 
 
 def _semicolons(value: str) -> tuple[str, ...]:
@@ -98,6 +102,7 @@ VARIABLES: dict[str, Variable] = {
     "tuning": Variable("cases", "families or names: default,data_tiling"),
     "target": Variable("cases", "what is compiled for"),
     "threads": Variable("cases", "number of threads, or all"),
+    "flags": Variable("cases", "extra flags of the compiler; several values with ;, an empty one for none", _values),
     "tags": Variable("cases", "only sweeps with one of these tags", _words),
     "specs": Variable("cases", "spec files or directories, separated by commas", _paths),
     "iree": Variable("run", "the toolchain: current, a release such as 3.12.0, or the path of a build or environment"),

@@ -55,6 +55,7 @@ def description(chain: Chain) -> str:
         "case": case.name,
         "operation": f"{case.operation.name} {case.operation.label}",
         "tuning": case.tuning.name,
+        "flags": " ".join(case.flags) or None,
         "requested": case.dispatch.requested or "the compiler's choice",
         "applied": compiled.facts.get("applied") if compiled else None,
         "device": f"{chain.device.uri}, CPUs {', '.join(map(str, chain.device.cpus))}",
@@ -92,7 +93,8 @@ def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
     for stage in ("emit", "compile", "verify"):
         record = chain[stage].record
         for output, digest in (record.outputs if record else {}).items():
-            found[names.get(output, f"{stage}.log" if output == "log" else f"{output}.bin")] = digest
+            own = output if output.endswith(".mlir") else f"{output}.bin"  # a tuning's file keeps its name
+            found[names.get(output, f"{stage}.log" if output == "log" else own)] = digest
     if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
         for name, digests in data.digests.items():
             found |= {f"{name}.bin": digests[0]} if name.startswith("expected") else data.files(name)
@@ -141,8 +143,10 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     lines = command_lines(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" && echo "same bytes"'
+    given = (f'cp "$case/{file.name}" .' for file in chain.case.tuning.files)
+    place = "".join(f"{line}\n    " for line in ('cd "$(mktemp -d)"', *given))
     bodies = {
-        "compile": f'cd "$(mktemp -d)"\n    {processes.quoted(lines["compile"])} < "$case/module.mlir"\n    {compare}',
+        "compile": f'{place}{processes.quoted(lines["compile"])} < "$case/module.mlir"\n    {compare}',
         "run": processes.quoted(lines["run"]),
         "benchmark": f"taskset -c {cpus} " * bool(cpus) + processes.quoted(lines["benchmark"]),
     }

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replace_struct
 from real import runtime_folder, write_script
 
 from dispatchflow import plan, spec
@@ -453,6 +454,23 @@ def test_a_configuration_that_the_compiler_ignores_is_a_failure(
     assert not compiled.ok
     assert (compiled.reason or "").startswith("configuration ignored: ")
     assert verify_is_not_reached(squares, case)
+
+
+@pytest.mark.parametrize("in_region", [True, False])
+def test_a_convolution_of_one_image_keeps_its_configuration_in_a_region_only(
+    in_region: bool, squares: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before dispatches are formed, the compiler makes another op of it, and drops the attribute."""
+    family = TUNINGS["conv_tile_and_decompose"]
+    right, tuning = family.lowering, family.expand({})[0]
+    monkeypatch.setattr(family, "lowering", lambda *given: replace_struct(right(*given), region=in_region))
+    operation = OPERATIONS["conv2d"].make((1, 8, 8, 4, 4, 3, 3))
+
+    compiled = squares.executor.compile(Case(Dispatch(operation, tuning), TARGETS["llvm-cpu"], 1))
+
+    assert compiled.ok == in_region, compiled.reason
+    assert (tuning.requested(operation) or "") in compiled.facts["applied"] or not in_region
+    assert in_region or (compiled.reason or "").startswith("configuration ignored: asked for distribution = [0, 8, ")
 
 
 def test_a_flag_that_did_nothing_is_a_failure(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

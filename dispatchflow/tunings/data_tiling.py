@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import product
+from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
 from dispatchflow.tunings._base import Applied, Tuning
@@ -11,27 +13,60 @@ from dispatchflow.types import ElementType
 
 _PACKED = ("matmul", "batch_matmul", "matvec", "vecmat")
 
+# --iree-opt-data-tiling takes the path that begins where dispatches are formed: same bytes (IREE 3.13).
+_PATHS = {"dispatch_creation": "--iree-opt-data-tiling", "global_opt": "--iree-global-opt-data-tiling"}
+_UKERNELS = ("default", "none", "all")
+_VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
+
 
 @dataclass(frozen=True, slots=True)
 class DataTiling(Tuning):
+    """`path`: where in the compiler the packing begins; `global_opt` packs and unpacks in dispatches of their own.
+    `ukernels`: whether the product of tiles is a call of a microkernel: those that the compiler prefers, none, all."""
+
+    path: str = "dispatch_creation"
+    ukernels: str = "default"
+
     family: ClassVar[str] = "data_tiling"
+
+    @classmethod
+    def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
+        for name, value in parameters.items():
+            if value not in _VALUES.get(name, ()):
+                allowed = "; ".join(f"{word} = {', '.join(values)}" for word, values in _VALUES.items())
+                raise ValueError(f"{name} = {value!r}; allowed are {allowed}")
+        return (cls(**parameters),)
+
+    @classmethod
+    def parse(cls, word: str) -> Tuning | None:
+        return next(
+            (tuning for tuning in (cls(*values) for values in product(*_VALUES.values())) if tuning.name == word), None
+        )
+
+    @property
+    def name(self) -> str:
+        path = "" if self.path == "dispatch_creation" else f"_{self.path}"
+        return f"{self.family}{path}" + ("" if self.ukernels == "default" else f"_ukernels_{self.ukernels}")
 
     @property
     def flags(self) -> tuple[str, ...]:
-        return ("--iree-opt-data-tiling",)
+        ukernels = () if self.ukernels == "default" else (f"--iree-llvmcpu-enable-ukernels={self.ukernels}",)
+        return (_PATHS[self.path], *ukernels)
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if operation.name not in _PACKED:
             return f"data tiling packs {', '.join(_PACKED)}, not {operation.name}"
         if backend == "vmvx" and "vec" in operation.name and ElementType.BF16 in operation.signature.operands:
             return "vmvx cannot pack a bf16 vector (IREE 3.13: bf16 constants are refused)"
+        if self.ukernels != "default" and backend != "llvm-cpu":
+            return f"these microkernels are of llvm-cpu, not of {backend}"
         return None
 
-    def requested(self, operation: Operation) -> str | None:
-        return "--iree-opt-data-tiling"
+    def requested(self, operation: Operation) -> str:
+        return " ".join(self.flags)
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        # The packing itself is the proof: its executables carry the encoding in their names (IREE 3.13),
+        # The packing itself is the proof: its executables carry the encoding in their names (IREE 3.13), are packs,
         # or, where packing was fused away, the product is an mmt4d.
         if any("encod" in e.name or "Mmt4d" in e.pipeline for e in applied.executables):
             return None
