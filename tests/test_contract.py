@@ -228,6 +228,19 @@ def test_a_tuning_of_another_backend_is_refused_by_the_compiler(
     assert not compiled.ok
 
 
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("matmul", (24, 40, 2)), ("matmul", (24, 40, 4)), ("matmul", (12, 16, 16)), ("batch_matmul", (3, 4, 2, 8)), ("batch_matmul", (3, 4, 8, 8))],
+)  # fmt: skip
+def test_vmvx_packs_bf16_only_where_nothing_is_padded(name: str, shape: tuple[int, ...], workspace: Workspace) -> None:
+    operation, tuning = OPERATIONS[name].make(shape, "bf16"), TUNINGS["data_tiling"].expand({})[0]
+    target = TARGETS["vmvx"]
+
+    compiled = workspace.executor.compile(Case(Dispatch(operation, tuning), target, 1))
+
+    assert compiled.ok == (unsupported_reason(operation, tuning, target) is None)
+
+
 def test_a_vector_tile_too_large_is_refused_and_says_so(workspace: Workspace) -> None:
     """Without AVX the limit is lower than any that makes a skip, so that this refusal is the same on every machine."""
     tuning = TUNINGS["double_tiling"].parse("double_tiling_64x64_8x32x31")
