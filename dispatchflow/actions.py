@@ -22,7 +22,7 @@ from dispatchflow.targets import Device
 
 STAGES = ("emit", "compile", "verify", "profile")
 
-CONFIGURATION_CHECK = 1
+CONFIGURATION_CHECK = 2
 """Version of `applied.parse` and `Tuning.ignored`. Raise it when what counts as applied changes."""
 
 VERIFICATION = 1

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 
+from dispatchflow.attributes import canonical, closing, split
 from dispatchflow.tunings import Applied, AppliedExecutable
 
 _EXECUTABLE = re.compile(r"hal\.executable\.export public @(\S+)")
 # `#iree_cpu.pipeline<Name>`, `#iree_codegen.vmvx_pipeline`; before 3.12 a bare `CPUName`.
-_PIPELINE = re.compile(r"translation_info<pipeline = (?:#[\w.]*pipeline<(\w+)>|#[\w.]*\.(\w+)|(?:CPU)?(\w+))")
-# Of the op itself, `{lowering_config = …`: not one inside an attribute that the compiler did not know and kept.
-_CONFIGURED = re.compile(
-    r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? [^\n]*?(?<=[{ ])lowering_config = #[\w.]+lowering_config<([^>]*)>"
+_PIPELINE = re.compile(
+    r"translation_info<pipeline = (?:#[\w.]*pipeline<(\w+)>|#[\w.]*\.(\w+)|(?:(?:CPU|LLVMGPU))?(\w+))(?=[ >,])"
 )
+# Of the op itself, `{lowering_config = …`: not one inside an attribute that the compiler did not know and kept.
+_CONFIGURED = re.compile(r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? [^\n]*?(?<=[{ ])lowering_config = #[\w.]+lowering_config<")
 
 
 def parse(dump: str) -> Applied:
@@ -28,7 +29,18 @@ def parse(dump: str) -> Applied:
                 name=name[1],
                 pipeline=next(filter(None, pipeline.groups())) if pipeline else "none",
                 # `linalg.generic` says its attributes after its region's opening line: one line, one op.
-                configurations=tuple((m[1].rsplit(".", 1)[-1], m[2]) for m in _CONFIGURED.finditer(text)),
+                configurations=tuple(
+                    (m[1].rsplit(".", 1)[-1], canonical(text[m.end() : closing(text, m.end() - 1)]))
+                    for m in _CONFIGURED.finditer(text)
+                ),
+                translation=_translation(text, pipeline) if pipeline else "",
             )
         )
     return Applied(tuple(executables))
+
+
+def _translation(text: str, pipeline: re.Match[str]) -> str:
+    """What else the translation says: sizes of the workgroup and subgroup, options of the pipeline."""
+    opening = text.index("<", pipeline.start())
+    sizes, *options = split(text[pipeline.end() : closing(text, opening)]) or [""]
+    return ", ".join([*sizes.split("  "), *map(canonical, options)]).strip()

@@ -138,14 +138,14 @@ class Resolver:
         """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
         self._judgements: dict[tuple[str, str], Judgement | None] = {}
         self._target_flags: dict[str, tuple[str, ...]] = {}
-        self._compiles: dict[tuple[str, tuple[str, ...], str | None], Form] = {}
+        self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
         self.supplies = Supplies(records, toolchain, host, environment, device_of, self.again)
 
     def flags(self, case: Case) -> tuple[str, ...]:
         target = case.target
         if target.name not in self._target_flags:
             self._target_flags[target.name] = target.resolved_flags(self.host)
-        return self._target_flags[target.name] + case.tuning.flags
+        return self._target_flags[target.name] + case.tuning.flags + case.flags
 
     def emission(self, case: Case) -> Action:
         if type(case.operation) is Module:  # asked of every case; isinstance is slow for an abstract class
@@ -205,10 +205,11 @@ class Resolver:
                 why = f"no public function '{case.operation.function}'; the file has {', '.join(known)}"
                 return Step("compile", "failed", why)
             printed = emitted.record.outputs["module"]
-        place = (case.target.name, case.tuning.flags, requested := case.dispatch.requested)
-        if (form := self._compiles.get(place)) is None:
-            toolchain, environment = self.toolchain.digest, self.environment
-            form = self._compiles[place] = actions.compilations(self.flags(case), toolchain, environment, requested)
+        shared = (self.flags(case), case.dispatch.requested)
+        if (form := self._compiles.get(shared)) is None:
+            flags, requested = shared
+            form = actions.compilations(flags, self.toolchain.digest, self.environment, requested)
+            self._compiles[shared] = form
         action = actions.compilation(printed, form)
         return self._step(action, "never compiled with these ingredients")
 

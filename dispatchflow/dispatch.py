@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import cast
 
+from dispatchflow import flags as extra
 from dispatchflow.keys import digest_of
 from dispatchflow.operations import Operation
 from dispatchflow.program import ENTRY, Program
@@ -27,40 +29,67 @@ class Dispatch:
         equal bytes."""
         assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
         lowering = self.tuning.lowering(self.operation, syntax)
-        return lowering.prelude + _module(self.operation, lowering.attribute)
+        return lowering.prelude + _module(self.operation, lowering.attribute, lowering.region)
 
     @property
     def requested(self) -> str | None:
         """The configuration that the compiler is asked for; None where it chooses."""
-        return self.tuning.requested(self.operation) if isinstance(self.operation, Operation) else None
+        return self.tuning.requested(cast(Operation, self.operation)) if self._known else None
 
     def ignored(self, applied: Applied) -> str | None:
-        """Why what was applied is not what was asked, None when it is. What a user's module holds is not known."""
-        return self.tuning.ignored(self.operation, applied) if isinstance(self.operation, Operation) else None
+        """Why what was applied is not what was asked, None when it is."""
+        return self.tuning.ignored(cast(Operation, self.operation), applied) if self._known else None
+
+    @property
+    def _known(self) -> bool:
+        """What a user's module holds is not known: only tunings that look at no operation can ask of it."""
+        return isinstance(self.operation, Operation) or self.tuning.of_any_program
 
 
 @lru_cache(maxsize=64)
-def _module(operation: Operation, attribute: str) -> str:
+def _module(operation: Operation, attribute: str, region: bool = False) -> str:
     """Most tunings of an operation differ before the module only."""
+    body = operation.body(attribute)
+    body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
     arguments = ", ".join(
         f"%arg{i}: {operand.type.mlir} loc(unknown)" for i, operand in enumerate(operation.operands())
     )
     return f"""\
 module @dispatch {{
   func.func @{ENTRY}({arguments}) -> {operation.result().mlir} {{
-{operation.body(attribute)}  }} loc(unknown)
+{body}  }} loc(unknown)
 }} loc(unknown)
 """
 
 
+def _in_region(body: str, attribute: str, result: str) -> str:
+    """The op with this attribute and all that follows it, in a dispatch of their own."""
+    lines = body.splitlines()
+    first = next(i for i, line in enumerate(lines) if attribute in line)
+    *inner, last = lines[first:]
+    value = last.split()[1]
+    return "\n".join(
+        [
+            *lines[:first],
+            f"    %dispatched = flow.dispatch.region -> ({result}) {{",
+            *(f"  {line}" for line in inner),
+            f"      flow.return {value} : {result} loc(unknown)",
+            "    } loc(unknown)",
+            f"    return %dispatched : {result} loc(unknown)\n",
+        ]
+    )
+
+
 @dataclass(frozen=True)
 class Case:
-    """The unit that is compiled, verified and profiled. `threads` None: as many as the machine has cores. A `provider`
-    other than IREE brings its own code, and knows no tuning: the default stands for it."""
+    """The unit that is compiled, verified and profiled. `threads` None: as many as the machine has cores; `flags`: of
+    the compiler, beside those of target and tuning. A `provider` other than IREE brings its own code, and knows neither
+    tuning nor flags: the default stands for them."""
 
     dispatch: Dispatch
     target: Target
     threads: int | None = None
+    flags: extra.Flags = ()
     provider: str = IREE
     cache: str = HOT
 
@@ -96,7 +125,7 @@ class Case:
         threads = "" if self.threads is None else f"-{self.threads}t"
         cache = "" if self.cache == HOT else f"-{self.cache}"
         how = self.tuning.name if self.provider == IREE else self.provider
-        name = f"{self.shape_name}_{how}@{self.target.name}{threads}{cache}"
+        name = f"{self.shape_name}_{how}{extra.label(self.flags)}@{self.target.name}{threads}{cache}"
         if len(name.encode()) <= _MAX_NAME_BYTES:
             return name
         digest = digest_of(name.encode())

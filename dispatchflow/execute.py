@@ -25,7 +25,7 @@ from dispatchflow.records import Record
 from dispatchflow.running import Place, Result, failed, log_of
 from dispatchflow.store import DamagedObject, Store
 from dispatchflow.targets import Device
-from dispatchflow.tunings import Applied
+from dispatchflow.tunings import Applied, GivenFile
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -90,7 +90,9 @@ class Executor:
             text = dispatch.module(resolver.syntax).encode()
         if text is None:
             return None
-        return self.compile_module(text, resolver.flags(case), dispatch.requested, dispatch.ignored)
+        return self.compile_module(
+            text, resolver.flags(case), dispatch.requested, dispatch.ignored, dispatch.tuning.files
+        )
 
     def _printed(self, program: Module) -> bytes | None:
         for _ in range(_ATTEMPTS):
@@ -116,9 +118,11 @@ class Executor:
         flags: Sequence[str],
         requested: str | None = None,
         ignored: Callable[[Applied], str | None] = lambda found: None,
+        files: Sequence[GivenFile] = (),
     ) -> Record:
         """A module's vmfb and what the compiler chose for it. `ignored` tells, from the compiler's dump, why the
-        configuration that was requested is not the one applied: then the action failed."""
+        configuration that was requested is not the one applied: then the action failed. `files`: named in the flags by
+        their content."""
         resolver = self.resolver
         digest = digest_of(text)
         form = actions.compilations(flags, resolver.toolchain.digest, resolver.environment, requested)
@@ -126,12 +130,16 @@ class Executor:
 
         def make(scratch: Path) -> Result:
             (scratch / "module.mlir").write_bytes(text)
+            for file in files:
+                (scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
             argv = commands.compile_argv(resolver.toolchain.compiler, flags)
             outcome = self._run_compiler(argv, scratch, "module.mlir")
-            outputs = log_of(self.store, scratch)
+            given = {file.name: self.store.put_file(scratch / file.name) for file in files}
+            outputs = log_of(self.store, scratch) | given
             facts: dict[str, Any] = {"compile_s": outcome.wall_s, "compiler_peak_bytes": outcome.peak_bytes}
             if outcome.failure:
-                return failed("compile", outcome, scratch, facts, self.store, self._limits)
+                ok, reason, outputs, facts = failed("compile", outcome, scratch, facts, self.store, self._limits)
+                return ok, reason, outputs | given, facts
             made = scratch / "module.vmfb"
             if not made.is_file():
                 return False, "the compiler left no module, with exit code 0", outputs, facts

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from dispatchflow.attributes import closing, split
 from dispatchflow.keys import Digest
 from dispatchflow.program import Program
 from dispatchflow.targets import Target
@@ -105,14 +106,14 @@ def declarations(text: str) -> dict[str, Declaration]:
     """From a module as the compiler prints it. A type that is neither tensor nor number stays as it is written."""
     found = {}
     for match in _FUNCTION.finditer(text):
-        end = _closing(text, match.end() - 1)
-        inputs = [part.split(":", 1)[1] for part in _split(text[match.end() : end])]
+        end = closing(text, match.end() - 1)
+        inputs = [part.split(":", 1)[1] for part in split(text[match.end() : end])]
         tail = re.match(r"\s*->\s*", text[end + 1 :])
         results: Sequence[str] = ()
         if tail:
             begin = end + 1 + tail.end()
             if text[begin] == "(":
-                results = _split(text[begin + 1 : _closing(text, begin)])
+                results = split(text[begin + 1 : closing(text, begin)])
             else:
                 results = [re.split(r"\s+(?:attributes\s*)?\{|\s+loc\(|\n", text[begin:], maxsplit=1)[0]]
         found[match[1].strip('"')] = Declaration(tuple(map(_spelling, inputs)), tuple(map(_spelling, results)))
@@ -157,36 +158,6 @@ def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declar
 
 def to_facts(found: Mapping[str, Declaration]) -> dict[str, list[list[str]]]:
     return {name: [list(d.inputs), list(d.results)] for name, d in found.items()}
-
-
-def _closing(text: str, opening: int) -> int:
-    """The place of the bracket that closes the one at `opening`; strings and arrows are passed over."""
-    depth, i = 0, opening
-    while i < len(text):
-        letter = text[i]
-        if letter == '"':
-            i = text.index('"', i + 1)
-        elif letter in "([{<":
-            depth += 1
-        elif letter in ")]}>" and text[i - 1 : i + 1] != "->":
-            depth -= 1
-            if depth == 0:
-                return i
-        i += 1
-    return len(text)
-
-
-def _split(text: str) -> list[str]:
-    """At the commas that stand in no bracket."""
-    parts, begin, i = [], 0, 0
-    while i < len(text):
-        if text[i] in "([{<":
-            i = _closing(text, i)
-        elif text[i] == ",":
-            parts.append(text[begin:i])
-            begin = i + 1
-        i += 1
-    return [part for part in (*parts, text[begin:]) if part.strip()]
 
 
 def _spelling(written: str) -> str:

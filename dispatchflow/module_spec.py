@@ -41,10 +41,10 @@ def modules(words: Any, against: Target | None, place: str, at: Callable[[str], 
         facts = {"spec": at("reference"), "expected": ", ".join(words.expected)}
         raise SpecError("both 'expected' and 'reference' are given", facts, "Give one of them.")
     inputs = None if words.inputs is None else tuple(_input(text, at("inputs"), read) for text in words.inputs)
-    expected = tuple(_file(name, at("expected"), read)[0] for name in words.expected or ())
+    expected = tuple(file(name, at("expected"), read)[0] for name in words.expected or ())
     found = []
     for name in files:
-        source, content = _file(name, at("file"), read)
+        source, content = file(name, at("file"), read)
         title = words.name or PurePath(name).stem
         for entry in _entries(words.function, content, name, at("function")):
             rtol = None if words.rtol is None else repr(words.rtol)
@@ -52,7 +52,12 @@ def modules(words: Any, against: Target | None, place: str, at: Callable[[str], 
     return tuple(found)
 
 
-def _file(name: str, place: str, read: Read) -> tuple[File, bytes]:
+def file(name: str, place: str, read: Read) -> tuple[File, bytes]:
+    """A file that a spec names, and its content.
+
+    Raises:
+        SpecError: it cannot be read.
+    """
     try:
         path, content = read(name)
     except (OSError, ValueError) as error:
@@ -86,7 +91,7 @@ def _input(text: str, place: str, read: Read) -> Input:
         if not kind and not value.endswith(".npy"):
             facts = {"spec": place, "found": text}
             raise SpecError("a raw file needs its type", facts, f"Write 4x8xf32={value}.")
-        return Input(kind or None, None, _file(value[1:], place, read)[0])
+        return Input(kind or None, None, file(value[1:], place, read)[0])
     value = value or RECIPES[0]
     if value not in RECIPES and not all(map(_is_number, value.replace(",", " ").split())):
         facts = {"spec": place, "found": text, "allowed": _INPUT_FORMS}

@@ -13,7 +13,7 @@ from dispatchflow.errors import SpecError
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
-from dispatchflow.providers import IREE, LIBRARIES
+from dispatchflow.providers import IREE
 from dispatchflow.spec import Sweep
 from dispatchflow.targets import Target
 from dispatchflow.tunings import TUNINGS, Tuning
@@ -88,6 +88,7 @@ def _check_size(sweep: Sweep) -> None:
         axes |= {"dtype": len(sweep.signatures), "layout": len(sweep.layouts)}
         axes |= {word: len(values) for word, values in sweep.options.items()}
     axes |= {"tuning": len(sweep.tunings), "target": len(sweep.targets), "threads": len(sweep.threads)}
+    axes |= {"flags": len(sweep.flags)}
     axes |= {"provider": len(sweep.providers), "cache": len(sweep.caches)}
     if (count := prod(axes.values())) > MAX_CASES:
         facts = {
@@ -103,15 +104,20 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
     ways = [(tuning, IREE) for tuning in sweep.tunings if IREE in sweep.providers]
     ways += [(_DEFAULT, provider) for provider in sweep.providers if provider != IREE]
     for program in sweep.modules or _operations(sweep):
-        for (tuning, provider), target, threads, cache in product(ways, sweep.targets, sweep.threads, sweep.caches):
-            case = Case(Dispatch(program, tuning), target, threads if target.has_threads else None, provider, cache)
-            if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
-                continue
-            if provider == IREE:
-                reason = unsupported_reason(program, tuning, target)
-            else:
-                reason = LIBRARIES[provider].lacks(program, target)
-            yield case if reason is None else Skip(case.name, reason, sweep.place)
+        for (tuning, provider), target, threads in product(ways, sweep.targets, sweep.threads):
+            dispatch, given = Dispatch(program, tuning), threads if target.has_threads else None
+            for flags, cache in product(sweep.flags if provider == IREE else ((),), sweep.caches):
+                case = Case(dispatch, target, given, flags, provider, cache)
+                if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
+                    continue
+                reason = _reason(case)
+                yield case if reason is None else Skip(case.name, reason, sweep.place)
+
+
+def _reason(case: Case) -> str | None:
+    if case.library is not None:
+        return case.library.lacks(case.operation, case.target)
+    return unsupported_reason(case.operation, case.tuning, case.target)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -31,6 +31,7 @@ COLUMNS: dict[str, str] = {
     "layout": "string",
     "provider": "string",
     "tuning": "string",
+    "flags": "string",
     "target": "string",
     "device": "string",
     "threads": "int32",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dispatchflow.flags import quoted
 from dispatchflow.keys import digest_of
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
@@ -53,6 +54,7 @@ def row_of(
         "layout": operation.layout,
         "provider": case.provider,
         "tuning": case.tuning.name if case.library is None else None,
+        "flags": quoted(case.flags) if case.flags else None,
         "target": case.target.name,
         "device": chain.device.uri,
         "threads": chain.device.threads,

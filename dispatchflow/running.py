@@ -85,6 +85,8 @@ def failed(
 def _first_error(stderr: str) -> str | None:
     """The first line that says `error`, without the place; else the last line."""
     lines = stderr.splitlines()
+    if match := re.search(r"(Unknown command line argument '.*?'|for the --.* option: .*)", stderr):
+        return match[1]  # the line after it may guess what was meant
     for line in lines:
         if match := re.search(r"error: (.+)", line, re.IGNORECASE):
             return match[1].rstrip(": ")[:300]

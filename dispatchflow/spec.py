@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dispatchflow import module_spec
+from dispatchflow import flags, module_spec
 from dispatchflow.axes import Axis, AxisError, axis
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.module import Module
@@ -21,7 +21,7 @@ from dispatchflow.providers import IREE, PROVIDERS
 from dispatchflow.rotation import CACHES, HOT
 from dispatchflow.shapes import Shape, classes, classes_of
 from dispatchflow.targets import HINTS, TARGETS, Target
-from dispatchflow.tunings import TUNINGS, Tuning
+from dispatchflow.tunings import TUNINGS, GivenFile, Tuning
 from dispatchflow.types import Signature, signature
 
 T = TypeVar("T")
@@ -39,6 +39,7 @@ _FIELDS: list[tuple[str, Any, Any]] = [
     ("tuning", str | dict[str, Any] | list[str | dict[str, Any]], "default"),
     ("target", _Words, "llvm-cpu"),
     ("threads", int | str | list[int | str], "all"),
+    ("flags", _Words, ""),
     ("provider", _Words, IREE),
     ("cache", _Words, HOT),
     ("tags", _Words, ()),
@@ -62,6 +63,7 @@ class Sweep:
     tunings: tuple[Tuning, ...]
     targets: tuple[Target, ...]
     threads: tuple[int | None, ...]
+    flags: tuple[flags.Flags, ...]
     providers: tuple[str, ...]
     caches: tuple[str, ...]
     tags: tuple[str, ...]
@@ -136,9 +138,10 @@ def sweep(table: Mapping[str, Any], place: str, read: module_spec.Read = _no_fil
     return Sweep(
         operation=program,
         **axes,
-        tunings=_tunings(words.tuning, at("tuning")),
+        tunings=_tunings(words.tuning, at("tuning"), read),
         targets=_chosen(_list(words.target), TARGETS, "target", at("target")),
         threads=tuple(dict.fromkeys(_threads(word, at("threads")) for word in _list(words.threads))),
+        flags=_flags(words.flags, at("flags")),
         providers=_chosen(
             _list(words.provider), dict(zip(PROVIDERS, PROVIDERS, strict=True)), "provider", at("provider")
         ),
@@ -295,12 +298,12 @@ def _signatures(written: Any, operation: type[Operation], place: str) -> tuple[S
     return tuple(dict.fromkeys(found))
 
 
-def _tunings(written: Any, place: str) -> tuple[Tuning, ...]:
+def _tunings(written: Any, place: str, read: module_spec.Read) -> tuple[Tuning, ...]:
     found: list[Tuning] = []
     for item in written if isinstance(written, list) else [written]:
         if isinstance(item, str):
             for word in _list(item):
-                found += _named_tuning(word, place)
+                found += _named_tuning(word, place, read)
             continue
         parameters = dict(item)
         family = parameters.pop("family", None)
@@ -311,16 +314,37 @@ def _tunings(written: Any, place: str) -> tuple[Tuning, ...]:
                 facts,
                 suggestion(str(family), TUNINGS) or 'Write {family = "…", …}.',
             )
-        try:
-            found += TUNINGS[family].expand(parameters)
-        except ValueError as error:
-            raise SpecError(f"{family} cannot be this", {"spec": place, "found": error}, "") from error
+        found += _expanded(TUNINGS[family], parameters, place, read)
     return tuple(dict.fromkeys(found))
 
 
-def _named_tuning(word: str, place: str) -> tuple[Tuning, ...]:
-    if word in TUNINGS:
-        return TUNINGS[word].expand({})
+def _expanded(
+    family: type[Tuning], parameters: dict[str, Any], place: str, read: module_spec.Read
+) -> tuple[Tuning, ...]:
+    if family.file_parameter is not None:
+        name = parameters.get(family.file_parameter)
+        if not isinstance(name, str):
+            form = f'{{family = "{family.family}", {family.file_parameter} = "my.mlir"}}'
+            hint = f"Write {form}, or {family.family}:my.mlir."
+            raise SpecError(f"{family.family} needs a file", {"spec": place}, hint)
+        file, content = module_spec.file(name, place, read)
+        title = re.sub(r"[^\w-]", "-", PurePath(name).stem, flags=re.ASCII)
+        try:
+            given = GivenFile(file.path, title, content.decode())
+        except UnicodeDecodeError as error:
+            facts = {"spec": place, "file": name, "found": error}
+            raise SpecError("this file is no text", facts, "iree-opt prints bytecode as text.") from error
+        parameters = {**parameters, family.file_parameter: given}
+    try:
+        return family.expand(parameters)
+    except ValueError as error:
+        raise SpecError(f"{family.family} cannot be this", {"spec": place, "found": error}, "") from error
+
+
+def _named_tuning(word: str, place: str, read: module_spec.Read) -> tuple[Tuning, ...]:
+    name, _, path = word.partition(":")
+    if name in TUNINGS and (not path or TUNINGS[name].file_parameter):
+        return _expanded(TUNINGS[name], {TUNINGS[name].file_parameter or "": path} if path else {}, place, read)
     for family in TUNINGS.values():
         if (tuning := family.parse(word)) is not None:
             return (tuning,)
@@ -328,6 +352,22 @@ def _named_tuning(word: str, place: str) -> tuple[Tuning, ...]:
     raise SpecError(
         f"unknown tuning '{word}'", {"spec": place, "known": ", ".join(dict.fromkeys(names))}, suggestion(word, names)
     )
+
+
+def _flags(written: str | list[str], place: str) -> tuple[flags.Flags, ...]:
+    """A value is all flags of one compile, so that white space and commas separate no values."""
+    found = []
+    for value in written if isinstance(written, list) else [written]:
+        try:
+            found.append(flags.parse(value))
+        except ValueError as error:
+            facts = {"spec": place, "found": error}
+            raise SpecError(
+                "these cannot be extra flags", facts, 'Write flags = ["", "--iree-opt-level=O2"].'
+            ) from error
+    if not found:
+        raise SpecError("'flags' is empty", {"spec": place}, 'Write flags = [""] for none, or leave the word out.')
+    return tuple(dict.fromkeys(found))
 
 
 def _threads(word: int | str, place: str) -> int | None:

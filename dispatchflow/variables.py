@@ -15,7 +15,7 @@ from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.providers import PROVIDERS
 from dispatchflow.reports.table import FORMATS
 
-AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "provider", "cache")
+AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
 MODULE = ("file", "function", "inputs", "reference")
 
 
@@ -44,6 +44,10 @@ def _words(value: str) -> tuple[str, ...]:
     if not words:
         raise ValueError("one or more words, separated by commas")
     return words
+
+
+def _values(value: str) -> list[str]:
+    return [word.strip() for word in value.split(";")]
 
 
 def _semicolons(value: str) -> tuple[str, ...]:
@@ -99,6 +103,7 @@ VARIABLES: dict[str, Variable] = {
     "tuning": Variable("cases", "families or names: default,data_tiling"),
     "target": Variable("cases", "what is compiled for"),
     "threads": Variable("cases", "number of threads, or all"),
+    "flags": Variable("cases", "extra flags of the compiler; several values with ;, an empty one for none", _values),
     "provider": Variable("cases", f"who computes it: {', '.join(PROVIDERS)}"),
     "cache": Variable("cases", "hot: the same inputs each call; cold: inputs that no cache holds; or both"),
     "tags": Variable("cases", "only sweeps with one of these tags", _words),

@@ -57,6 +57,7 @@ def description(chain: Chain) -> str:
         "operation": f"{case.operation.name} {case.operation.label}",
         "provider": case.provider,
         "tuning": case.tuning.name if case.library is None else None,
+        "flags": " ".join(case.flags) or None,
         "requested": (case.dispatch.requested or "the compiler's choice") if case.library is None else None,
         "cache": case.cache,
         "applied": compiled.facts.get("applied") if compiled else None,
@@ -96,7 +97,8 @@ def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
     for stage in ("emit", "compile", "verify"):
         record = chain[stage].record
         for output, digest in (record.outputs if record else {}).items():
-            found[names.get(output, f"{stage}.log" if output == "log" else f"{output}.bin")] = digest
+            own = output if output.endswith(".mlir") else f"{output}.bin"  # a tuning's file keeps its name
+            found[names.get(output, f"{stage}.log" if output == "log" else own)] = digest
     if (turns := trials.rotation_action(resolver, chain.case)) and (made := resolver.found(turns)) and made.ok:
         found["rotation.vmfb"] = made.outputs["vmfb"]
     if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
@@ -158,8 +160,9 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     shown = {name: processes.quoted(argv) for name, argv in lines.items()}
     bodies = {"run": shown["run"], "benchmark": f"taskset -c {cpus} " * bool(cpus) + shown["benchmark"]}
     if "compile" in shown:
-        build = f'cd "$(mktemp -d)"\n    {shown["compile"]} < "$case/module.mlir"\n    {compare}'
-        bodies = {"compile": build, **bodies}
+        given = (f'cp "$case/{file.name}" .' for file in chain.case.tuning.files)
+        place = "".join(f"{line}\n    " for line in ('cd "$(mktemp -d)"', *given))
+        bodies = {"compile": f'{place}{shown["compile"]} < "$case/module.mlir"\n    {compare}', **bodies}
     cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
     environment = " ".join(f"{k}={processes.quoted([v])}" for k, v in resolver.environment.items())
     absent = " ".join(name for name in commands.ALLOWED_ENVIRONMENT if name not in resolver.environment)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import sys
 from itertools import cycle, islice
+from typing import Any
 
 from real import DODO, REPOSITORY, sweep
-from test_contract import RUN_HERE, SHAPES, SHAPES_OF, TUNING, chosen_of
+from test_contract import CASES
 
 from dispatchflow.operations import OPERATIONS
 
@@ -20,20 +21,24 @@ FOLDER = REPOSITORY / ".check_all"
 
 
 def spec() -> str:
-    """A sweep for each operation and each choice of its options."""
+    """A sweep for each operation, layout, tuning and choice of options; what of it is no case is a skip."""
+    sweeps: dict[Any, tuple[dict[Any, None], ...]] = {}
+    for name, types, layout, chosen, tuning, target, shape in CASES:
+        axes = sweeps.setdefault((name, layout, chosen, tuning), ({}, {}, {}))
+        for axis, value in zip(axes, (types, target, shape), strict=True):
+            axis[value] = None
     return "\n".join(
         sweep(
             **dict.fromkeys(("m", "n", "k")),
             operation=name,
-            shape=["x".join(map(str, islice(cycle(shape), len(cls.dims)))) for shape in SHAPES_OF.get(name, SHAPES)],
-            dtype=list(cls.signatures),
-            layout=list(cls.layouts),
-            tuning=[tuning.name for tuning in TUNING],
-            target=list(RUN_HERE),
-            **dict(zip(cls.options, chosen, strict=True)),
+            shape=["x".join(map(str, islice(cycle(shape), len(OPERATIONS[name].dims)))) for shape in shapes],
+            dtype=list(types),
+            layout=layout,
+            tuning=tuning,
+            target=list(targets),
+            **dict(zip(OPERATIONS[name].options, chosen, strict=True)),
         )
-        for name, cls in OPERATIONS.items()
-        for chosen in chosen_of(cls)
+        for (name, layout, chosen, tuning), (types, targets, shapes) in sweeps.items()
     )
 
 

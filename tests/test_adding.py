@@ -1,4 +1,4 @@
-"""The walk of docs/adding.md: its operation, as it stands there, in a copy of this tree."""
+"""The walk of docs/adding.md: its operation, as it stands there, in a copy of this tree, and the commands after it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,53 @@ from real import LIMIT_S, REPOSITORY, environment
 
 pytestmark = pytest.mark.iree
 
+PAGE = (REPOSITORY / "docs/adding.md").read_text()
 
-def test_one_file_adds_an_operation(tmp_path: Path) -> None:
-    (tmp_path / "dodo.py").write_text("from dispatchflow import main\n\nmain()\n")
-    shutil.copytree(REPOSITORY / "dispatchflow", tmp_path / "dispatchflow")
-    (code,) = re.findall(
-        r'^```python\n("""y\[m\] = Σ_k x.*?)^```', (REPOSITORY / "docs/adding.md").read_text(), re.M | re.S
-    )
-    (tmp_path / "dispatchflow/operations/row_sum.py").write_text(code)
-    words = ["operation=row_sum", "m=16", "k=40", "dtype=f32,i32", "target=llvm-cpu,vmvx", "threads=1", "verify"]
 
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with one more file."""
+    root = tmp_path_factory.mktemp("adding") / "dispatchflow"
+    left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__")
+    shutil.copytree(REPOSITORY, root, ignore=left_out)
+    (code,) = re.findall(r'^```python\n("""y\[m\] = Σ_k x.*?)^```', PAGE, re.M | re.S)
+    (root / "dispatchflow/operations/row_sum.py").write_text(code)
+    return root
+
+
+def python(tree: Path, *words: str) -> str:
+    """What `python -m WORDS` prints there; it goes well."""
     found = subprocess.run(
-        [sys.executable, "-m", "doit", *words], cwd=tmp_path, env=environment({"PYTHONPATH": str(tmp_path)}),
+        [sys.executable, "-m", *words], cwd=tree, env=environment({"PYTHONPATH": str(tree)}),
         capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL,
     )  # fmt: skip
-
     assert found.returncode == 0, found.stdout + found.stderr
-    assert "4 cases: 4 compiled, 4 verified" in found.stdout.replace("4 emitted, ", "").replace("2 emitted, ", "")
+    return found.stdout
+
+
+def test_one_file_adds_an_operation(tree: Path) -> None:
+    words = ["operation=row_sum", "m=16", "k=40", "dtype=f32,i32", "target=llvm-cpu,vmvx", "threads=1", "verify"]
+
+    out = python(tree, "doit", *words)
+
+    assert "4 cases: 4 compiled, 4 verified" in out.replace("4 emitted, ", "").replace("2 emitted, ", "")
+
+
+def test_two_commands_write_what_is_kept_of_it_and_the_tests_cover_it(tree: Path) -> None:
+    (block,) = re.findall(r"^```sh\n(doit docs\n.*?)^```", PAGE, re.M | re.S)
+    for line in block.splitlines():
+        python(tree, *line.split())
+    assert "## row_sum" in (tree / "docs/operations.md").read_text()
+    assert (tree / "tests/golden/row_sum_4x4_f32t_f32t.mlir").is_file()
+
+    files = [f"tests/test_{name}.py" for name in ("golden", "operations", "plants")]
+    out = python(tree, "pytest", *files, "-k", "row_sum or page", "-m", "not slow", "-vv")
+
+    covered = {re.split(r"\[| ", line.split("::")[1])[0] for line in out.splitlines() if "PASSED" in line}
+    assert covered > {
+        "test_module_is_the_golden_one",
+        "test_the_page_of_operations_is_current",
+        "test_partial_sums_of_exact_inputs_are_exact",
+        "test_an_error_in_an_operand_is_told_unless_the_result_is_the_same",
+        "test_an_error_in_a_compiled_module_is_told",
+    }

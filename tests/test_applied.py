@@ -29,6 +29,7 @@ def test_default_is_what_the_compiler_chose():
                     f"cache_parallel = [32, 64, 0], distribution = [32, 64, 0], {tiles}, 0], vector_reduction = [0, 0, 8]",
                 ),
             ),
+            "{enable_loop_peeling}",
         ),
     )
 

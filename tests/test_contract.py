@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replace_struct
 from real import runtime_folder, write_script
 
 from dispatchflow import plan, spec
@@ -225,6 +226,19 @@ def test_a_tuning_of_another_backend_is_refused_by_the_compiler(
     compiled = workspace.executor.compile(Case(Dispatch(operation, tuning), target, 1))
 
     assert not compiled.ok
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("matmul", (24, 40, 2)), ("matmul", (24, 40, 4)), ("matmul", (12, 16, 16)), ("batch_matmul", (3, 4, 2, 8)), ("batch_matmul", (3, 4, 8, 8))],
+)  # fmt: skip
+def test_vmvx_packs_bf16_only_where_nothing_is_padded(name: str, shape: tuple[int, ...], workspace: Workspace) -> None:
+    operation, tuning = OPERATIONS[name].make(shape, "bf16"), TUNINGS["data_tiling"].expand({})[0]
+    target = TARGETS["vmvx"]
+
+    compiled = workspace.executor.compile(Case(Dispatch(operation, tuning), target, 1))
+
+    assert compiled.ok == (unsupported_reason(operation, tuning, target) is None)
 
 
 def test_a_vector_tile_too_large_is_refused_and_says_so(workspace: Workspace) -> None:
@@ -453,6 +467,23 @@ def test_a_configuration_that_the_compiler_ignores_is_a_failure(
     assert not compiled.ok
     assert (compiled.reason or "").startswith("configuration ignored: ")
     assert verify_is_not_reached(squares, case)
+
+
+@pytest.mark.parametrize("in_region", [True, False])
+def test_a_convolution_of_one_image_keeps_its_configuration_in_a_region_only(
+    in_region: bool, squares: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before dispatches are formed, the compiler makes another op of it, and drops the attribute."""
+    family = TUNINGS["conv_tile_and_decompose"]
+    right, tuning = family.lowering, family.expand({})[0]
+    monkeypatch.setattr(family, "lowering", lambda *given: replace_struct(right(*given), region=in_region))
+    operation = OPERATIONS["conv2d"].make((1, 8, 8, 4, 4, 3, 3))
+
+    compiled = squares.executor.compile(Case(Dispatch(operation, tuning), TARGETS["llvm-cpu"], 1))
+
+    assert compiled.ok == in_region, compiled.reason
+    assert (tuning.requested(operation) or "") in compiled.facts["applied"] or not in_region
+    assert in_region or (compiled.reason or "").startswith("configuration ignored: asked for distribution = [0, 8, ")
 
 
 def test_a_flag_that_did_nothing_is_a_failure(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,29 @@ DISPATCHES = {
         "layout": "nn",
     },
 }
+TUNED = {
+    **{
+        f"{operation}_tile_and_decompose_{layout}": (
+            operation,
+            sizes,
+            layout,
+            "conv_tile_and_decompose_1x8x32x64_1x2x8x16_3x1x4",
+        )
+        for operation, sizes, layout in (
+            ("conv2d", (2, 34, 34, 64, 32, 3, 3), "nchw_fchw"),
+            ("conv2d", (1, 34, 34, 64, 32, 3, 3), "nhwc_hwcf"),
+            ("depthwise_conv2d", (2, 34, 34, 64, 3, 3), "nhwc_hwc"),
+        )
+    },
+    "batch_matmul_double_tiling_cache": (
+        "batch_matmul",
+        (4, 64, 64, 64),
+        "tt",
+        "double_tiling_64x64_8x32x1_cache_64x32x16",
+    ),
+    "vecmat_double_tiling": ("vecmat", (64, 64), "tt", "double_tiling_64x32_8x16x4"),
+}
+"""Of other operations than matmul: operation, sizes, layout, tuning."""
 DEFAULTS = {cls: cls.make([4] * len(cls.dims)) for cls in OPERATIONS.values()}
 OPERATIONS_MODULES = {
     operation.shape_name: operation
@@ -40,7 +63,7 @@ OPERATIONS_MODULES = {
     ]
 }
 """Of each operation the default, and what each layout and option changes."""
-MODULES = [*DISPATCHES, *OPERATIONS_MODULES]
+MODULES = [*DISPATCHES, *TUNED, *OPERATIONS_MODULES]
 ACTIONS = {
     "default": {"threads": 1},
     "data_tiling": {"threads": 1, "tuning": "data_tiling", "dtype": "i8"},
@@ -56,6 +79,11 @@ def module_of(case_of):
     def text(name):
         if name in DISPATCHES:
             return case_of(**DISPATCHES[name]).dispatch.module()
+        if name in TUNED:
+            operation, sizes, layout, tuning = TUNED[name]
+            return case_of(
+                operation=operation, shape="x".join(map(str, sizes)), layout=layout, tuning=tuning
+            ).dispatch.module()
         return Dispatch(OPERATIONS_MODULES[name], TUNINGS["default"].expand({})[0]).module()
 
     return text
@@ -68,7 +96,12 @@ def test_module_is_the_golden_one(name, module_of, golden):
 
 def test_golden_modules_show_every_family_signature_and_layout(case_of):
     cases = [case_of(**words) for words in DISPATCHES.values()]
-    assert {case.tuning.family for case in cases} == set(TUNINGS)
+    tuned = {
+        parsed.family for *_, word in TUNED.values() for family in TUNINGS.values() if (parsed := family.parse(word))
+    }
+    assert {case.tuning.family for case in cases} | tuned == {
+        name for name, family in TUNINGS.items() if family.expand({})
+    }
     assert {case.operation.signature for case in cases} == set(Matmul.signatures.values())
     assert {case.operation.layout for case in cases} == set(Matmul.layouts)
 

@@ -12,13 +12,21 @@ from dispatchflow.providers import IREE, LIBRARIES
 from dispatchflow.rotation import CACHES
 from dispatchflow.targets import TARGETS
 from dispatchflow.tunings import TUNINGS
+from dispatchflow.tunings.conv_tile_and_decompose import ConvTileAndDecompose
+from dispatchflow.tunings.data_tiling import DataTiling
 from dispatchflow.tunings.double_tiling import DoubleTiling
 from dispatchflow.types import ElementType, Signature
 
 ELEMENTS = st.sampled_from(ElementType)
 TILE = st.integers(1, 12) | st.integers(1, 2**62)
 PAIR = st.tuples(TILE, TILE)
-DOUBLE_TILINGS = st.builds(DoubleTiling, PAIR, PAIR, TILE, st.none() | PAIR)
+DOUBLE_TILINGS = st.builds(DoubleTiling, PAIR, PAIR, TILE, st.none() | PAIR | st.tuples(TILE, TILE, TILE))
+FOUR = st.tuples(TILE, TILE, TILE, TILE)
+CONVOLUTIONS = st.builds(ConvTileAndDecompose, FOUR, FOUR, st.tuples(TILE, TILE, TILE))
+DATA_TILINGS = st.builds(
+    DataTiling, st.sampled_from(["dispatch_creation", "global_opt"]), st.sampled_from(["default", "none", "all"])
+)
+PARAMETRISED = DOUBLE_TILINGS | CONVOLUTIONS | DATA_TILINGS
 SHIPPED = [tuning for family in TUNINGS.values() for tuning in family.expand({})]
 MATMULS = st.builds(
     Matmul,
@@ -31,8 +39,13 @@ REST = (st.sampled_from(list(TARGETS.values())), st.none() | st.integers(1, 4096
 CACHE = st.sampled_from(CACHES)
 DEFAULT = st.just(TUNINGS["default"].expand({})[0])
 CASES = st.builds(
-    Case, st.builds(Dispatch, MATMULS, st.sampled_from(SHIPPED) | DOUBLE_TILINGS), *REST, st.just(IREE), CACHE
-) | st.builds(Case, st.builds(Dispatch, MATMULS, DEFAULT), *REST, st.sampled_from(list(LIBRARIES)), CACHE)
+    Case,
+    st.builds(Dispatch, MATMULS, st.sampled_from(SHIPPED) | PARAMETRISED),
+    *REST,
+    st.just(()),
+    st.just(IREE),
+    CACHE,
+) | st.builds(Case, st.builds(Dispatch, MATMULS, DEFAULT), *REST, st.just(()), st.sampled_from(list(LIBRARIES)), CACHE)
 
 
 @given(CASES, CASES)
@@ -91,10 +104,10 @@ def test_shipped_tuning_is_found_by_its_name(tuning):
     assert type(tuning).parse(tuning.name) == tuning
 
 
-@given(DOUBLE_TILINGS)
+@given(PARAMETRISED)
 def test_name_of_a_tuning_is_read_back_as_that_tuning_by_its_family_alone(tuning):
     parsed = {name: family.parse(tuning.name) for name, family in TUNINGS.items()}
-    assert {name: found for name, found in parsed.items() if found} == {"double_tiling": tuning}
+    assert {name: found for name, found in parsed.items() if found} == {tuning.family: tuning}
 
 
 @pytest.mark.parametrize(

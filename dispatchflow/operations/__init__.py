@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dispatchflow.operations._base import Operand, Operation, Option
+from dispatchflow.operations._base import Loop, Operand, Operation, Option
 from dispatchflow.registry import members
 
 OPERATIONS: dict[str, type[Operation]] = {cls.name: cls for cls in members(__name__, Operation)}
@@ -13,4 +13,4 @@ DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in o
 OPTIONS = {word: option for operation in OPERATIONS.values() for word, option in operation.options.items()}
 """The same; a word is of one kind in all operations that have it, numbers or words."""
 
-__all__ = ["DIMS", "OPERATIONS", "OPTIONS", "Operand", "Operation", "Option"]
+__all__ = ["DIMS", "OPERATIONS", "OPTIONS", "Loop", "Operand", "Operation", "Option"]

@@ -65,6 +65,14 @@ class Operand(msgspec.Struct, frozen=True):
     high: float = 1.0
 
 
+class Loop(msgspec.Struct, frozen=True):
+    """One dim of an op's iteration space; `summed`: what it makes is added up, or reduced otherwise."""
+
+    dim: str
+    size: int
+    summed: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Operation(Program):
     """What is computed. Frozen: identity is these fields, and the label tells them apart. `name` equals the file's."""
@@ -140,6 +148,12 @@ class Operation(Program):
     def body(self, attribute: str) -> str:
         """MLIR of the function's body, up to and with `return`; operands are `%arg0`, `%arg1`, …; every op
         ends in `loc(unknown)`; `attribute` stands on the op that a tuning configures (empty, or `{…} `)."""
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The iteration space of the op that `attribute` stands on, outermost first; none where the body leaves the
+        attribute out. Tile sizes are given by these dims."""
+        return ()
 
     @abstractmethod
     def reference(self, operands: Sequence[Array]) -> Array:

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
-from dispatchflow.operations._base import Operand, Operation, Option
+from dispatchflow.operations._base import Loop, Operand, Operation, Option
 from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Contraction(Operation):
         accumulator = self._tensor(self.out, 2)
         c, maps = accumulator.mlir, ""
         if set(self.layout) != {"t"}:
-            dims = "".join(sorted(self.dims, key=lambda dim: (dim == "k", self.dims.index(dim))))
+            dims = "".join(loop.dim for loop in self.loops)
             maps = f"indexing_maps = [{', '.join(_mlir.affine(dims, *self._stored(), self.out))}] "
         text = "" if self._accumulates else _mlir.filled(accumulator, accumulator.element.zero)
         init = "%arg2" if self._accumulates else "%init"
@@ -87,6 +87,11 @@ class Contraction(Operation):
         if accumulator == self.result():
             return text + _mlir.returned("sum", accumulator)
         return text + _mlir.narrowed("sum", accumulator, self.result()) + _mlir.returned("out", self.result())
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        loops = [Loop(dim, size, dim == "k") for dim, size in zip(self.dims, self.sizes, strict=True)]
+        return tuple(sorted(loops, key=lambda loop: loop.summed))
 
     def reference(self, operands: Sequence[Array]) -> Array:
         from dispatchflow.operations import _numeric

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
-from dispatchflow.operations._base import Operand
+from dispatchflow.operations._base import Loop, Operand
 from dispatchflow.operations._contraction import FLOATS
 from dispatchflow.operations._window import Window
 from dispatchflow.types import Signature, TensorType, signature
@@ -52,6 +52,19 @@ class Convolution(Window):
         if accumulator == out:
             return text + _mlir.returned("sum", out)
         return text + _mlir.narrowed("sum", accumulator, out) + _mlir.returned("out", out)
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """As in the definitions of linalg's named ops: `n`, `oh`, `ow` and the result's channels, then what is summed;
+        channels before windows in a full convolution of images that have their channels first."""
+        sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
+        sizes |= {dim: self.size(dim) for dim in (self.outs, "kh", "kw", "c")}
+        parallel, summed = ["n", "oh", "ow", self.outs], ["kh", "kw"]
+        if "c" in self.summed:
+            first = self.layout.startswith("nc")
+            parallel = ["n", self.outs, "oh", "ow"] if first else parallel
+            summed = ["c", *summed] if first else [*summed, "c"]
+        return tuple(Loop(dim, sizes[dim], dim in summed) for dim in (*parallel, *summed))
 
     def library_lacks(self, library: Library) -> str | None:
         if not self.signature.accumulator.is_float and self.option("dilation") != 1:

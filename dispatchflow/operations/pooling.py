@@ -7,7 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
-from dispatchflow.operations._base import Operand, Option
+from dispatchflow.operations._base import Loop, Operand, Option
 from dispatchflow.operations._window import Window
 from dispatchflow.types import Signature, TensorType, signature
 
@@ -53,10 +53,19 @@ class Pooling(Window):
         text, name, image = self.padded(image, literal)
         text += _mlir.empty("window", window) + _mlir.filled(out, literal)
         ins = f"ins(%{name}, %window : {image.mlir}, {window.mlir})"
+        attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
         text += f"""\
-    %all = linalg.pooling_{self.layout}_{kind} {{{self.strides}}} {ins} outs(%init : {y}) -> {y} loc(unknown)
+    %all = linalg.pooling_{self.layout}_{kind} {{{attributes}}} {ins} outs(%init : {y}) -> {y} loc(unknown)
 """
         return text + _mlir.returned("all", out)
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """As in the definitions of linalg's named ops: the result's dims as they lie in memory, then the window's."""
+        dims = {"n": "n", "h": "oh", "w": "ow", "c": "c"}
+        parallel = zip((dims[letter] for letter in self.layout), self.result().shape, strict=True)
+        window = (Loop(dim, self.size(dim), summed=True) for dim in ("kh", "kw"))
+        return (*(Loop(dim, size) for dim, size in parallel), *window)
 
     def reference(self, operands: Sequence[Array]) -> Array:
         import numpy as np

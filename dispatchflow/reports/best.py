@@ -38,7 +38,7 @@ def best(rows: Iterable[Row]) -> list[dict[str, Any]]:
     found = []
     for members in groups.values():
         winner = min(members, key=lambda row: float(row["median_ns"]))
-        default = next((row for row in members if row["tuning"] == "default"), None)
+        default = next((row for row in members if row["tuning"] == "default" and not row.get("flags")), None)
         speedup = None if default is None else default["median_ns"] / winner["median_ns"]
         rate = winner["flops_per_s"]  # of a user's module it is not known
         gflops = None if rate is None else rate / 1e9

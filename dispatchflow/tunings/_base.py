@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import msgspec
 
+from dispatchflow.keys import Digest, digest_of
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
 
 
 class Lowering(msgspec.Struct, frozen=True):
-    """How a tuning appears in the module: alias lines before it, and the attribute on the operation's main op."""
+    """How a tuning appears in the module: alias lines before it, and the attribute on the operation's main op.
+    `region`: that op and what follows it are one dispatch from the start. Passes before the dispatches are formed turn
+    some ops with a dim of 1 into others, and drop their attributes; what is in a dispatch they leave alone."""
 
     prelude: str = ""
     attribute: str = ""
+    region: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +37,37 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class AppliedExecutable:
-    """One dispatch: its name, its pipeline, and (operation, configuration) of each configured op."""
+    """One dispatch: its name, its pipeline, (operation, configuration) of each configured op, and what else the
+    translation says: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
 
     name: str
     pipeline: str
     configurations: tuple[tuple[str, str], ...]
+    translation: str = ""
 
     @property
     def text(self) -> str:
-        return " ".join([self.pipeline, *(f"{op}<{config}>" for op, config in self.configurations)])
+        configured = (f"{op}<{config}>" for op, config in self.configurations)
+        return " ".join([self.pipeline, *filter(None, [self.translation]), *configured])
+
+
+@dataclass(frozen=True, slots=True)
+class GivenFile:
+    """A file that a tuning names: identity is its title and content, the path only says where it was read."""
+
+    path: str = field(compare=False)
+    title: str
+    """Its name without the ending, in letters of a case's name; no dot."""
+    text: str
+
+    @property
+    def digest(self) -> Digest:
+        return digest_of(self.text.encode())
+
+    @property
+    def name(self) -> str:
+        """In the directory where the compiler runs: flags that name it name the content."""
+        return f"{self.digest}.mlir"
 
 
 @dataclass(frozen=True)
@@ -50,6 +76,11 @@ class Tuning:
 
     family: ClassVar[str]
     """The spec's word; equal to the file's name."""
+
+    file_parameter: ClassVar[str | None] = None
+    """The parameter that names a file: `expand` gets a `GivenFile`. On the command line it is `family:PATH`."""
+    of_any_program: ClassVar[bool] = False
+    """Whether what is asked, and whether it was applied, is known of a user's module too."""
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
@@ -80,6 +111,11 @@ class Tuning:
     def annotates(self) -> bool:
         """Whether it is written into the module; else it is flags alone, and any module will do."""
         return type(self).lowering is not Tuning.lowering
+
+    @property
+    def files(self) -> tuple[GivenFile, ...]:
+        """What the compiler reads beside the module, by the flags' names."""
+        return ()
 
     @property
     def flags(self) -> tuple[str, ...]:

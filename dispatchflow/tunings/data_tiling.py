@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import product
+from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
 from dispatchflow.tunings._base import Applied, Tuning
@@ -11,28 +13,71 @@ from dispatchflow.types import ElementType
 
 _PACKED = ("matmul", "batch_matmul", "matvec", "vecmat")
 
+# --iree-opt-data-tiling takes the path that begins where dispatches are formed: same bytes (IREE 3.13).
+_PATHS = {"dispatch_creation": "--iree-opt-data-tiling", "global_opt": "--iree-global-opt-data-tiling"}
+_UKERNELS = ("default", "none", "all")
+_VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
+
 
 @dataclass(frozen=True, slots=True)
 class DataTiling(Tuning):
+    """`path`: where in the compiler the packing begins; `global_opt` packs and unpacks in dispatches of their own.
+    `ukernels`: whether the product of tiles is a call of a microkernel: those that the compiler prefers, none, all."""
+
+    path: str = "dispatch_creation"
+    ukernels: str = "default"
+
     family: ClassVar[str] = "data_tiling"
+
+    @classmethod
+    def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
+        for name, value in parameters.items():
+            if value not in _VALUES.get(name, ()):
+                allowed = "; ".join(f"{word} = {', '.join(values)}" for word, values in _VALUES.items())
+                raise ValueError(f"{name} = {value!r}; allowed are {allowed}")
+        return (cls(**parameters),)
+
+    @classmethod
+    def parse(cls, word: str) -> Tuning | None:
+        return next(
+            (tuning for tuning in (cls(*values) for values in product(*_VALUES.values())) if tuning.name == word), None
+        )
+
+    @property
+    def name(self) -> str:
+        path = "" if self.path == "dispatch_creation" else f"_{self.path}"
+        return f"{self.family}{path}" + ("" if self.ukernels == "default" else f"_ukernels_{self.ukernels}")
 
     @property
     def flags(self) -> tuple[str, ...]:
-        return ("--iree-opt-data-tiling",)
+        ukernels = () if self.ukernels == "default" else (f"--iree-llvmcpu-enable-ukernels={self.ukernels}",)
+        return (_PATHS[self.path], *ukernels)
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if operation.name not in _PACKED:
             return f"data tiling packs {', '.join(_PACKED)}, not {operation.name}"
+        if backend == "vmvx" and ElementType.BF16 in operation.signature.operands and _pads(operation):
+            return "vmvx cannot pad bf16 to tiles of 8x8x4 (IREE 3.13: bf16 constants are refused)"
         if backend == "vmvx" and "vec" in operation.name and ElementType.BF16 in operation.signature.operands:
             return "vmvx cannot pack a bf16 vector (IREE 3.13: bf16 constants are refused)"
+        if self.ukernels != "default" and backend != "llvm-cpu":
+            return f"these microkernels are of llvm-cpu, not of {backend}"
         return None
 
-    def requested(self, operation: Operation) -> str | None:
-        return "--iree-opt-data-tiling"
+    def requested(self, operation: Operation) -> str:
+        return " ".join(self.flags)
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        # The packing itself is the proof: its executables carry the encoding in their names (IREE 3.13),
+        # The packing itself is the proof: its executables carry the encoding in their names (IREE 3.13), are packs,
         # or, where packing was fused away, the product is an mmt4d.
         if any("encod" in e.name or "Mmt4d" in e.pipeline for e in applied.executables):
             return None
         return "the compiler packed nothing: no encoding and no mmt4d in its dump"
+
+
+def _pads(operation: Operation) -> bool:
+    """Whether vmvx's tiles do not cut m, n and k evenly: 8x8x4, one side of it 1, 2 or 4 where the product is that
+    narrow (IREE 3.13, found by trying sizes)."""
+    sizes = dict(zip(operation.dims, operation.sizes, strict=True))
+    m, n, k = (sizes.get(dim, 1) for dim in "mnk")
+    return bool(k % 4) or not any(a % 8 == 0 and (b % 8 == 0 or b in (1, 2, 4)) for a, b in ((m, n), (n, m)))

@@ -1,4 +1,4 @@
-"""CPU double tiling: distribution tiles over workers, vector tiles over registers, a reduction step.
+"""CPU double tiling: distribution tiles over workers, vector tiles over registers, a reduction step, tiles for a cache.
 
 Written as an op-level `compilation_info` for pipeline `DoubleTilingExpert`.
 """
@@ -12,25 +12,23 @@ from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
+from dispatchflow.tunings import _cpu
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
 _PIPELINE = "DoubleTilingExpert"
-_PARAMETERS = {"distribution": 2, "vector": 2, "reduction": 1, "cache": 2}
-_NAME = re.compile(r"double_tiling_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)(?:_cache_(\d+)x(\d+))?")
-
-# "One or more operations with large vector sizes": the refusal begins at 512 native vectors of the unrolled
-# m·n·k tile, 16384 B with AVX2 and 32768 B with AVX-512 (seen with 3.13.0). Only what no CPU takes is a skip.
-_MAX_TILE_BYTES = 32768
+_FORMS = {"distribution": "[m, n]", "vector": "[m, n]", "reduction": "k", "cache": "[m, n] or [m, n, k]"}
+_NAME = re.compile(r"double_tiling_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)(?:_cache_(\d+(?:x\d+){1,2}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class DoubleTiling(Tuning):
-    """`distribution` and `cache` are [m, n], `vector` is [m, n], `reduction` is [k]."""
+    """`distribution` and `vector` are [m, n], `reduction` is [k], `cache` is [m, n] or [m, n, k]. A vector has only
+    one of m and n, and takes that one's sizes; a batch is one matrix at a time."""
 
     distribution: tuple[int, int]
     vector: tuple[int, int]
     reduction: int
-    cache: tuple[int, int] | None = None
+    cache: tuple[int, ...] | None = None
 
     family: ClassVar[str] = "double_tiling"
 
@@ -38,87 +36,70 @@ class DoubleTiling(Tuning):
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
         if not parameters:
             return _SHIPPED
-        unknown = sorted(set(parameters) - set(_PARAMETERS))
-        missing = sorted({"distribution", "vector", "reduction"} - set(parameters))
-        if unknown or missing:
-            wrong = f"unknown parameter '{unknown[0]}'" if unknown else f"parameter '{missing[0]}' is missing"
-            raise ValueError(
-                f"{wrong}; allowed are distribution = [m, n], vector = [m, n], reduction = k, cache = [m, n]"
-            )
-        sizes = {name: _sizes(name, value) for name, value in parameters.items()}
-        cache = sizes.get("cache")
-        return (
-            cls(
-                distribution=(sizes["distribution"][0], sizes["distribution"][1]),
-                vector=(sizes["vector"][0], sizes["vector"][1]),
-                reduction=sizes["reduction"][0],
-                cache=(cache[0], cache[1]) if cache else None,
-            ),
-        )
+        _cpu.check_names(parameters, _FORMS, optional=("cache",))
+        sizes = {name: _cpu.sizes(name, value, _FORMS[name]) for name, value in parameters.items()}
+        (dm, dn), (vm, vn), (k,) = sizes["distribution"], sizes["vector"], sizes["reduction"]
+        return (cls((dm, dn), (vm, vn), k, sizes.get("cache")),)
 
     @classmethod
     def parse(cls, word: str) -> Tuning | None:
         if (match := _NAME.fullmatch(word)) is None:
             return None
-        dm, dn, vm, vn, k, *cache = (int(group) for group in match.groups() if group is not None)
-        tuning = cls((dm, dn), (vm, vn), k, (cache[0], cache[1]) if cache else None)
-        return tuning if tuning.name == word and min(dm, dn, vm, vn, k, *cache) > 0 else None
+        dm, dn, vm, vn, k = (int(group) for group in match.groups()[:5])
+        cache = tuple(map(int, match[6].split("x"))) if match[6] else None
+        tuning = cls((dm, dn), (vm, vn), k, cache)
+        return tuning if tuning.name == word and min(dm, dn, vm, vn, k, *(cache or ())) > 0 else None
 
     @property
     def name(self) -> str:
         (dm, dn), (vm, vn) = self.distribution, self.vector
-        cache = "" if self.cache is None else f"_cache_{self.cache[0]}x{self.cache[1]}"
+        cache = "" if self.cache is None else f"_cache_{'x'.join(map(str, self.cache))}"
         return f"{self.family}_{dm}x{dn}_{vm}x{vn}x{self.reduction}{cache}"
 
     def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
-        return Lowering(
-            prelude=f"""\
-#config = #iree_cpu.lowering_config<{self.requested(operation)}>
-#translation = #iree_codegen.translation_info<pipeline = {syntax.cpu_pipeline(_PIPELINE)}>
-#compilation = #iree_codegen.compilation_info<lowering_config = #config, translation_info = #translation>
-""",
-            attribute="{compilation_info = #compilation} ",
-        )
+        return _cpu.lowering(self.requested(operation), _PIPELINE, syntax)
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if backend != "llvm-cpu":
             return f"double tiling is a configuration of llvm-cpu, not of {backend}"
-        if operation.name != "matmul":
-            return f"double tiling of {operation.name} is not described here"
+        loops = {loop.dim: loop.summed for loop in operation.loops}
+        if (
+            not loops.get("k")
+            or any(summed != (dim == "k") for dim, summed in loops.items())
+            or not set(loops) <= _DIMS
+        ):
+            return f"double tiling is described for sums over k of b, m and n, which {operation.name} is not"
         if any(d % v for d, v in zip(self.distribution, self.vector, strict=True)):
             return f"distribution {self.distribution} is not a multiple of vector {self.vector}"
-        tile_bytes = self.vector[0] * self.vector[1] * self.reduction * operation.signature.accumulator.bits // 8
-        if tile_bytes >= _MAX_TILE_BYTES:
-            return f"a vector tile of {tile_bytes} B; the compiler refuses {_MAX_TILE_BYTES} B and more"
-        return None
+        return _cpu.too_large(operation, {**self._levels["vector_common_parallel"], "k": self.reduction})
 
     def inexpressible(self, syntax: Syntax) -> str | None:
-        return None if syntax.has_cpu_lowering_config else f"{syntax} cannot be given CPU tiles by name"
+        return _cpu.inexpressible(syntax)
+
+    @property
+    def _levels(self) -> dict[str, dict[str, int]]:
+        levels = {
+            "distribution": {"b": 1, **_named(self.distribution)},
+            "vector_common_parallel": {"b": 1, **_named(self.vector)},
+            "vector_reduction": {"k": self.reduction},
+        }
+        if self.cache is not None:
+            levels["cache_parallel"] = {"b": 1, **_named(self.cache[:2])}
+            levels |= {"cache_reduction": {"k": self.cache[2]}} if len(self.cache) > 2 else {}
+        return levels
 
     def requested(self, operation: Operation) -> str:
-        (dm, dn), (vm, vn) = self.distribution, self.vector
-        cache = "" if self.cache is None else f"cache_parallel = [{self.cache[0]}, {self.cache[1]}, 0], "
-        return (
-            f"{cache}distribution = [{dm}, {dn}, 0], vector_common_parallel = [{vm}, {vn}, 0], "
-            f"vector_reduction = [0, 0, {self.reduction}]"
-        )
+        return _cpu.configuration(operation.loops, self._levels)
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        asked = self.requested(operation)
-        for executable in applied.executables:
-            if any(config == asked for _, config in executable.configurations):
-                wrong = executable.pipeline != _PIPELINE
-                return f"applied under pipeline {executable.pipeline}" if wrong else None
-        return f"asked for {asked}; applied {applied.text or 'nothing'}"
+        return _cpu.ignored(self.requested(operation), _PIPELINE, applied)
 
 
-def _sizes(name: str, value: Any) -> tuple[int, ...]:
-    sizes = tuple(value) if isinstance(value, list | tuple) else (value,)
-    count = _PARAMETERS[name]
-    if len(sizes) != count or not all(type(size) is int and size > 0 for size in sizes):
-        form = "[m, n]" if count == 2 else "k"
-        raise ValueError(f"{name} = {value!r}; expected {form}, positive integers")
-    return sizes
+_DIMS = {"b", "m", "n", "k"}
+
+
+def _named(sizes: tuple[int, ...]) -> dict[str, int]:
+    return dict(zip(("m", "n"), sizes, strict=True))
 
 
 # Each is the fastest of its vector shape on some CPU: 512x512x512 f32, AVX2 (Zen 3) and AVX-512, one thread,

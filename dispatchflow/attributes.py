@@ -1,0 +1,54 @@
+"""Attributes as the compiler prints them: brackets, entries of dictionaries, lowering configurations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_CONFIGURATION = re.compile(r"#[\w.]*lowering_config<")
+
+
+def closing(text: str, opening: int) -> int:
+    """The place of the bracket that closes the one at `opening`; strings and arrows are passed over."""
+    depth, i = 0, opening
+    while i < len(text):
+        letter = text[i]
+        if letter == '"':
+            i = text.index('"', i + 1)
+        elif letter in "([{<":
+            depth += 1
+        elif letter in ")]}>" and text[i - 1 : i + 1] != "->":
+            depth -= 1
+            if depth == 0:
+                return i
+        i += 1
+    return len(text)
+
+
+def split(text: str) -> list[str]:
+    """At the commas that stand in no bracket."""
+    parts, begin, i = [], 0, 0
+    while i < len(text):
+        if text[i] in "([{<":
+            i = closing(text, i)
+        elif text[i] == ",":
+            parts.append(text[begin:i])
+            begin = i + 1
+        i += 1
+    return [part for part in (*parts, text[begin:]) if part.strip()]
+
+
+def canonical(entries: str) -> str:
+    """Entries of a dictionary, with or without its braces, in one order and with one white space: equal attributes,
+    equal texts."""
+    inner = entries.strip()
+    inner = inner[1:-1] if inner.startswith("{") and inner.endswith("}") else inner
+    words = (re.sub(r"\s*([=,])\s*", r"\1", " ".join(part.split())) for part in split(inner))
+    tight = (re.sub(r"(?<=[\[<{(]) | (?=[\]>})])", "", word) for word in words)
+    return ", ".join(sorted(re.sub(r",", ", ", re.sub(r"=", " = ", word)) for word in tight))
+
+
+def configurations(text: str) -> Iterator[str]:
+    """What each `#….lowering_config<…>` of a text says, canonical."""
+    for match in _CONFIGURATION.finditer(text):
+        yield canonical(text[match.end() : closing(text, match.end() - 1)])

@@ -1,0 +1,64 @@
+"""Extra compiler flags as an axis: what a spec may say, and how names show it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from dispatchflow.keys import digest_of
+from dispatchflow.targets import TARGETS
+
+Flags = tuple[str, ...]
+
+_FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
+
+# Ours, or decided by the target; the compiler takes the last of two, in silence.
+_OURS = {flag.split("=")[0] for target in TARGETS.values() for flag in target.flags}
+_REFUSED = {
+    "end before there is a module": "compile|help|version",
+    "decide the target": "target|targets|backend|backends|device|devices",
+    "read or write other files": "dump|output|path|paths|file|files|filename|dir|directory|import|export|splat|replay"
+    "|reproducer|substitute|plugin|bitcode|listing|artifacts|library|(?:to|from|with)$",
+}
+_HINT = 'a spec or library of your own is tuning = {family = "tuning_spec", file = …}'
+
+
+def parse(written: str) -> Flags:
+    """The flags of one value of the axis, `--iree-opt-level=O2 --iree-opt-const-eval=false`; none of an empty one.
+
+    Raises:
+        ValueError: something else than `--name` or `--name=value`, or not for this axis; the message says why.
+    """
+    flags = tuple(shlex.split(written))  # which raises a ValueError of its own: a quotation that does not end
+    for flag in flags:
+        match = _FLAG.fullmatch(flag)
+        if match is None:
+            raise ValueError(f"'{flag}' is no flag: --name or --name=value")
+        if f"--{match[1]}" in _OURS:
+            raise ValueError(f"--{match[1]} is set by the target, or so that equal code has equal bytes")
+        for what, words in _REFUSED.items():
+            if re.search(rf"(?:^|-)(?:{words})(?:-|$)", match[1]):
+                raise ValueError(f"--{match[1]} may {what}, which this axis may not; {_HINT}")
+        if "/" in (match[2] or ""):
+            raise ValueError(f"{flag} names a file, whose content no key would have; {_HINT}")
+    return flags
+
+
+def quoted(flags: Flags) -> str:
+    """As `parse` reads them."""
+    return shlex.join(flags)
+
+
+def label(flags: Flags) -> str:
+    """`+opt-level.O2` behind the tuning's name; nothing where there are none. Injective: what has other letters than
+    `--iree-name=value` ends in a digest."""
+    return "".join(f"+{_short(flag)}" for flag in flags)
+
+
+def _short(flag: str) -> str:
+    name, equals, value = flag.partition("=")
+    name = name.removeprefix("--iree-")  # another's flag keeps its dashes
+    if equals and not re.fullmatch(r"[\w-]+", value, re.ASCII):
+        readable = re.sub(r"[^\w-]+", "-", value, flags=re.ASCII)[:20]
+        return f"{name}.{readable}.{digest_of(flag.encode())[:8]}"
+    return f"{name}.{value}" if equals else name

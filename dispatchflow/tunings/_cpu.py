@@ -1,0 +1,81 @@
+"""What families that give tile sizes to llvm-cpu share: an op-level `compilation_info`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+
+from dispatchflow.operations import Loop, Operation
+from dispatchflow.syntax import Syntax
+from dispatchflow.tunings._base import Applied, Lowering
+
+# "One or more operations with large vector sizes": the refusal begins at 512 native vectors of the unrolled
+# m·n·k tile, 16384 B with AVX2 and 32768 B with AVX-512 (seen with 3.13.0). Only what no CPU takes is a skip.
+_MAX_TILE_BYTES = 32768
+
+
+def configuration(loops: Iterable[Loop], levels: Mapping[str, Mapping[str, int]]) -> str:
+    """`distribution = [64, 64, 0], …` as the compiler prints it: for each level a size a loop, 0 where it says none."""
+    return ", ".join(
+        f"{level} = [{', '.join(str(sizes.get(loop.dim, 0)) for loop in loops)}]"
+        for level, sizes in sorted(levels.items())
+    )
+
+
+def lowering(configured: str, pipeline: str, syntax: Syntax, region: bool = False) -> Lowering:
+    return Lowering(
+        prelude=f"""\
+#config = #iree_cpu.lowering_config<{configured}>
+#translation = #iree_codegen.translation_info<pipeline = {syntax.cpu_pipeline(pipeline)}>
+#compilation = #iree_codegen.compilation_info<lowering_config = #config, translation_info = #translation>
+""",
+        attribute="{compilation_info = #compilation} ",
+        region=region,
+    )
+
+
+def inexpressible(syntax: Syntax) -> str | None:
+    return None if syntax.has_cpu_lowering_config else f"{syntax} cannot be given CPU tiles by name"
+
+
+def too_large(operation: Operation, sizes: Mapping[str, int]) -> str | None:
+    """Why the compiler refuses a vector tile of these sizes, None where it may take it."""
+    tile_bytes = prod(sizes[loop.dim] for loop in operation.loops if loop.dim in sizes)
+    tile_bytes *= operation.signature.accumulator.bits // 8
+    if tile_bytes >= _MAX_TILE_BYTES:
+        return f"a vector tile of {tile_bytes} B; the compiler refuses {_MAX_TILE_BYTES} B and more"
+    return None
+
+
+def ignored(asked: str, pipeline: str, applied: Applied) -> str | None:
+    """Why none of the executables has what was asked for under its pipeline, None when one has."""
+    for executable in applied.executables:
+        if any(config == asked for _, config in executable.configurations):
+            wrong = executable.pipeline != pipeline
+            return f"applied under pipeline {executable.pipeline}" if wrong else None
+    return f"asked for {asked}; applied {applied.text or 'nothing'}"
+
+
+def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
+    """A parameter's sizes; `form` is what it must look like: `[m, n]`, `k`, or several with ` or `.
+
+    Raises:
+        ValueError: another number of them, or one below `least`.
+    """
+    found = tuple(value) if isinstance(value, list | tuple) else (value,)
+    counts = {one.count(",") + 1 for one in form.split(" or ")}
+    if len(found) not in counts or not all(type(size) is int and size >= least for size in found):
+        kind = "positive integers" if least else "integers, 0 or more"
+        raise ValueError(f"{name} = {value!r}; expected {form}, {kind}")
+    return found
+
+
+def check_names(parameters: Mapping[str, object], forms: Mapping[str, str], optional: Iterable[str] = ()) -> None:
+    """Raises:
+    ValueError: a parameter that is unknown, or one missing.
+    """
+    unknown = sorted(set(parameters) - set(forms))
+    missing = sorted(set(forms) - set(parameters) - set(optional))
+    if unknown or missing:
+        wrong = f"unknown parameter '{unknown[0]}'" if unknown else f"parameter '{missing[0]}' is missing"
+        raise ValueError(f"{wrong}; allowed are {', '.join(f'{name} = {form}' for name, form in forms.items())}")

@@ -1,0 +1,117 @@
+"""CPU convolutions: tiles over workers and registers; a window is decomposed into rows, which become products.
+
+Written as an op-level `compilation_info` for pipeline `ConvTileAndDecomposeExpert`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dispatchflow.operations import Operation
+from dispatchflow.syntax import Syntax
+from dispatchflow.tunings import _cpu
+from dispatchflow.tunings._base import Applied, Lowering, Tuning
+
+_PIPELINE = "ConvTileAndDecomposeExpert"
+_FORMS = {"distribution": "[n, oh, ow, f]", "vector": "[n, oh, ow, f]", "reduction": "[kh, kw, c]"}
+_NAME = re.compile(r"conv_tile_and_decompose_(\d+(?:x\d+){3})_(\d+(?:x\d+){3})_(\d+(?:x\d+){2})")
+
+
+@dataclass(frozen=True, slots=True)
+class ConvTileAndDecompose(Tuning):
+    """`distribution` and `vector` are [n, oh, ow, f] whatever the layout, `reduction` is [kh, kw, c]; a distribution of
+    0 leaves that dim whole. Where each channel is by itself, f is of the channels and c of nothing."""
+
+    distribution: tuple[int, ...]
+    vector: tuple[int, ...]
+    reduction: tuple[int, ...]
+
+    family: ClassVar[str] = "conv_tile_and_decompose"
+
+    @classmethod
+    def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
+        if not parameters:
+            return _SHIPPED
+        _cpu.check_names(parameters, _FORMS)
+        return (
+            cls(
+                **{
+                    name: _cpu.sizes(name, value, _FORMS[name], least=int(name != "distribution"))
+                    for name, value in parameters.items()
+                }
+            ),
+        )
+
+    @classmethod
+    def parse(cls, word: str) -> Tuning | None:
+        if (match := _NAME.fullmatch(word)) is None:
+            return None
+        tuning = cls(*(tuple(map(int, group.split("x"))) for group in match.groups()))
+        return tuning if tuning.name == word and min(*tuning.vector, *tuning.reduction) > 0 else None
+
+    @property
+    def name(self) -> str:
+        return "_".join(
+            [self.family, *("x".join(map(str, s)) for s in (self.distribution, self.vector, self.reduction))]
+        )
+
+    def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
+        # A convolution with a dim of 1 loses that dim, and with it this attribute, unless it is in a dispatch already.
+        return _cpu.lowering(self.requested(operation), _PIPELINE, syntax, region=_has_unit(operation))
+
+    def illegal(self, operation: Operation, backend: str) -> str | None:
+        if backend != "llvm-cpu":
+            return f"tile-and-decompose is a configuration of llvm-cpu, not of {backend}"
+        channels = _channels(operation)
+        if channels is None:
+            return f"tile-and-decompose is described for convolutions, which {operation.name} is not"
+        if operation.layout == "nchw_chw" and _has_unit(operation):
+            return "IREE drops the configuration of nchw_chw with a dim of 1, or refuses it ('unsupported conv types')"
+        if any(d % v for d, v in zip(self.distribution, self.vector, strict=True)):
+            return f"distribution {self.distribution} is not a multiple of vector {self.vector}"
+        levels = self._levels(channels)
+        return _cpu.too_large(operation, levels["vector_common_parallel"] | levels["vector_reduction"])
+
+    def inexpressible(self, syntax: Syntax) -> str | None:
+        return _cpu.inexpressible(syntax)
+
+    def _levels(self, channels: str) -> dict[str, dict[str, int]]:
+        parallel, summed = ("n", "oh", "ow", channels), ("kh", "kw", "c")
+        return {
+            "distribution": dict(zip(parallel, self.distribution, strict=True)),
+            "vector_common_parallel": dict(zip(parallel, self.vector, strict=True)),
+            "vector_reduction": {
+                dim: size for dim, size in zip(summed, self.reduction, strict=True) if dim not in parallel
+            },
+        }
+
+    def requested(self, operation: Operation) -> str:
+        return _cpu.configuration(operation.loops, self._levels(_channels(operation) or ""))
+
+    def ignored(self, operation: Operation, applied: Applied) -> str | None:
+        return _cpu.ignored(self.requested(operation), _PIPELINE, applied)
+
+
+def _has_unit(operation: Operation) -> bool:
+    return any(loop.size == 1 for loop in operation.loops)
+
+
+def _channels(operation: Operation) -> str | None:
+    """The dim of the result's channels; None where this is no convolution over two dims of an image."""
+    parallel = {loop.dim for loop in operation.loops if not loop.summed}
+    summed = {loop.dim for loop in operation.loops if loop.summed}
+    left = parallel - {"n", "oh", "ow"}
+    fits = len(parallel) == 4 and len(left) == 1 and {"kh", "kw"} <= summed <= {"kh", "kw", "c"}
+    return next(iter(left)) if fits else None
+
+
+# Rows of the image become products of ow·f over c: the register tiles of double tiling. The last step of a window
+# covers its columns where they are 3, for convolutions of each channel by itself.
+_SHIPPED: tuple[Tuning, ...] = (
+    ConvTileAndDecompose((0, 8, 32, 32), (1, 1, 8, 32), (1, 1, 8)),
+    ConvTileAndDecompose((0, 8, 32, 64), (1, 1, 8, 16), (1, 1, 8)),
+    ConvTileAndDecompose((1, 4, 32, 32), (1, 1, 4, 16), (1, 3, 4)),
+)

@@ -1,0 +1,137 @@
+"""Tunings from outside: a tuning spec, a transform-dialect library; that they took effect is read back."""
+
+from pathlib import Path, PurePath
+
+import pytest
+from real import Project, sweep
+
+from dispatchflow import applied, attributes, plan, spec
+from dispatchflow.errors import SpecError
+from dispatchflow.tunings import Applied
+
+SPEC = (Path(__file__).parent / "data/tuning/matmul.mlir").read_text()
+LIBRARY = SPEC.replace("@main", "@__kernel_config")
+GIVES = "distribution = [128, 128, 0], vector_common_parallel = [8, 32, 0], vector_reduction = [0, 0, 1]"
+FILES = {
+    "a/mine.mlir": SPEC,
+    "b/mine.mlir": SPEC,
+    "other.mlir": SPEC,
+    "my lib.mlir": LIBRARY,
+    "empty.mlir": "module {\n}\n",
+}
+FILES["changed/mine.mlir"] = SPEC.replace("[8, 32, 0]", "[4, 32, 0]")
+
+
+def read(name: str) -> tuple[str, bytes]:
+    if name == "bytecode.mlirbc":
+        return name, b"ML\xefR"
+    if name not in FILES:
+        raise FileNotFoundError(2, "No such file or directory")
+    return f"/there/{name}", FILES[name].encode()
+
+
+def case_with(**words):
+    (case,) = plan.expand(spec.parse(sweep(**words), PurePath("t.toml"), {}, read)).cases
+    return case
+
+
+def given(file, family="tuning_spec", **more):
+    return case_with(tuning={"family": family, "file": file, **more})
+
+
+def test_identity_of_a_given_tuning_is_title_and_content_not_the_path():
+    assert given("a/mine.mlir") == given("b/mine.mlir")
+    names = [given(name).tuning.name for name in ("a/mine.mlir", "other.mlir", "changed/mine.mlir")]
+    assert len(set(names)) == 3
+    assert [name.rsplit("_", 1)[0] for name in names] == ["tuning_spec_mine", "tuning_spec_other", "tuning_spec_mine"]
+    library = given("my lib.mlir", "transform_library", entry="mine").tuning.name
+    assert library.startswith("transform_library_my-lib_")
+    assert library.endswith(".mine")
+
+
+def test_content_of_a_given_tuning_is_in_the_key_and_its_path_is_not(resolver_of):
+    resolver = resolver_of()
+    cases = [given(name) for name in ("a/mine.mlir", "b/mine.mlir", "changed/mine.mlir")]
+    flags = [resolver.flags(case)[-1] for case in cases]
+    assert flags[0] == flags[1] == f"--iree-codegen-tuning-spec-path={cases[0].tuning.file.digest}.mlir"
+    keys = [resolver.chain(case)["compile"].key for case in cases]
+    assert keys[0] == keys[1] != keys[2]
+    assert "/there" not in str(resolver.chain(cases[0])["compile"].action.ingredients)
+
+
+def test_given_tuning_is_asked_for_on_the_command_line_as_well():
+    assert case_with(tuning="tuning_spec:a/mine.mlir") == given("a/mine.mlir")
+
+
+@pytest.mark.parametrize(
+    ("tuning", "says"),
+    [
+        ("tuning_spec", "tuning_spec needs a file"),
+        ({"family": "tuning_spec"}, "tuning_spec needs a file"),
+        ("tuning_spec:none.mlir", "a file cannot be read"),
+        ("tuning_spec:bytecode.mlirbc", "this file is no text"),
+        ("tuning_spec:empty.mlir", "tuning_spec cannot be this"),
+        ({"family": "tuning_spec", "file": "a/mine.mlir", "entry": "x"}, "tuning_spec cannot be this"),
+        ({"family": "transform_library", "file": "a/mine.mlir", "entry": "@x"}, "transform_library cannot be this"),
+        ("data_tiling:a/mine.mlir", "unknown tuning 'data_tiling:a/mine.mlir'"),
+    ],
+)
+def test_given_tuning_that_cannot_be_is_an_error(tuning, says):
+    with pytest.raises(SpecError) as caught:
+        case_with(tuning=tuning)
+    assert caught.value.problem == says
+
+
+def test_configurations_of_a_spec_and_of_a_dump_are_compared_whatever_their_spelling():
+    (found,) = attributes.configurations(SPEC)
+    assert found == GIVES
+    one = "#iree_gpu.lowering_config<{ workgroup=[64,64, 0],\n mma_kind = #iree_gpu.mma_layout< WMMA_F32 >, reduction = [0, 0, 2]}>"
+    other = "#iree_gpu.lowering_config<{mma_kind = #iree_gpu.mma_layout<WMMA_F32>, reduction = [0, 0, 2], workgroup = [64, 64, 0]}>"
+    assert list(attributes.configurations(one)) == list(attributes.configurations(other))
+    assert len(list(attributes.configurations(one + other))) == 2
+
+
+def test_spec_that_matched_nothing_is_told():
+    case = given("a/mine.mlir")
+    default = applied.parse((Path(__file__).parent / "data/configurations/default.mlir").read_text())
+    assert "mine_" in (case.dispatch.ignored(default) or "")
+    assert "matched nothing" in (case.dispatch.ignored(Applied(())) or "")
+
+
+@pytest.mark.iree
+def test_given_tunings_are_applied_verified_and_repeated_and_one_that_matches_nothing_is_a_failure(tmp_path):
+    project = Project.make(tmp_path / "p")
+    (project.root / "specs/mine.mlir").write_text(SPEC)
+    (project.root / "specs/library.mlir").write_text(LIBRARY)
+    (project.root / "specs/user.mlir").write_text(
+        "func.func @f(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>, %c: tensor<16x16xf32>) -> tensor<16x16xf32> {\n"
+        "  %r = linalg.matmul ins(%a, %b : tensor<16x16xf32>, tensor<16x16xf32>) outs(%c : tensor<16x16xf32>)"
+        " -> tensor<16x16xf32>\n  return %r : tensor<16x16xf32>\n}\n"
+    )
+    mine, library = (
+        {"family": f, "file": n} for f, n in (("tuning_spec", "mine.mlir"), ("transform_library", "library.mlir"))
+    )
+    project.add(sweep(tuning=[mine, library]) + sweep(operation="vecmat", tuning=mine).replace("m = 16\n", ""))
+    project.add(
+        '[[sweep]]\noperation = "module"\nfile = "user.mlir"\nthreads = 1\ntuning = "tuning_spec:mine.mlir"\n', "c.toml"
+    )
+    outcome = project.doit("protocol=fast")
+    assert outcome.code == 1, outcome
+    rows = {row["case"].rsplit("_", 1)[0]: row for row in project.rows()}
+    wrong = rows.pop("vecmat_16x16_f32t_f32t_f32t_tuning_spec_mine")
+    assert (wrong["status"], "matched nothing: it has 1 to give; applied" in wrong["reason"]) == ("failed", True)
+    assert set(rows) == {
+        *(f"matmul_16x16x16_f32t_f32t_f32t_{name}" for name in ("tuning_spec_mine", "transform_library_library")),
+        "module_user_f_tuning_spec_mine",
+    }
+    assert all(
+        GIVES in row["requested_configuration"] and GIVES in row["applied_configuration"] for row in rows.values()
+    )
+    assert {row["verification"] for row in rows.values()} == {"within bound", "not compared"}
+    assert len({row["code_digest"] for row in rows.values()}) >= 1
+    folder = project.root / "build" / rows["module_user_f_tuning_spec_mine"]["case"]
+    assert SPEC in [path.read_text() for path in folder.glob("*.mlir")]
+    import subprocess
+
+    again = subprocess.run([folder / "repro.sh", "compile"], capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stdout) == (0, "same bytes\n"), again.stderr
