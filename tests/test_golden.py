@@ -41,6 +41,7 @@ TUNED = {
     "vecmat_double_tiling": {"operation": "vecmat", "shape": "64x64", "tuning": "double_tiling_64x32_8x16x4"},
     "matmul_tile_and_fuse": {**_CUDA, "shape": "128x128x128", "tuning": f"tile_and_fuse_{_CUDA_TILE}"},
     "matmul_vector_distribute": {**_CUDA, "shape": "128x128x128", "tuning": f"vector_distribute_{_CUDA_TILE}"},
+    "matmul_base_vectorize": {"target": "vulkan", "shape": "64x64x64", "tuning": "base_vectorize_32x64_4x8x4"},
     "batch_matmul_vector_distribute_stages": {
         "operation": "batch_matmul",
         "shape": "4x128x128x128",

@@ -134,6 +134,25 @@ def _with_128_threads(lowering):
 
 
 @pytest.mark.iree
+def test_tiles_for_vulkan_are_applied_and_verified_where_there_is_a_device(workspace):
+    tuning, operation = TUNINGS["base_vectorize"].parse("base_vectorize_32x64_4x8x4"), OPERATIONS["matmul"]
+    target = TARGETS["vulkan"]
+    assert "no multiple of the tile's 32" in unsupported_reason(operation.make((40, 64, 64)), tuning, target)
+    assert "of SPIR-V, not of llvm-cpu" in unsupported_reason(operation.make((64, 64, 64)), tuning, TARGETS["llvm-cpu"])
+    case = Case(Dispatch(operation.make((64, 128, 64)), tuning), target)
+    record = workspace.executor.compile(case)
+    assert record.ok, record.reason
+    assert record.facts["applied"] == (
+        "BaseVectorize workgroup_size = [8, 8, 1] generic<tile_sizes = [[32, 64], [4, 8], [0, 0, 4]]>"
+    )
+    device = workspace.resolver.chain(case).device
+    if device.absent is not None:
+        pytest.skip(device.absent)
+    verified = workspace.executor.verify(case, device)
+    assert verified.ok, verified.reason
+
+
+@pytest.mark.iree
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.operations.matmul import Matmul
 from dispatchflow.targets import TARGETS
 from dispatchflow.tunings import TUNINGS
+from dispatchflow.tunings.base_vectorize import BaseVectorize
 from dispatchflow.tunings.conv_tile_and_decompose import ConvTileAndDecompose
 from dispatchflow.tunings.data_tiling import DataTiling
 from dispatchflow.tunings.double_tiling import DoubleTiling
@@ -32,7 +33,8 @@ MMA_TILINGS = st.sampled_from([TileAndFuse, VectorDistribute]).flatmap(
         family, INTRINSICS, PAIR, TILE, PAIR, st.sampled_from([(0, 1), (0,), (1,), ()]), st.none() | TILE
     )
 )
-PARAMETRISED = DOUBLE_TILINGS | CONVOLUTIONS | DATA_TILINGS | MMA_TILINGS
+SPIRV_TILINGS = st.builds(BaseVectorize, PAIR, PAIR, TILE)
+PARAMETRISED = DOUBLE_TILINGS | CONVOLUTIONS | DATA_TILINGS | MMA_TILINGS | SPIRV_TILINGS
 SHIPPED = [tuning for family in TUNINGS.values() for tuning in family.expand({})]
 MATMULS = st.builds(
     Matmul,
