@@ -145,4 +145,5 @@ def unsupported_reason(program: Program, tuning: Tuning, target: Target) -> str 
         for element in (*signature.operands, signature.accumulator, signature.result):
             if element in target.lacks:
                 return f"{element.mlir} on {target.name}: {target.lacks[element]}"
-    return program.illegal(target.backend) or tuning.illegal(program, target.backend)
+    illegal = program.illegal(target.backend) or tuning.illegal(program, target.backend)
+    return illegal or tuning.exceeds(program, target)

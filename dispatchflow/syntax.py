@@ -29,6 +29,11 @@ class Syntax:
         """`DoubleTilingExpert` as an attribute: an enumerator of its own before 3.12."""
         return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"
 
+    @property
+    def has_gpu_pipelines(self) -> bool:
+        """`#iree_gpu.pipeline<…>`, with Nvidia's `mma.sync` among the intrinsics."""
+        return self.release >= (3, 12)
+
     def __str__(self) -> str:
         return "the newest IREE" if self.release == _NEWEST else f"IREE {self.release[0]}.{self.release[1]}"
 

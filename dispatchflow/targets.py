@@ -22,6 +22,16 @@ class HostCpu:
 
 
 @dataclass(frozen=True, slots=True)
+class Gpu:
+    """What a workgroup may have, and the matrix instructions that multiply for a subgroup, by IREE's names."""
+
+    shared_memory_bytes: int
+    subgroup_size: int
+    mma: tuple[str, ...]
+    threads: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     name: str
     backend: str
@@ -34,6 +44,8 @@ class Target:
     """What the CPU must have to run it, in the words of /proc/cpuinfo."""
     runtime_is_code: bool = False
     """Executables call into the runtime: its library's digest belongs to the device's identity."""
+    gpu: Gpu | None = None
+    """None where nothing is known of its limits."""
     lacks: Mapping[ElementType, str] = field(default_factory=dict, hash=False)
     """Element types that the backend cannot compile, each with the reason of the skip."""
 
@@ -99,9 +111,31 @@ def _cpu(name: str, features: tuple[str, ...]) -> Target:
     )
 
 
+_NV = tuple(f"NV_MMA_SYNC_{types}" for types in ("F32_16x8x16_F16", "F16_16x8x16_F16", "F32_16x8x16_BF16"))
+_NV_F8 = tuple(f"NV_MMA_SYNC_F32_16x8x32_{types}" for types in ("F8E4M3FN", "F8E5M2"))
+_MFMA = ("MFMA_F32_16x16x16_F16", "MFMA_F32_32x32x8_F16", "MFMA_F32_16x16x4_F32", "MFMA_F64_16x16x4_F64")
+_CDNA2 = ("MFMA_F32_16x16x8_BF16", "MFMA_F32_32x32x4_BF16", "MFMA_I32_16x16x16_I8", "MFMA_I32_32x32x8_I8")
+_CDNA3 = ("MFMA_F32_16x16x16_BF16", "MFMA_F32_32x32x8_BF16", "MFMA_I32_16x16x32_I8", "MFMA_I32_32x32x16_I8")
+_RDNA = ("F32_16x16x16_F16", "F16_16x16x16_F16", "F32_16x16x16_BF16", "BF16_16x16x16_BF16", "I32_16x16x16_I8")
+
+# Shared memory of a workgroup: CUDA C++ Programming Guide, table of technical specifications (163 KiB for 8.0, 99 KiB
+# for 8.6, 8.9 and 12.0, where IREE 3.13 itself allows 8.6 as much as 8.0); LDS of AMD's ISA manuals, 64 KiB.
+# Instructions: as IREE 3.13 lists them in `iree_codegen.target_info`; without NV_WMMA, which does not compile with the
+# pipelines that take one, and without AMD's blocked ones (`…x4B`) and mixed f8.
+_GPUS = {
+    "sm_80": Gpu(166912, 32, _NV),
+    **dict.fromkeys(("sm_86", "sm_89"), Gpu(101376, 32, _NV)),
+    "sm_120": Gpu(101376, 32, (*_NV, *_NV_F8)),
+    "gfx90a": Gpu(65536, 64, (*_MFMA, *_CDNA2)),
+    "gfx942": Gpu(65536, 64, (*_MFMA, *_CDNA3)),
+    "gfx1100": Gpu(65536, 32, tuple(f"WMMAR3_{types}" for types in _RDNA)),
+    "gfx1201": Gpu(65536, 32, tuple(f"WMMAR4_{types}" for types in _RDNA)),
+}
+
+
 def _gpu(backend: str, driver: str, architecture: str) -> Target:
     flags = (f"--iree-hal-target-device={driver}", f"--iree-{backend}-target={architecture}", *_COMMON)
-    return Target(f"{backend}-{architecture}", backend, flags, driver)
+    return Target(f"{backend}-{architecture}", backend, flags, driver, gpu=_GPUS.get(architecture))
 
 
 def _spirv(driver: str) -> Target:

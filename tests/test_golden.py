@@ -25,29 +25,32 @@ DISPATCHES = {
         "layout": "nn",
     },
 }
+_CONVOLUTION = {"operation": "conv2d", "tuning": "conv_tile_and_decompose_1x8x32x64_1x2x8x16_3x1x4"}
+_CUDA = {"target": "cuda-sm_80", "dtype": "f16_f32"}
+_CUDA_TILE = "64x64x32_2x2_NV_MMA_SYNC_F32_16x8x16_F16"
 TUNED = {
-    **{
-        f"{operation}_tile_and_decompose_{layout}": (
-            operation,
-            sizes,
-            layout,
-            "conv_tile_and_decompose_1x8x32x64_1x2x8x16_3x1x4",
-        )
-        for operation, sizes, layout in (
-            ("conv2d", (2, 34, 34, 64, 32, 3, 3), "nchw_fchw"),
-            ("conv2d", (1, 34, 34, 64, 32, 3, 3), "nhwc_hwcf"),
-            ("depthwise_conv2d", (2, 34, 34, 64, 3, 3), "nhwc_hwc"),
-        )
+    "conv2d_tile_and_decompose": {**_CONVOLUTION, "shape": "2x34x34x64x32x3x3", "layout": "nchw_fchw"},
+    "conv2d_tile_and_decompose_one_image": {**_CONVOLUTION, "shape": "1x34x34x64x32x3x3"},
+    "depthwise_conv2d_tile_and_decompose": {**_CONVOLUTION, "operation": "depthwise_conv2d", "shape": "2x34x34x64x3x3"},
+    "pooling_tile_and_decompose": {**_CONVOLUTION, "operation": "pooling", "shape": "2x34x34x64x3x3"},
+    "batch_matmul_double_tiling_cache": {
+        "operation": "batch_matmul",
+        "shape": "4x64x64x64",
+        "tuning": "double_tiling_64x64_8x32x1_cache_64x32x16",
     },
-    "batch_matmul_double_tiling_cache": (
-        "batch_matmul",
-        (4, 64, 64, 64),
-        "tt",
-        "double_tiling_64x64_8x32x1_cache_64x32x16",
-    ),
-    "vecmat_double_tiling": ("vecmat", (64, 64), "tt", "double_tiling_64x32_8x16x4"),
+    "vecmat_double_tiling": {"operation": "vecmat", "shape": "64x64", "tuning": "double_tiling_64x32_8x16x4"},
+    "matmul_tile_and_fuse": {**_CUDA, "shape": "128x128x128", "tuning": f"tile_and_fuse_{_CUDA_TILE}"},
+    "matmul_vector_distribute": {**_CUDA, "shape": "128x128x128", "tuning": f"vector_distribute_{_CUDA_TILE}"},
+    "matmul_base_vectorize": {"target": "vulkan", "shape": "64x64x64", "tuning": "base_vectorize_32x64_4x8x4"},
+    "batch_matmul_vector_distribute_stages": {
+        "operation": "batch_matmul",
+        "shape": "4x128x128x128",
+        "dtype": "bf16",
+        "target": "rocm-gfx942",
+        "tuning": "vector_distribute_64x64x32_2x2_promote_0_stages_3_MFMA_F32_16x16x16_BF16",
+    },
 }
-"""Of other operations than matmul: operation, sizes, layout, tuning."""
+"""Tunings of what is no matrix product of f32 on a CPU."""
 DEFAULTS = {cls: cls.make([4] * len(cls.dims)) for cls in OPERATIONS.values()}
 OPERATIONS_MODULES = {
     operation.shape_name: operation
@@ -80,10 +83,7 @@ def module_of(case_of):
         if name in DISPATCHES:
             return case_of(**DISPATCHES[name]).dispatch.module()
         if name in TUNED:
-            operation, sizes, layout, tuning = TUNED[name]
-            return case_of(
-                operation=operation, shape="x".join(map(str, sizes)), layout=layout, tuning=tuning
-            ).dispatch.module()
+            return case_of(**TUNED[name]).dispatch.module()
         return Dispatch(OPERATIONS_MODULES[name], TUNINGS["default"].expand({})[0]).module()
 
     return text
@@ -96,9 +96,7 @@ def test_module_is_the_golden_one(name, module_of, golden):
 
 def test_golden_modules_show_every_family_signature_and_layout(case_of):
     cases = [case_of(**words) for words in DISPATCHES.values()]
-    tuned = {
-        parsed.family for *_, word in TUNED.values() for family in TUNINGS.values() if (parsed := family.parse(word))
-    }
+    tuned = {case_of(**words).tuning.family for words in TUNED.values()}
     assert {case.tuning.family for case in cases} | tuned == {
         name for name, family in TUNINGS.items() if family.expand({})
     }

@@ -12,9 +12,12 @@ from dispatchflow.providers import IREE, LIBRARIES
 from dispatchflow.rotation import CACHES
 from dispatchflow.targets import TARGETS
 from dispatchflow.tunings import TUNINGS
+from dispatchflow.tunings.base_vectorize import BaseVectorize
 from dispatchflow.tunings.conv_tile_and_decompose import ConvTileAndDecompose
 from dispatchflow.tunings.data_tiling import DataTiling
 from dispatchflow.tunings.double_tiling import DoubleTiling
+from dispatchflow.tunings.tile_and_fuse import TileAndFuse
+from dispatchflow.tunings.vector_distribute import VectorDistribute
 from dispatchflow.types import ElementType, Signature
 
 ELEMENTS = st.sampled_from(ElementType)
@@ -26,7 +29,14 @@ CONVOLUTIONS = st.builds(ConvTileAndDecompose, FOUR, FOUR, st.tuples(TILE, TILE,
 DATA_TILINGS = st.builds(
     DataTiling, st.sampled_from(["dispatch_creation", "global_opt"]), st.sampled_from(["default", "none", "all"])
 )
-PARAMETRISED = DOUBLE_TILINGS | CONVOLUTIONS | DATA_TILINGS
+INTRINSICS = st.sampled_from([mma for target in TARGETS.values() if target.gpu for mma in target.gpu.mma])
+MMA_TILINGS = st.sampled_from([TileAndFuse, VectorDistribute]).flatmap(
+    lambda family: st.builds(
+        family, INTRINSICS, PAIR, TILE, PAIR, st.sampled_from([(0, 1), (0,), (1,), ()]), st.none() | TILE
+    )
+)
+SPIRV_TILINGS = st.builds(BaseVectorize, PAIR, PAIR, TILE)
+PARAMETRISED = DOUBLE_TILINGS | CONVOLUTIONS | DATA_TILINGS | MMA_TILINGS | SPIRV_TILINGS
 SHIPPED = [tuning for family in TUNINGS.values() for tuning in family.expand({})]
 MATMULS = st.builds(
     Matmul,

@@ -11,6 +11,7 @@ import msgspec
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
+from dispatchflow.targets import Target
 
 
 class Lowering(msgspec.Struct, frozen=True):
@@ -124,6 +125,10 @@ class Tuning:
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
         """Why this tuning cannot be asked for here, None when it can. The reason of a skip."""
+        return None
+
+    def exceeds(self, operation: Operation, target: Target) -> str | None:
+        """Why this target's hardware cannot have it, None when it can. The reason of a skip."""
         return None
 
     def inexpressible(self, syntax: Syntax) -> str | None:

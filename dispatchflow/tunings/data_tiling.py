@@ -11,6 +11,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.tunings._base import Applied, Tuning
 from dispatchflow.types import ElementType
 
+_BACKENDS = ("llvm-cpu", "vmvx", "rocm")
 _PACKED = ("matmul", "batch_matmul", "matvec", "vecmat")
 
 # --iree-opt-data-tiling takes the path that begins where dispatches are formed: same bytes (IREE 3.13).
@@ -56,6 +57,8 @@ class DataTiling(Tuning):
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if operation.name not in _PACKED:
             return f"data tiling packs {', '.join(_PACKED)}, not {operation.name}"
+        if backend not in _BACKENDS:
+            return f"data tiling packs nothing for {backend} (IREE 3.13), only for {', '.join(_BACKENDS)}"
         if backend == "vmvx" and ElementType.BF16 in operation.signature.operands and _pads(operation):
             return "vmvx cannot pad bf16 to tiles of 8x8x4 (IREE 3.13: bf16 constants are refused)"
         if backend == "vmvx" and "vec" in operation.name and ElementType.BF16 in operation.signature.operands:

@@ -1,0 +1,112 @@
+"""SPIR-V tiles of a workgroup and of an invocation, for Vulkan and Metal; `SPIRVBaseVectorize`, the default there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dispatchflow.attributes import canonical
+from dispatchflow.operations import Operation
+from dispatchflow.syntax import Syntax
+from dispatchflow.tunings import _cpu
+from dispatchflow.tunings._base import Applied, Lowering, Tuning
+
+_PIPELINE = "BaseVectorize"
+_FORMS = {"workgroup": "[m, n]", "thread": "[m, n]", "reduction": "k"}
+_NAME = re.compile(r"base_vectorize_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)")
+_MAX_THREADS = 128  # what Vulkan promises of every device: maxComputeWorkGroupInvocations
+
+
+@dataclass(frozen=True, slots=True)
+class BaseVectorize(Tuning):
+    """`workgroup` and `thread` are [m, n] of the tiles of a workgroup and of one invocation, `reduction` its step."""
+
+    workgroup: tuple[int, int]
+    thread: tuple[int, int]
+    reduction: int
+
+    family: ClassVar[str] = "base_vectorize"
+
+    @classmethod
+    def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
+        if not parameters:
+            return _SHIPPED
+        _cpu.check_names(parameters, _FORMS)
+        sizes = {name: _cpu.sizes(name, value, _FORMS[name]) for name, value in parameters.items()}
+        (wm, wn), (tm, tn), (k,) = sizes["workgroup"], sizes["thread"], sizes["reduction"]
+        return (cls((wm, wn), (tm, tn), k),)
+
+    @classmethod
+    def parse(cls, word: str) -> Tuning | None:
+        if (match := _NAME.fullmatch(word)) is None:
+            return None
+        wm, wn, tm, tn, k = map(int, match.groups())
+        tuning = cls((wm, wn), (tm, tn), k)
+        return tuning if tuning.name == word and min(wm, wn, tm, tn, k) > 0 else None
+
+    @property
+    def name(self) -> str:
+        (wm, wn), (tm, tn) = self.workgroup, self.thread
+        return f"{self.family}_{wm}x{wn}_{tm}x{tn}x{self.reduction}"
+
+    def _configuration(self, operation: Operation) -> str:
+        (wm, wn), (tm, tn) = self.workgroup, self.thread
+        return canonical(f"tile_sizes = [[{wm}, {wn}], [{tm}, {tn}], [0, 0, {self.reduction}]]")
+
+    @property
+    def _threads(self) -> tuple[int, int]:
+        """Along n, which is contiguous, then along m."""
+        return self.workgroup[1] // self.thread[1], self.workgroup[0] // self.thread[0]
+
+    @property
+    def _translation(self) -> str:
+        return f"workgroup_size = [{self._threads[0]}, {self._threads[1]}, 1]"
+
+    def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
+        return Lowering(
+            prelude=f"""\
+#config = #iree_codegen.lowering_config<{self._configuration(operation)}>
+#translation = #iree_codegen.translation_info<pipeline = #iree_gpu.spirv_pipeline<{_PIPELINE}> {self._translation}>
+#compilation = #iree_codegen.compilation_info<lowering_config = #config, translation_info = #translation>
+""",
+            attribute="{compilation_info = #compilation} ",
+        )
+
+    def illegal(self, operation: Operation, backend: str) -> str | None:
+        if not backend.endswith("-spirv"):
+            return f"base_vectorize is a configuration of SPIR-V, not of {backend}"
+        if [loop.dim for loop in operation.loops] != ["m", "n", "k"]:
+            return f"base_vectorize is described for products over m, n and k, which {operation.name} is not"
+        tiles = {"m": self.workgroup[0], "n": self.workgroup[1], "k": self.reduction}
+        if any(w % t for w, t in zip(self.workgroup, self.thread, strict=True)):
+            return f"workgroup {self.workgroup} is not a multiple of thread {self.thread}"
+        if (threads := self._threads[0] * self._threads[1]) > _MAX_THREADS:
+            return f"needs {threads} invocations in a workgroup; Vulkan promises {_MAX_THREADS}"
+        for loop in operation.loops:
+            if loop.size % tiles[loop.dim]:
+                return f"{loop.dim} = {loop.size} is no multiple of the tile's {tiles[loop.dim]}"
+        return None
+
+    def inexpressible(self, syntax: Syntax) -> str | None:
+        return None if syntax.has_gpu_pipelines else f"{syntax} has other pipelines for SPIR-V"
+
+    def requested(self, operation: Operation) -> str:
+        return f"{_PIPELINE} {self._translation} {self._configuration(operation)}"
+
+    def ignored(self, operation: Operation, applied: Applied) -> str | None:
+        asked = (_PIPELINE, self._translation, self._configuration(operation))
+        for executable in applied.executables:
+            found = (executable.pipeline, executable.translation)
+            if any((*found, config) == asked for _, config in executable.configurations):
+                return None
+        return f"asked for {self.requested(operation)}; applied {applied.text or 'nothing'}"
+
+
+# The compiler's own for 64x64x64 and its neighbours.
+_SHIPPED: tuple[Tuning, ...] = (
+    BaseVectorize((64, 64), (8, 8), 4),
+    BaseVectorize((32, 64), (4, 8), 4),
+    BaseVectorize((32, 32), (4, 4), 4),
+)

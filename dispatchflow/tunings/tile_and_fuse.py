@@ -1,0 +1,31 @@
+"""GPU tile-and-fuse: tiles of workgroup and subgroup in units of a matrix instruction; `LLVMGPUTileAndFuse`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dispatchflow.operations import Operation
+from dispatchflow.tunings._gpu import MmaTiling
+
+
+@dataclass(frozen=True, slots=True)
+class TileAndFuse(MmaTiling):
+    """Written as an op-level `compilation_info` for pipeline `TileAndFuse`, the compiler's default for products."""
+
+    family: ClassVar[str] = "tile_and_fuse"
+    pipeline: ClassVar[str] = "TileAndFuse"
+
+    def levels(self, operation: Operation) -> dict[str, str]:
+        (wm, wn), (sm, sn), mma = self.workgroup, self.subgroups, self._mma
+        return {
+            "subgroup": self.per_loop(operation, m=wm // sm // mma.m, n=wn // sn // mma.n),
+            "reduction": self.per_loop(operation, k=self.reduction // mma.k),
+        }
+
+    def misfit(self, sizes: Mapping[str, int], tile: Mapping[str, int]) -> str | None:
+        for dim, size in tile.items():
+            if sizes[dim] % size:
+                return f"{dim} = {sizes[dim]} is no multiple of the tile's {size} (IREE 3.13: 'op was not bufferized')"
+        return None

@@ -1,0 +1,168 @@
+"""Matrix-instruction tiles of GPUs: what may be asked for, where, and that it is what the compiler applied."""
+
+import pytest
+
+from dispatchflow import plan, spec
+from dispatchflow.dispatch import Case, Dispatch
+from dispatchflow.errors import SpecError
+from dispatchflow.operations import OPERATIONS
+from dispatchflow.plan import unsupported_reason
+from dispatchflow.targets import TARGETS
+from dispatchflow.tunings import TUNINGS
+from dispatchflow.workspace import Workspace
+
+NV = "NV_MMA_SYNC_F32_16x8x16_F16"
+FAMILIES = ("tile_and_fuse", "vector_distribute")
+
+
+def reason(
+    tile="64x64x32_2x2", mma=NV, target="cuda-sm_80", shape=(256, 256, 256), dtype="f16_f32", family="tile_and_fuse"
+):
+    tuning = TUNINGS[family].parse(f"{family}_{tile}_{mma}")
+    return unsupported_reason(OPERATIONS["matmul"].make(shape, dtype), tuning, TARGETS[target])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tile_that_fits_is_no_skip(family):
+    assert reason(family=family) is None
+    assert (
+        reason(mma="MFMA_F32_16x16x16_F16", target="rocm-gfx942", tile="64x64x32_2x2_stages_2", family=family) is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"target": "llvm-cpu"}, "tile_and_fuse is a configuration of cuda and rocm, not of llvm-cpu"),
+        ({"target": "vulkan"}, "not of vulkan-spirv"),
+        ({"dtype": "f16"}, f"{NV} multiplies F16 into F32, not f16,f16->f16"),
+        ({"dtype": "f32"}, "not f32,f32->f32"),
+        ({"tile": "48x64x32_2x2"}, "a tile of 48x64x32 is no multiple of 2x2 subgroups' instructions, 32x16x16"),
+        ({"tile": "64x64x24_2x2"}, "no multiple of 2x2 subgroups' instructions"),
+        ({"shape": (250, 256, 256)}, "m = 250 is no multiple of the tile's 64"),
+        ({"shape": (250, 256, 256), "family": "vector_distribute"}, None),
+        ({"shape": (256, 40, 256), "family": "vector_distribute"}, "n = 40 is less than the tile's 64"),
+        ({"tile": "64x64x32_2x2_stages_3"}, "changes nothing on cuda"),
+        ({"target": "rocm-gfx942"}, f"rocm-gfx942 has no {NV}; it has MFMA_F32_16x16x16_F16, "),
+        ({"tile": "256x256x16_16x4"}, "needs 2048 threads in a workgroup; cuda-sm_80 has 1024"),
+        ({"tile": "256x256x128_4x2"}, None),
+        ({"tile": "256x256x128_4x2", "target": "cuda-sm_86"}, "needs 131072 B of shared memory; cuda-sm_86 has 101376"),
+        ({"tile": "256x256x128_4x2_promote_0", "target": "cuda-sm_86"}, None),
+        ({"tile": "256x256x256_4x2"}, "needs 262144 B of shared memory; cuda-sm_80 has 166912"),
+    ],
+)
+def test_what_an_architecture_cannot_have_is_a_skip_with_the_reason(words, says):
+    found = reason(**words)
+    assert found == says if says is None else says in found
+
+
+def test_intrinsic_alone_stands_for_the_former_profiler_s_tiles_of_its_width():
+    def shapes(**parameters):
+        return [(t.workgroup, t.reduction, t.subgroups) for t in TUNINGS["tile_and_fuse"].expand(parameters)]
+
+    assert shapes() == shapes(mma=NV)
+    assert len(shapes()) == 7
+    assert shapes()[0] == ((256, 128), 32, (4, 2))
+    assert len(shapes(mma="MFMA_F32_16x16x4_F32")) == 8
+    assert {k for _, k, _ in shapes(mma="MFMA_F32_16x16x4_F32")} == {16, 32}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"mma": "HMMA"}, "expected an intrinsic's name"),
+        ({"mma": NV, "workgroup": [64, 64]}, "parameter 'reduction' is missing"),
+        ({"mma": NV, "workgroup": [64], "reduction": 32, "subgroups": [2, 2]}, "workgroup = [64]; expected [m, n]"),
+        ({"mma": NV, "workgroup": [64, 64], "reduction": 32, "subgroups": [2, 2], "promote": [2]}, "promote = [2]"),
+        ({"mma": NV, "workgroup": [64, 64], "reduction": 32, "subgroups": [2, 2], "stages": 0}, "stages = 0"),
+        ({"mma": NV, "tile": 3}, "unknown parameter 'tile'"),
+    ],
+)
+def test_parameters_that_cannot_be_are_an_error(parameters, says):
+    table = {"operation": "matmul", "shape": "64x64x64", "tuning": {"family": "vector_distribute", **parameters}}
+    with pytest.raises(SpecError) as caught:
+        plan.expand([spec.sweep(table, "here")])
+    assert says in str(caught.value.facts["found"])
+
+
+QUICK = [
+    ("cuda-sm_80", "matmul", (128, 128, 64), "f16_f32", "64x64x32_2x2", NV),
+    ("rocm-gfx942", "batch_matmul", (2, 64, 64, 64), "f16_f32", "64x64x32_2x2_stages_2", "MFMA_F32_16x16x16_F16"),
+]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory):
+    return Workspace(tmp_path_factory.mktemp("gpu"), {})
+
+
+def compiled(workspace, target, operation, tuning):
+    case = Case(Dispatch(operation, tuning), TARGETS[target])
+    assert unsupported_reason(operation, tuning, case.target) is None
+    return workspace.executor.compile(case)
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("target", "name", "shape", "dtype", "tile", "mma"), QUICK, ids=[quick[0] for quick in QUICK])
+def test_what_is_asked_is_what_is_applied(family, target, name, shape, dtype, tile, mma, workspace):
+    tuning, operation = TUNINGS[family].parse(f"{family}_{tile}_{mma}"), OPERATIONS[name].make(shape, dtype)
+    record = compiled(workspace, target, operation, tuning)
+    assert record.ok, record.reason
+    configuration = tuning.requested(operation).split("mma_kind")[1]
+    assert configuration in record.facts["applied"]
+
+
+@pytest.mark.iree
+def test_sizes_of_a_workgroup_that_the_compiler_did_not_apply_are_told(workspace, monkeypatch):
+    """The dump is the compiler's own; what was asked for differs in one number."""
+    family = TUNINGS["tile_and_fuse"]
+    tuning = family.parse(f"tile_and_fuse_64x64x32_2x2_{NV}")
+    monkeypatch.setattr(family, "_translation", "workgroup_size = [64, 1, 1] subgroup_size = 32")
+    operation = OPERATIONS["matmul"].make((64, 64, 64), "f16_f32")
+    right = family.lowering
+    monkeypatch.setattr(family, "lowering", lambda *given: _with_128_threads(right(*given)))
+    record = compiled(workspace, "cuda-sm_80", operation, tuning)
+    assert not record.ok
+    assert record.reason.startswith("configuration ignored: asked for TileAndFuse workgroup_size = [64, 1, 1]")
+
+
+def _with_128_threads(lowering):
+    from msgspec.structs import replace
+
+    return replace(lowering, prelude=lowering.prelude.replace("[64, 1, 1]", "[128, 1, 1]"))
+
+
+@pytest.mark.iree
+def test_tiles_for_vulkan_are_applied_and_verified_where_there_is_a_device(workspace):
+    tuning, operation = TUNINGS["base_vectorize"].parse("base_vectorize_32x64_4x8x4"), OPERATIONS["matmul"]
+    target = TARGETS["vulkan"]
+    assert "no multiple of the tile's 32" in unsupported_reason(operation.make((40, 64, 64)), tuning, target)
+    assert "of SPIR-V, not of llvm-cpu" in unsupported_reason(operation.make((64, 64, 64)), tuning, TARGETS["llvm-cpu"])
+    case = Case(Dispatch(operation.make((64, 128, 64)), tuning), target)
+    record = workspace.executor.compile(case)
+    assert record.ok, record.reason
+    assert record.facts["applied"] == (
+        "BaseVectorize workgroup_size = [8, 8, 1] generic<tile_sizes = [[32, 64], [4, 8], [0, 0, 4]]>"
+    )
+    device = workspace.resolver.chain(case).device
+    if device.absent is not None:
+        pytest.skip(device.absent)
+    verified = workspace.executor.verify(case, device)
+    assert verified.ok, verified.reason
+
+
+@pytest.mark.iree
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("target", "mma"), [(name, mma) for name, target in TARGETS.items() if target.gpu for mma in target.gpu.mma]
+)
+def test_every_intrinsic_of_every_architecture_has_a_tile_that_compiles(family, target, mma, workspace):
+    operation = OPERATIONS["matmul"]
+    for word in operation.signatures:
+        for tuning in TUNINGS[family].expand({"mma": mma})[-2:]:
+            made = operation.make((256, 256, 256), word)
+            if unsupported_reason(made, tuning, TARGETS[target]) is None:
+                record = compiled(workspace, target, made, tuning)
+                assert record.ok, (tuning.name, record.reason)
