@@ -21,7 +21,7 @@ from dispatchflow.reports.operations import page
 from dispatchflow.verdict import compare_bits, compare_bounded
 
 SHAPES = {
-    "conv2d": (2, 7, 7, 3, 4, 3, 3),
+    "conv2d": (2, 7, 7, 4, 6, 3, 3),
     "depthwise_conv2d": (2, 7, 7, 3, 3, 3),
     "pooling": (2, 7, 7, 3, 3, 3),
     "batch_matmul": (3, 8, 8, 8),
@@ -129,7 +129,11 @@ def by_loops(operation, operands, turned=False):
         if pooling:
             found[b, y, x, f] = (max if largest else sum)(pixel[f] for pixel, _, _ in seen)
         elif operation.name == "conv2d":
-            found[b, y, x, f] = sum(pixel[k] * operands[1][i, j, k, f] for pixel, i, j in seen for k in range(c))
+            each = c // operation.groups
+            first = f // (found.shape[3] // operation.groups) * each
+            found[b, y, x, f] = sum(
+                pixel[first + k] * operands[1][i, j, k, f] for pixel, i, j in seen for k in range(each)
+            )
         else:
             found[b, y, x, f] = sum(pixel[f] * operands[1][i, j, f] for pixel, i, j in seen)
     assert n == found.shape[0]
@@ -139,7 +143,7 @@ def by_loops(operation, operands, turned=False):
 @pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d", "pooling"])
 def test_reference_of_a_window_is_its_definition(name):
     first = next(iter(OPERATIONS[name].signatures.values()))
-    shape = {"conv2d": (2, 6, 5, 2, 3, 3, 2), "depthwise_conv2d": (2, 6, 5, 2, 3, 2), "pooling": (2, 6, 5, 2, 3, 2)}[
+    shape = {"conv2d": (2, 6, 5, 2, 4, 3, 2), "depthwise_conv2d": (2, 6, 5, 2, 3, 2), "pooling": (2, 6, 5, 2, 3, 2)}[
         name
     ]
     for operation in BY_NAME[name]:
@@ -154,12 +158,15 @@ def test_reference_of_a_window_is_its_definition(name):
 @pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d", "pooling"])
 def test_channels_first_is_the_same_laid_out_otherwise(name):
     cls = OPERATIONS[name]
-    last, first = (cls.make(SHAPES[name], layout=layout, stride=2, padding=1) for layout in cls.layouts)
-    image, *weights = _wide(random(last))
-    moved = [np.moveaxis(image, 3, 1)]
-    if weights:
-        moved.append(np.transpose(weights[0], (3, 2, 0, 1)) if name == "conv2d" else np.moveaxis(weights[0], 2, 0))
-    assert np.allclose(first.reference(moved), np.moveaxis(last.reference([image, *weights]), 3, 1), rtol=1e-12)
+    for groups in (1, 2):
+        last, first = (
+            cls.make(SHAPES[name], layout=layout, stride=2, padding=1, groups=groups) for layout in cls.layouts
+        )
+        image, *weights = _wide(random(last))
+        moved = [np.moveaxis(image, 3, 1)]
+        if weights:
+            moved.append(np.transpose(weights[0], (3, 2, 0, 1)) if name == "conv2d" else np.moveaxis(weights[0], 2, 0))
+        assert np.allclose(first.reference(moved), np.moveaxis(last.reference([image, *weights]), 3, 1), rtol=1e-12)
 
 
 def test_the_page_of_operations_is_current():
@@ -184,6 +191,19 @@ def without_last(array: Any, axis: int, value: Any = 0) -> Any:
     changed = array.copy()
     changed[(slice(None),) * axis + (-1,)] = value
     return changed
+
+
+def without_group(result: Any, operation: Operation) -> Any:
+    """The results of the last group are nothing."""
+    axis, found = operation.layout.index("c"), result.copy()
+    found[(slice(None),) * axis + (slice(-(operation.size("f") // operation.groups), None),)] = 0
+    return found
+
+
+def shuffled(image: Any, axis: int, groups: int) -> Any:
+    """Channels counted group by group as if they were counted across groups."""
+    order = np.arange(image.shape[axis]).reshape(-1, groups).T.ravel()
+    return np.take(image, order, axis)
 
 
 CONTRACTION = {
@@ -225,6 +245,13 @@ PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
     "conv2d": {
         **CONVOLUTION,
         "other channels": lambda o, a: o.reference([np.roll(a[0], 1, axis=o.layout.index("c")), a[1]]),
+        "a dropped group": lambda o, a: without_group(o.reference(a), o) if o.groups > 1 else None,
+        "another group": lambda o, a: o.reference(
+            [np.roll(a[0], o.size("c") // o.groups, axis=o.layout.index("c")), a[1]]
+        ),
+        "groups inside of channels": lambda o, a: (
+            o.reference([shuffled(a[0], o.layout.index("c"), o.groups), a[1]]) if o.groups > 1 else None
+        ),
     },
     "depthwise_conv2d": CONVOLUTION,
     "pooling": {

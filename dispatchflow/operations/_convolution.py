@@ -23,10 +23,16 @@ class Convolution(Window):
     """The weights' letters that are summed over."""
     signatures: ClassVar[Mapping[str, Signature]] = {**FLOATS, "i8": signature("i8,i8->i32")}
 
+    @property
+    def groups(self) -> int:
+        """So many parts of the channels are convolved apart."""
+        return 1
+
     def _weights(self) -> Operand:
         letters = self.layout.split("_")[1]
-        # In the weights' part of a layout h and w are the window's.
+        # In the weights' part of a layout h and w are the window's, c is of one group.
         sizes = {letter: self.size({"h": "kh", "w": "kw"}.get(letter, letter)) for letter in letters}
+        sizes["c"] //= self.groups
         summed = tuple(axis for axis, letter in enumerate(letters) if letter in self.summed)
         return Operand(TensorType(tuple(sizes.values()), self.signature.operands[1]), summed)
 
@@ -41,14 +47,20 @@ class Convolution(Window):
         out, accumulator = self.result(), self.image(*self.outputs, self.size(self.outs), -2)
         text, name, image = self.padded(image, image.element.zero)
         text += _mlir.filled(accumulator, accumulator.element.zero)
-        attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
-        c, ins = accumulator.mlir, f"ins(%{name}, %arg1 : {image.mlir}, {weights.mlir})"
-        text += f"""\
-    %sum = linalg.{self.ops[self.layout]} {{{attributes}}} {ins} outs(%init : {c}) -> {c} loc(unknown)
-"""
+        text += self.convolved(name, image, weights, accumulator, attribute)
         if accumulator == out:
             return text + _mlir.returned("sum", out)
         return text + _mlir.narrowed("sum", accumulator, out) + _mlir.returned("out", out)
+
+    def convolved(
+        self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
+    ) -> str:
+        """`%sum` from `%name`, `%arg1` and `%init`, which are of these types."""
+        attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
+        c, ins = accumulator.mlir, f"ins(%{name}, %arg1 : {image.mlir}, {weights.mlir})"
+        return f"""\
+    %sum = linalg.{self.ops[self.layout]} {{{attributes}}} {ins} outs(%init : {c}) -> {c} loc(unknown)
+"""
 
     def flops(self) -> int:
         """Two for each element of the window and of the result; on padding too."""

@@ -41,9 +41,10 @@ def generic(
     output: tuple[str, TensorType],
     arguments: Sequence[str],
     lines: Sequence[str],
+    attribute: str = "",
 ) -> str:
     """`%name = linalg.generic`. `iterators`: a letter a dim, `p` or `r`; `arguments`: names of the block's, inputs
-    first; the last of `lines` is `name` of what is yielded."""
+    first; the last of `lines` is `name` of what is yielded; `attribute`: a tuning's, `{…} ` or empty."""
     *work, yielded = lines
     tensors = [*inputs.values(), output[1]]
     block = ", ".join(f"%{a}: {t.element.mlir} loc(unknown)" for a, t in zip(arguments, tensors, strict=True))
@@ -51,14 +52,31 @@ def generic(
     ins = f"ins({operands}) " if inputs else ""
     kinds = ", ".join(_ITERATORS[letter] for letter in iterators)
     slot, out = output[0], output[1].mlir
+    tuned = "".join(f", {entry}" for entry in [attribute.strip(" {}")] if entry)
     return f"""\
-    %{name} = linalg.generic {{indexing_maps = [{", ".join(maps)}], iterator_types = [{kinds}]}} \
+    %{name} = linalg.generic {{indexing_maps = [{", ".join(maps)}], iterator_types = [{kinds}]{tuned}}} \
 {ins}outs(%{slot} : {out}) {{
     ^bb0({block}):
 {"".join(f"      {line} loc(unknown)" + chr(10) for line in work)}\
       linalg.yield %{yielded} : {output[1].element.mlir} loc(unknown)
     }} -> {out} loc(unknown)
 """
+
+
+def split(tensor: TensorType, axis: int, parts: int) -> TensorType:
+    """The type where this axis is two: so many parts, and what each has."""
+    shape = tensor.shape
+    return TensorType((*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]), tensor.element)
+
+
+def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: int) -> str:
+    """`%name`: `%source` with this axis split in two as `split` does, or two from this axis on joined."""
+    wide, narrow = (to, tensor) if len(to.shape) > len(tensor.shape) else (tensor, to)
+    axes = [[i + (i > axis)] for i in range(len(narrow.shape))]
+    axes[axis] = [axis, axis + 1]
+    output = f" output_shape {list(wide.shape)}" if wide is to else ""
+    op = "expand" if wide is to else "collapse"
+    return f"    %{name} = tensor.{op}_shape %{source} {axes}{output} : {tensor.mlir} into {to.mlir} loc(unknown)\n"
 
 
 def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[list[str], str]:
