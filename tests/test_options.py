@@ -21,7 +21,7 @@ def test_option_is_swept_and_shows_where_it_is_not_the_default(plan_of):
 
 def test_override_reaches_the_sweeps_that_know_the_word():
     first, second = spec.parse(CONV + MATMUL, PurePath("t.toml"), {"stride": "2", "dtype": "i8"})
-    assert (first.options["stride"], second.options) == ((2,), {"accumulate": ("no",)})
+    assert (first.options["stride"], second.options) == ((2,), {word: ("no",) for word in ("accumulate", "dynamic")})
     assert {s.spelling for sweep in (first, second) for s in sweep.signatures} == {"i8,i8->i32"}
 
 

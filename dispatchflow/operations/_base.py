@@ -121,6 +121,11 @@ class Operation(Program):
         they can. The reason of a skip."""
         return None
 
+    @property
+    def dynamic_dims(self) -> tuple[str, ...]:
+        """The dims whose sizes the compiler is not told: one module for all of them."""
+        return ()
+
     def inexpressible(self, syntax: Syntax) -> str | None:
         """Why this release cannot have it, None when it can. The reason of a skip."""
         narrow = [element.mlir for element in self.signature.operands if element.is_float and element.bits == 8]

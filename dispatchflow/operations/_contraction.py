@@ -23,6 +23,11 @@ FLOATS = {
 }
 
 
+def dynamic(*dims: str) -> Option:
+    """An option of which dims are dynamic, a letter each."""
+    return Option(("no", *dims), "dims whose sizes the compiler is not told, a letter each: `?` in the module")
+
+
 class Contraction(Operation):
     """A named op of linalg that sums over `k`. A column-major operand has its last two dims swapped in memory."""
 
@@ -43,6 +48,11 @@ class Contraction(Operation):
     def _accumulates(self) -> bool:
         return bool(self.option("accumulate") == "yes")
 
+    @property
+    def dynamic_dims(self) -> tuple[str, ...]:
+        words = self.option("dynamic") if "dynamic" in self.options else "no"
+        return () if words == "no" else tuple(words)
+
     def _stored(self) -> tuple[str, str]:
         """The operands' dims as they lie in memory."""
         lhs, rhs = (
@@ -54,7 +64,8 @@ class Contraction(Operation):
     def _tensor(self, dims: str, index: int) -> TensorType:
         sizes = dict(zip(self.dims, self.sizes, strict=True))
         elements = (*self.signature.operands, self.signature.accumulator, self.signature.result)
-        return TensorType(tuple(sizes[dim] for dim in dims), elements[index])
+        named = tuple(dim if dim in self.dynamic_dims else "" for dim in dims)
+        return TensorType(tuple(sizes[dim] for dim in dims), elements[index], named if any(named) else ())
 
     def illegal(self, backend: str) -> str | None:
         if self._accumulates and self.signature.accumulator is not self.signature.result:
@@ -76,7 +87,8 @@ class Contraction(Operation):
         if set(self.layout) != {"t"}:
             dims = "".join(sorted(self.dims, key=lambda dim: (dim == "k", self.dims.index(dim))))
             maps = f"indexing_maps = [{', '.join(_mlir.affine(dims, *self._stored(), self.out))}] "
-        text = "" if self._accumulates else _mlir.filled(accumulator, accumulator.element.zero)
+        text = self._sizes()
+        text += "" if self._accumulates else _mlir.filled(accumulator, accumulator.element.zero)
         init = "%arg2" if self._accumulates else "%init"
         ins = f"ins(%arg0, %arg1 : {a}, {b})"
         text += f"""\
@@ -85,6 +97,15 @@ class Contraction(Operation):
         if accumulator == self.result():
             return text + _mlir.returned("sum", accumulator)
         return text + _mlir.narrowed("sum", accumulator, self.result()) + _mlir.returned("out", self.result())
+
+    def _sizes(self) -> str:
+        """The result's sizes that are known at run time only."""
+        text = ""
+        for dim in self.dynamic_dims:
+            index, stored = next((i, dims) for i, dims in enumerate(self._stored()) if dim in dims)
+            if dim in self.out:
+                text += _mlir.size(dim, f"arg{index}", self.operands()[index].type, stored.index(dim))
+        return text
 
     def reference(self, operands: Sequence[Array]) -> Array:
         from dispatchflow.operations import _numeric

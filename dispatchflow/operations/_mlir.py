@@ -11,17 +11,25 @@ _ITERATORS = {"p": '"parallel"', "r": '"reduction"'}
 
 def filled(tensor: TensorType, literal: str, prefix: str = "") -> str:
     """`%init`: a tensor of one value; with a prefix `%PREFIXinit`."""
-    zero, empty = f"%{prefix}zero", f"%{prefix}empty"
-    element, t = tensor.element.mlir, tensor.mlir
+    zero, element, t = f"%{prefix}zero", tensor.element.mlir, tensor.mlir
     return f"""\
     {zero} = arith.constant {literal} : {element} loc(unknown)
-    {empty} = tensor.empty() : {t} loc(unknown)
-    %{prefix}init = linalg.fill ins({zero} : {element}) outs({empty} : {t}) -> {t} loc(unknown)
+{empty(f"{prefix}empty", tensor)}\
+    %{prefix}init = linalg.fill ins({zero} : {element}) outs(%{prefix}empty : {t}) -> {t} loc(unknown)
 """
 
 
 def empty(name: str, tensor: TensorType) -> str:
-    return f"    %{name} = tensor.empty() : {tensor.mlir} loc(unknown)\n"
+    sizes = ", ".join(f"%{size}" for size in tensor.dynamic if size)
+    return f"    %{name} = tensor.empty({sizes}) : {tensor.mlir} loc(unknown)\n"
+
+
+def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
+    """`%name`: the size of an axis of `%source` at run time."""
+    return f"""\
+    %axis_{name} = arith.constant {axis} : index loc(unknown)
+    %{name} = tensor.dim %{source}, %axis_{name} : {tensor.mlir} loc(unknown)
+"""
 
 
 def returned(name: str, tensor: TensorType) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Option
 from dispatchflow.operations._convolution import Convolution
-from dispatchflow.operations._window import Window
 from dispatchflow.types import TensorType
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ class Conv2d(Convolution):
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "f", "kh", "kw")
     layouts: ClassVar[tuple[str, ...]] = ("nhwc_hwcf", "nchw_fchw")
     options: ClassVar[Mapping[str, Option]] = {
-        **Window.options,
+        **Convolution.options,
         "groups": Option(range(1, 4097), "parts of the channels that are convolved apart"),
     }
     ops: ClassVar[Mapping[str, str]] = {layout: f"conv_2d_{layout}" for layout in layouts}
