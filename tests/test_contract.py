@@ -43,6 +43,7 @@ SHAPES = ((40, 24, 56), (1, 24, 40))
 """Multiples of no tile; and a dim of 1. Repeated where an operation has more dims."""
 SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "conv2d": ((2, 11, 9, 6, 10, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
+    "quantized_conv2d": ((2, 11, 9, 5, 6, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
     "depthwise_conv2d": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
     "attention": ((2, 17, 24, 16, 33), (1, 5, 7, 9, 40)),
     "pooling": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
@@ -247,6 +248,7 @@ def default_case(cls: type[Operation], signature: str, layout: str | None = None
 
 SQUARES_OF: dict[str, tuple[int, ...]] = {
     "conv2d": (4, 4, 4, 4, 4, 4, 4),
+    "quantized_conv2d": (4, 4, 4, 4, 4, 4, 4),
     "depthwise_conv2d": (2, 8, 8, 8, 3, 3),
     "pooling": (2, 8, 8, 8, 3, 3),
 }

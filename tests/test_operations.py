@@ -15,6 +15,7 @@ from real import REPOSITORY
 from dispatchflow import results
 from dispatchflow.inputs import dtype_of, exact, made, mistrust, random
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
+from dispatchflow.operations._contraction import zero_points
 from dispatchflow.program import Program
 from dispatchflow.reference import _wide, bounds, expected
 from dispatchflow.reports.operations import page
@@ -22,6 +23,7 @@ from dispatchflow.verdict import compare_bits, compare_bounded
 
 SHAPES = {
     "conv2d": (2, 7, 7, 4, 6, 3, 3),
+    "quantized_conv2d": (2, 7, 7, 3, 4, 3, 3),
     "depthwise_conv2d": (2, 7, 7, 3, 3, 3),
     "pooling": (2, 7, 7, 3, 3, 3),
     "batch_matmul": (3, 8, 8, 8),
@@ -29,10 +31,11 @@ SHAPES = {
 
 
 def variants(cls: type[Operation]) -> Iterator[Operation]:
-    """All types, layouts and options; of numbers the first two."""
+    """All types, layouts and options; of numbers the default and the first two."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     values = [
-        option.values[:2] if isinstance(option.values, range) else option.values for option in cls.options.values()
+        dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
+        for option in cls.options.values()
     ]
     for signature, layout, chosen in product(cls.signatures.values(), cls.layouts, product(*values)):
         operation = cls(sizes, signature, layout, tuple(chosen))
@@ -111,6 +114,9 @@ def test_what_arithmetic_in_the_own_types_gives_is_right(name):
                 assert verdict.word == "within bound", (operation.shape_name, verdict)
 
 
+WINDOWS = ["conv2d", "depthwise_conv2d", "pooling", "quantized_conv2d"]
+
+
 def padded(image, operation, border):
     p = operation.option("padding")
     return np.pad(image, [(0, 0), (p, p), (p, p), (0, 0)], constant_values=border)
@@ -122,13 +128,16 @@ def by_loops(operation, operands, turned=False):
     stride, dilation = operation.option("stride"), operation.option("dilation")
     pooling = operation.name == "pooling"
     largest = pooling and operation.option("kind") == "max"
+    points = zero_points(operation)
+    if points:
+        operands = [operand - point for operand, point in zip(operands, points, strict=True)]
     image = padded(operands[0], operation, -np.inf if largest else 0)
     found = np.zeros(operation.result().shape)
     for b, y, x, f in np.ndindex(*found.shape):
         seen = [(image[b, y * stride + i * dilation, x * stride + j * dilation], i, j) for i, j in np.ndindex(kh, kw)]
         if pooling:
             found[b, y, x, f] = (max if largest else sum)(pixel[f] for pixel, _, _ in seen)
-        elif operation.name == "conv2d":
+        elif "f" in operation.dims:
             each = c // operation.groups
             first = f // (found.shape[3] // operation.groups) * each
             found[b, y, x, f] = sum(
@@ -140,12 +149,10 @@ def by_loops(operation, operands, turned=False):
     return found
 
 
-@pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d", "pooling"])
+@pytest.mark.parametrize("name", WINDOWS)
 def test_reference_of_a_window_is_its_definition(name):
     first = next(iter(OPERATIONS[name].signatures.values()))
-    shape = {"conv2d": (2, 6, 5, 2, 4, 3, 2), "depthwise_conv2d": (2, 6, 5, 2, 3, 2), "pooling": (2, 6, 5, 2, 3, 2)}[
-        name
-    ]
+    shape = (2, 6, 5, 2, 4, 3, 2) if "f" in OPERATIONS[name].dims else (2, 6, 5, 2, 3, 2)
     for operation in BY_NAME[name]:
         if operation.signature is first and operation.layout.startswith("nhwc"):
             small = replace(operation, sizes=shape)
@@ -155,7 +162,7 @@ def test_reference_of_a_window_is_its_definition(name):
             assert small.reference(operands).tolist() == by_loops(small, operands).tolist()
 
 
-@pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d", "pooling"])
+@pytest.mark.parametrize("name", WINDOWS)
 def test_channels_first_is_the_same_laid_out_otherwise(name):
     cls = OPERATIONS[name]
     for groups in (1, 2):
@@ -165,7 +172,7 @@ def test_channels_first_is_the_same_laid_out_otherwise(name):
         image, *weights = _wide(random(last))
         moved = [np.moveaxis(image, 3, 1)]
         if weights:
-            moved.append(np.transpose(weights[0], (3, 2, 0, 1)) if name == "conv2d" else np.moveaxis(weights[0], 2, 0))
+            moved.append(np.transpose(weights[0], (3, 2, 0, 1)) if "f" in cls.dims else np.moveaxis(weights[0], 2, 0))
         assert np.allclose(first.reference(moved), np.moveaxis(last.reference([image, *weights]), 3, 1), rtol=1e-12)
 
 
@@ -191,6 +198,14 @@ def without_last(array: Any, axis: int, value: Any = 0) -> Any:
     changed = array.copy()
     changed[(slice(None),) * axis + (-1,)] = value
     return changed
+
+
+def padded_before(operation: Operation, operands: Any) -> Any:
+    """Zeros around the image, where its zero point should be."""
+    p = operation.option("padding")
+    image = np.pad(operands[0], [(0, 0) if letter in "nc" else (p, p) for letter in operation.layout[:4]])
+    sizes = [size + 2 * p * (dim in "hw") for dim, size in zip(operation.dims, operation.sizes, strict=True)]
+    return replace(other(operation, padding=0), sizes=tuple(sizes)).reference([image, operands[1]])
 
 
 def without_group(result: Any, operation: Operation) -> Any:
@@ -239,6 +254,16 @@ CONVOLUTION = {
     ),
     "a dropped term": lambda o, a: o.reference([a[0], a[1] * (np.arange(a[1].size) != 0).reshape(a[1].shape)]),
 }
+ZERO_POINTS = {
+    "zero points swapped": lambda o, a: other(
+        o, input_zp=o.option("weight_zp"), weight_zp=o.option("input_zp")
+    ).reference(a),
+    "no zero point of the first operand": lambda o, a: other(o, input_zp=0).reference(a),
+    "no zero point of the second operand": lambda o, a: other(o, weight_zp=0).reference(a),
+    "another zero point": lambda o, a: other(o, weight_zp=o.option("weight_zp") + 1).reference(a),
+    "a zero point of the other sign": lambda o, a: other(o, input_zp=-1 - o.option("input_zp")).reference(a),
+    "no product of zero points": lambda o, a: o.reference(a) - o.option("input_zp") * o.option("weight_zp") * o.terms,
+}
 PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
     **dict.fromkeys(("matmul", "batch_matmul"), CONTRACTION),
     **{name: dict(list(CONTRACTION.items())[1:]) for name in ("matvec", "vecmat")},  # of different shapes
@@ -254,6 +279,12 @@ PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
         ),
     },
     "depthwise_conv2d": CONVOLUTION,
+    "quantized_matmul": {**CONTRACTION, **ZERO_POINTS},
+    "quantized_conv2d": {
+        **CONVOLUTION,
+        **ZERO_POINTS,
+        "padded with 0": lambda o, a: padded_before(o, a) if o.option("padding") else None,
+    },
     "pooling": {
         **WINDOW,
         "padding that counts": lambda o, a: (

@@ -23,6 +23,20 @@ FLOATS = {
 }
 
 
+ZERO_POINTS = {
+    "input_zp": Option(range(-128, 128), "zero point of the first operand: the integer that stands for 0"),
+    "weight_zp": Option(range(-128, 128), "zero point of the second operand", usual=0),
+}
+"""Constants of the module, as in TOSA: the compiler knows them. The defaults are what TensorFlow Lite's 8-bit scheme
+gives an activation behind a relu, and symmetric weights."""
+
+
+def zero_points(operation: Operation) -> tuple[int, ...]:
+    """What is subtracted from each of two operands before they are multiplied; none where the operation is not
+    quantized."""
+    return tuple(operation.option(word) for word in ZERO_POINTS if word in operation.options)
+
+
 def dynamic(*dims: str) -> Option:
     """An option of which dims are dynamic, a letter each."""
     return Option(("no", *dims), "dims whose sizes the compiler is not told, a letter each: `?` in the module")
@@ -90,7 +104,9 @@ class Contraction(Operation):
         text = self._sizes()
         text += "" if self._accumulates else _mlir.filled(accumulator, accumulator.element.zero)
         init = "%arg2" if self._accumulates else "%init"
-        ins = f"ins(%arg0, %arg1 : {a}, {b})"
+        names, values, constants = _mlir.scalars(zero_points(self), accumulator.element)
+        text += constants
+        ins = f"ins(%arg0, %arg1{names} : {a}, {b}{values})"
         text += f"""\
     %sum = linalg.{self.name} {maps}{attribute}{ins} outs({init} : {c}) -> {c} loc(unknown)
 """

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Operand
-from dispatchflow.operations._contraction import FLOATS
+from dispatchflow.operations._contraction import FLOATS, zero_points
 from dispatchflow.operations._window import Window
 from dispatchflow.types import Signature, TensorType, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
 
 
 class Convolution(Window):
@@ -45,7 +48,8 @@ class Convolution(Window):
     def body(self, attribute: str) -> str:
         image, weights = (operand.type for operand in self.operands())
         out, accumulator = self.result(), self.image(*self.outputs, self.size(self.outs), -2)
-        text, name, image = self.padded(image, image.element.zero)
+        points = zero_points(self)
+        text, name, image = self.padded(image, str(points[0]) if points else image.element.zero)
         text += _mlir.filled(accumulator, accumulator.element.zero)
         text += self.convolved(name, image, weights, accumulator, attribute)
         if accumulator == out:
@@ -57,10 +61,31 @@ class Convolution(Window):
     ) -> str:
         """`%sum` from `%name`, `%arg1` and `%init`, which are of these types."""
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
-        c, ins = accumulator.mlir, f"ins(%{name}, %arg1 : {image.mlir}, {weights.mlir})"
+        names, values, constants = _mlir.scalars(zero_points(self), accumulator.element)
+        c, ins = accumulator.mlir, f"ins(%{name}, %arg1{names} : {image.mlir}, {weights.mlir}{values})"
         return f"""\
+{constants}\
     %sum = linalg.{self.ops[self.layout]} {{{attributes}}} {ins} outs(%init : {c}) -> {c} loc(unknown)
 """
+
+    def dense(self, image: Array, weights: Array) -> Array:
+        """Every result of a group from every channel of it, weights of `hwcf`; nothing around the image."""
+        import numpy as np
+
+        from dispatchflow.operations._numeric import product
+
+        weights = np.moveaxis(weights, [self.layout.split("_")[1].index(letter) for letter in "hwcf"], range(4))
+
+        def grouped(matrix: Array) -> Array:
+            """[rows, channels] as [groups, rows, channels of one]"""
+            return np.moveaxis(matrix.reshape(len(matrix), self.groups, -1), 1, 0)
+
+        total = sum(
+            product(grouped(seen.reshape(-1, seen.shape[-1])), grouped(weights[i, j]))
+            for i, j, seen in self.windows(image, 0)
+        )
+        shape = (self.size("n"), *self.outputs, self.size("f"))
+        return self.laid_out(np.moveaxis(np.asarray(total), 0, 1).reshape(shape))
 
     def flops(self) -> int:
         """Two for each element of the window and of the result; on padding too."""

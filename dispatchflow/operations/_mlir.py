@@ -32,6 +32,16 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 """
 
 
+def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
+    """(names, types, text) of constants that a named op takes behind its tensors, with a comma before each."""
+    names = [f"%scalar{i}" for i in range(len(values))]
+    text = "".join(
+        f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
+        for name, value in zip(names, values, strict=True)
+    )
+    return "".join(f", {name}" for name in names), f", {element.mlir}" * len(names), text
+
+
 def returned(name: str, tensor: TensorType) -> str:
     return f"    return %{name} : {tensor.mlir} loc(unknown)\n"
 

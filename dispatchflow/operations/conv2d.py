@@ -76,19 +76,4 @@ outs(%begun : {y.mlir}) -> {y.mlir} loc(unknown)
         return _mlir.generic("groups", maps, "ppppprrr", inputs, ("begun", y), ("a", "b", "so_far"), lines, attribute)
 
     def reference(self, operands: Sequence[Array]) -> Array:
-        import numpy as np
-
-        from dispatchflow.operations._numeric import product
-
-        weights = np.moveaxis(operands[1], [self.layout.split("_")[1].index(letter) for letter in "hwcf"], range(4))
-
-        def grouped(matrix: Array) -> Array:
-            """[rows, channels] as [groups, rows, channels of one]"""
-            return np.moveaxis(matrix.reshape(len(matrix), self.groups, -1), 1, 0)
-
-        total = sum(
-            product(grouped(seen.reshape(-1, seen.shape[-1])), grouped(weights[i, j]))
-            for i, j, seen in self.windows(operands[0], 0)
-        )
-        shape = (self.size("n"), *self.outputs, self.size("f"))
-        return self.laid_out(np.moveaxis(np.asarray(total), 0, 1).reshape(shape))
+        return self.dense(*operands)

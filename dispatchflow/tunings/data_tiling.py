@@ -9,7 +9,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.tunings._base import Applied, Tuning
 from dispatchflow.types import ElementType
 
-_PACKED = ("matmul", "batch_matmul", "matvec", "vecmat")
+_PACKED = ("matmul", "batch_matmul", "matvec", "vecmat", "quantized_matmul")
 
 
 @dataclass(frozen=True, slots=True)
