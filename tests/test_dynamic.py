@@ -3,11 +3,9 @@
 import pytest
 from real import sweep
 
-from dispatchflow.dispatch import Case, Dispatch, _module
+from dispatchflow.dispatch import Dispatch
 from dispatchflow.operations import OPERATIONS, Operation
-from dispatchflow.targets import TARGETS
 from dispatchflow.tunings import TUNINGS
-from dispatchflow.workspace import Workspace
 
 pytest_plugins = ["real"]
 
@@ -54,32 +52,3 @@ def test_sizes_of_one_module_are_compiled_once_and_verified_and_measured_each(co
         m: ("m", 2 * m * 16 * 16, "within bound") for m in (8, 24)
     }
     assert all(row["median_ns"] > 0 for row in rows.values())
-
-
-BROKEN = {
-    "a size of another axis": (
-        (16, 24, 16),
-        "%axis_n = arith.constant 1",
-        "%axis_n = arith.constant 0",
-        "its result has",
-    ),
-    "operands swapped": ((16, 16, 16), "ins(%arg0, %arg1", "ins(%arg1, %arg0", "inputs are wrong"),
-}
-"""Sizes with which nothing is read beyond an operand."""
-
-
-@pytest.mark.iree
-def test_a_size_of_another_axis_and_operands_swapped_are_told(tmp_path, monkeypatch):
-    workspace, body = Workspace(tmp_path, {}), MATMUL.body
-    for sizes, right, wrong, reason in BROKEN.values():
-        monkeypatch.setattr(MATMUL, "body", lambda o, attribute, r=right, w=wrong: body(o, attribute).replace(r, w))
-        _module.cache_clear()
-        operation = MATMUL.make(sizes, dynamic="mnk")
-        assert wrong in text(operation)
-        case = Case(Dispatch(operation, TUNINGS["default"].expand({})[0]), TARGETS["llvm-cpu"], 1)
-        assert workspace.executor.compile(case).ok
-        record = workspace.executor.verify(case, workspace.resolver.chain(case).device)
-        _module.cache_clear()
-        assert record is not None
-        assert not record.ok
-        assert reason in record.reason

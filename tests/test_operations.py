@@ -176,6 +176,25 @@ def test_channels_first_is_the_same_laid_out_otherwise(name):
         assert np.allclose(first.reference(moved), np.moveaxis(last.reference([image, *weights]), 3, 1), rtol=1e-12)
 
 
+@pytest.mark.parametrize("mask", ["no", "yes"])
+@pytest.mark.parametrize("queries", [1, 3, 6])
+def test_causal_attention_is_its_definition_and_counts_what_is_seen(queries, mask):
+    attention = OPERATIONS["attention"].make((2, queries, 4, 5, 6), mask=mask, causal="yes")
+    operands = _wide(random(attention))
+    assert np.allclose(attention.reference(operands), seen_by(attention, operands), rtol=1e-12)
+    assert attention.flops() == 2 * 2 * (4 + 5) * sum(6 - queries + i + 1 for i in range(queries))
+    assert np.isfinite(attention.error(operands)).all()
+    assert verdicts(attention, partial(seen_by, attention)) == {"within bound"}
+    from_the_first_key = verdicts(attention, partial(seen_by, attention, more=queries - 6))
+    assert from_the_first_key == {"within bound" if queries == 6 else "different"}
+
+
+def test_more_queries_than_keys_are_no_causal_attention():
+    attention = OPERATIONS["attention"]
+    assert attention.make((1, 7, 4, 5, 6), causal="no").illegal("llvm-cpu") is None
+    assert "see no key" in attention.make((1, 7, 4, 5, 6), causal="yes").illegal("llvm-cpu")
+
+
 def test_the_page_of_operations_is_current():
     """`doit docs` writes it."""
     assert (REPOSITORY / "docs/operations.md").read_text() == page()
@@ -219,6 +238,19 @@ def shuffled(image: Any, axis: int, groups: int) -> Any:
     """Channels counted group by group as if they were counted across groups."""
     order = np.arange(image.shape[axis]).reshape(-1, groups).T.ravel()
     return np.take(image, order, axis)
+
+
+def seen_by(operation: Operation, operands: Any, more: int = 0) -> Any:
+    """The definition of causal attention, query by query, where each sees so many keys more; at least one."""
+    queries, keys, values, *masks = operands
+    found = np.zeros(operation.result().shape)
+    for b, i in np.ndindex(*found.shape[:2]):
+        count = max(1, keys.shape[1] - queries.shape[1] + i + 1 + more)
+        scores = operation._scale * keys[b, :count] @ queries[b, i]
+        scores = scores + masks[0][b, i, :count] if masks else scores
+        powers = np.exp(scores - scores.max())
+        found[b, i] = powers / powers.sum() @ values[b, :count]
+    return found
 
 
 CONTRACTION = {
@@ -318,6 +350,9 @@ PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
         "transposed values": lambda o, a: o.reference([*a[:2], a[2].swapaxes(1, 2), *a[3:]]),
         "a dropped key": lambda o, a: o.reference([a[0], without_last(a[1], 1), without_last(a[2], 1), *a[3:]]),
         "no mask": lambda o, a: other(o, mask="no").reference(a[:3]) if len(a) > 3 else None,
+        "causal ignored": lambda o, a: other(o, causal="no").reference(a) if o.option("causal") == "yes" else None,
+        "causal off by one": lambda o, a: seen_by(o, a, -1) if o.option("causal") == "yes" else None,
+        "causal by one too many": lambda o, a: seen_by(o, a, 1) if o.option("causal") == "yes" else None,
         "no scale": lambda o, a: o.reference([a[0] / o._scale, *a[1:]]),
         "another batch": lambda o, a: o.reference([np.roll(a[0], 1, axis=0), *a[1:]]),
     },

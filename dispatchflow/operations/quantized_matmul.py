@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class QuantizedMatmul(Contraction):
-    """Matrix product of 8-bit integers with zero points, before it is scaled back. IREE takes what is not 0 out of the product:
-    then sums of rows or columns, and what is made of them, are dispatches of their own (IREE 3.13)."""
+    """Matrix product of 8-bit integers with zero points, before it is scaled back. IREE takes what is not 0 out of the
+    product: then sums of rows or columns, and what is made of them, are dispatches of their own (IREE 3.13)."""
 
     name: ClassVar[str] = "quantized_matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
