@@ -53,15 +53,22 @@ class Layout(Enum):
 class TensorType(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     element: ElementType
+    dynamic: tuple[str, ...] = ()
+    """Of each axis the name of the value that holds its size at run time, empty where the compiler is told the size;
+    `()`: it is told all."""
 
     @property
     def spelling(self) -> str:
-        """`4x8xf32`: the runtime tools' spelling, and the inside of MLIR's `tensor<…>`."""
+        """`4x8xf32`: the runtime tools' spelling, sizes of dynamic axes too."""
         return "x".join([*map(str, self.shape), self.element.mlir])
 
     @property
     def mlir(self) -> str:
-        return f"tensor<{self.spelling}>"
+        """`tensor<4x8xf32>`, `tensor<?x8xf32>`."""
+        if not self.dynamic:
+            return f"tensor<{self.spelling}>"
+        sizes = ("?" if name else str(size) for size, name in zip(self.shape, self.dynamic, strict=True))
+        return f"tensor<{'x'.join([*sizes, self.element.mlir])}>"
 
     @property
     def size(self) -> int:

@@ -44,7 +44,8 @@ RUN_HERE = {name: TARGETS[name] for name in ("llvm-cpu", "vmvx")}
 SHAPES = ((40, 24, 56), (1, 24, 40))
 """Multiples of no tile; and a dim of 1. Repeated where an operation has more dims."""
 SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
-    "conv2d": ((2, 11, 9, 5, 6, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
+    "conv2d": ((2, 11, 9, 6, 10, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
+    "quantized_conv2d": ((2, 11, 9, 5, 6, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
     "depthwise_conv2d": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
     "attention": ((2, 17, 24, 16, 33), (1, 5, 7, 9, 40)),
     "pooling": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
@@ -269,6 +270,7 @@ def default_case(cls: type[Operation], signature: str, layout: str | None = None
 
 SQUARES_OF: dict[str, tuple[int, ...]] = {
     "conv2d": (4, 4, 4, 4, 4, 4, 4),
+    "quantized_conv2d": (4, 4, 4, 4, 4, 4, 4),
     "depthwise_conv2d": (2, 8, 8, 8, 3, 3),
     "pooling": (2, 8, 8, 8, 3, 3),
 }
@@ -438,6 +440,53 @@ def test_a_broken_module_is_told(
     monkeypatch.setattr(cls, "body", lambda self, attribute: BROKEN_BODIES[broken](self, right, attribute))
 
     assert_different(verified(squares, case), case)
+
+
+def of(name: str, sizes: tuple[int, ...], **options: str | int) -> Operation:
+    return OPERATIONS[name].make(sizes, **options)  # type: ignore[arg-type]
+
+
+CAUSAL = of("attention", (1, 8, 8, 8, 12), causal="yes")
+QUANTIZED = of("quantized_conv2d", (1, 6, 6, 4, 4, 3, 3), padding=1, weight_zp=5)
+GROUPED = of("conv2d", (1, 6, 6, 4, 4, 3, 3), groups=2)
+CHANGED_WORDS: dict[str, tuple[Operation, str, str]] = {
+    "causal from the first key": (CAUSAL, "%before = arith.constant 4", "%before = arith.constant 0"),
+    "causal with a mask off by one": (replace(CAUSAL, chosen=("yes", "yes")), "cmpi sle", "cmpi slt"),
+    "wrong zero point of the image": (QUANTIZED, "%scalar0 = arith.constant -128", "%scalar0 = arith.constant -127"),
+    "padded with 0": (QUANTIZED, "%border = arith.constant -128", "%border = arith.constant 0"),
+    "zero points swapped": (
+        of("quantized_matmul", (16, 16, 16), weight_zp=5),
+        "%arg1, %scalar0, %scalar1",
+        "%arg1, %scalar1, %scalar0",
+    ),
+    "groups inside of channels": (GROUPED, "* 1 + j * 1, g, c)", "* 1 + j * 1, c, g)"),
+    "one group for all": (GROUPED, "* 1 + j * 1, g, c)", "* 1 + j * 1, 0, c)"),
+    "dynamic sizes and operands swapped": (
+        of("matmul", (16, 16, 16), dynamic="mnk"),
+        "ins(%arg0, %arg1",
+        "ins(%arg1, %arg0",
+    ),
+}
+"""What only an option has, and a module that has it wrong."""
+
+
+def test_a_word_changed_in_a_module_is_told(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    default, target = TUNINGS["default"].expand({})[0], TARGETS["llvm-cpu"]
+    cases = {word: Case(Dispatch(planted[0], default), target, 1) for word, planted in CHANGED_WORDS.items()}
+    for case in {planted[0]: cases[word] for word, planted in CHANGED_WORDS.items()}.values():
+        squares.executor.compile(case)
+        assert verified(squares, case).ok, case.name
+    for word, (operation, right, wrong) in CHANGED_WORDS.items():
+        text = operation.body("")
+        assert text.count(right) == 1, word
+        with monkeypatch.context() as broken:
+            changed = text.replace(right, wrong)
+            broken.setattr(type(operation), "body", lambda self, attribute, changed=changed: changed)
+            _module.cache_clear()
+            compiled = squares.executor.compile(cases[word])
+            assert compiled.ok, (word, compiled.reason)
+            assert_different(verified(squares, cases[word]), cases[word])
+        _module.cache_clear()
 
 
 def replaced(lowering: Lowering, old: str, new: str) -> Lowering:

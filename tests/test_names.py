@@ -89,7 +89,7 @@ def test_names_of_all_combinations_are_distinct():
     signatures = [Signature((a, b), c, d) for a, b, c, d in product(ElementType, repeat=4)]
     tuning, target = TUNINGS["default"].expand({})[0], TARGETS["llvm-cpu"]
     cases = [
-        Case(Dispatch(Matmul(shape, signature, layout, ("no",)), tuning), target, threads)
+        Case(Dispatch(Matmul(shape, signature, layout, Matmul.make(shape).chosen), tuning), target, threads)
         for shape, signature, layout, threads in product(shapes, signatures, Matmul.layouts, (None, 1))
     ]
     assert len({case.name for case in cases}) == len(set(cases)) == len(cases)

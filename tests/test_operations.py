@@ -15,13 +15,15 @@ from real import REPOSITORY
 from dispatchflow import results
 from dispatchflow.inputs import dtype_of, exact, made, mistrust, random
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
+from dispatchflow.operations._contraction import zero_points
 from dispatchflow.program import Program
 from dispatchflow.reference import _wide, bounds, expected
 from dispatchflow.reports.operations import page
 from dispatchflow.verdict import compare_bits, compare_bounded
 
 SHAPES = {
-    "conv2d": (2, 7, 7, 3, 4, 3, 3),
+    "conv2d": (2, 7, 7, 4, 6, 3, 3),
+    "quantized_conv2d": (2, 7, 7, 3, 4, 3, 3),
     "depthwise_conv2d": (2, 7, 7, 3, 3, 3),
     "pooling": (2, 7, 7, 3, 3, 3),
     "batch_matmul": (3, 8, 8, 8),
@@ -29,10 +31,11 @@ SHAPES = {
 
 
 def variants(cls: type[Operation]) -> Iterator[Operation]:
-    """All types, layouts and options; of numbers the first two."""
+    """All types, layouts and options; of numbers the default and the first two."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     values = [
-        option.values[:2] if isinstance(option.values, range) else option.values for option in cls.options.values()
+        dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
+        for option in cls.options.values()
     ]
     for signature, layout, chosen in product(cls.signatures.values(), cls.layouts, product(*values)):
         operation = cls(sizes, signature, layout, tuple(chosen))
@@ -111,6 +114,9 @@ def test_what_arithmetic_in_the_own_types_gives_is_right(name):
                 assert verdict.word == "within bound", (operation.shape_name, verdict)
 
 
+WINDOWS = ["conv2d", "depthwise_conv2d", "pooling", "quantized_conv2d"]
+
+
 def padded(image, operation, border):
     p = operation.option("padding")
     return np.pad(image, [(0, 0), (p, p), (p, p), (0, 0)], constant_values=border)
@@ -122,26 +128,31 @@ def by_loops(operation, operands, turned=False):
     stride, dilation = operation.option("stride"), operation.option("dilation")
     pooling = operation.name == "pooling"
     largest = pooling and operation.option("kind") == "max"
+    points = zero_points(operation)
+    if points:
+        operands = [operand - point for operand, point in zip(operands, points, strict=True)]
     image = padded(operands[0], operation, -np.inf if largest else 0)
     found = np.zeros(operation.result().shape)
     for b, y, x, f in np.ndindex(*found.shape):
         seen = [(image[b, y * stride + i * dilation, x * stride + j * dilation], i, j) for i, j in np.ndindex(kh, kw)]
         if pooling:
             found[b, y, x, f] = (max if largest else sum)(pixel[f] for pixel, _, _ in seen)
-        elif operation.name == "conv2d":
-            found[b, y, x, f] = sum(pixel[k] * operands[1][i, j, k, f] for pixel, i, j in seen for k in range(c))
+        elif "f" in operation.dims:
+            each = c // operation.groups
+            first = f // (found.shape[3] // operation.groups) * each
+            found[b, y, x, f] = sum(
+                pixel[first + k] * operands[1][i, j, k, f] for pixel, i, j in seen for k in range(each)
+            )
         else:
             found[b, y, x, f] = sum(pixel[f] * operands[1][i, j, f] for pixel, i, j in seen)
     assert n == found.shape[0]
     return found
 
 
-@pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d", "pooling"])
+@pytest.mark.parametrize("name", WINDOWS)
 def test_reference_of_a_window_is_its_definition(name):
     first = next(iter(OPERATIONS[name].signatures.values()))
-    shape = {"conv2d": (2, 6, 5, 2, 3, 3, 2), "depthwise_conv2d": (2, 6, 5, 2, 3, 2), "pooling": (2, 6, 5, 2, 3, 2)}[
-        name
-    ]
+    shape = (2, 6, 5, 2, 4, 3, 2) if "f" in OPERATIONS[name].dims else (2, 6, 5, 2, 3, 2)
     for operation in BY_NAME[name]:
         if operation.signature is first and operation.layout.startswith("nhwc"):
             small = replace(operation, sizes=shape)
@@ -151,15 +162,37 @@ def test_reference_of_a_window_is_its_definition(name):
             assert small.reference(operands).tolist() == by_loops(small, operands).tolist()
 
 
-@pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d", "pooling"])
+@pytest.mark.parametrize("name", WINDOWS)
 def test_channels_first_is_the_same_laid_out_otherwise(name):
     cls = OPERATIONS[name]
-    last, first = (cls.make(SHAPES[name], layout=layout, stride=2, padding=1) for layout in cls.layouts)
-    image, *weights = _wide(random(last))
-    moved = [np.moveaxis(image, 3, 1)]
-    if weights:
-        moved.append(np.transpose(weights[0], (3, 2, 0, 1)) if name == "conv2d" else np.moveaxis(weights[0], 2, 0))
-    assert np.allclose(first.reference(moved), np.moveaxis(last.reference([image, *weights]), 3, 1), rtol=1e-12)
+    for groups in (1, 2):
+        last, first = (
+            cls.make(SHAPES[name], layout=layout, stride=2, padding=1, groups=groups) for layout in cls.layouts
+        )
+        image, *weights = _wide(random(last))
+        moved = [np.moveaxis(image, 3, 1)]
+        if weights:
+            moved.append(np.transpose(weights[0], (3, 2, 0, 1)) if "f" in cls.dims else np.moveaxis(weights[0], 2, 0))
+        assert np.allclose(first.reference(moved), np.moveaxis(last.reference([image, *weights]), 3, 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("mask", ["no", "yes"])
+@pytest.mark.parametrize("queries", [1, 3, 6])
+def test_causal_attention_is_its_definition_and_counts_what_is_seen(queries, mask):
+    attention = OPERATIONS["attention"].make((2, queries, 4, 5, 6), mask=mask, causal="yes")
+    operands = _wide(random(attention))
+    assert np.allclose(attention.reference(operands), seen_by(attention, operands), rtol=1e-12)
+    assert attention.flops() == 2 * 2 * (4 + 5) * sum(6 - queries + i + 1 for i in range(queries))
+    assert np.isfinite(attention.error(operands)).all()
+    assert verdicts(attention, partial(seen_by, attention)) == {"within bound"}
+    from_the_first_key = verdicts(attention, partial(seen_by, attention, more=queries - 6))
+    assert from_the_first_key == {"within bound" if queries == 6 else "different"}
+
+
+def test_more_queries_than_keys_are_no_causal_attention():
+    attention = OPERATIONS["attention"]
+    assert attention.make((1, 7, 4, 5, 6), causal="no").illegal("llvm-cpu") is None
+    assert "see no key" in attention.make((1, 7, 4, 5, 6), causal="yes").illegal("llvm-cpu")
 
 
 def test_the_page_of_operations_is_current():
@@ -184,6 +217,40 @@ def without_last(array: Any, axis: int, value: Any = 0) -> Any:
     changed = array.copy()
     changed[(slice(None),) * axis + (-1,)] = value
     return changed
+
+
+def padded_before(operation: Operation, operands: Any) -> Any:
+    """Zeros around the image, where its zero point should be."""
+    p = operation.option("padding")
+    image = np.pad(operands[0], [(0, 0) if letter in "nc" else (p, p) for letter in operation.layout[:4]])
+    sizes = [size + 2 * p * (dim in "hw") for dim, size in zip(operation.dims, operation.sizes, strict=True)]
+    return replace(other(operation, padding=0), sizes=tuple(sizes)).reference([image, operands[1]])
+
+
+def without_group(result: Any, operation: Operation) -> Any:
+    """The results of the last group are nothing."""
+    axis, found = operation.layout.index("c"), result.copy()
+    found[(slice(None),) * axis + (slice(-(operation.size("f") // operation.groups), None),)] = 0
+    return found
+
+
+def shuffled(image: Any, axis: int, groups: int) -> Any:
+    """Channels counted group by group as if they were counted across groups."""
+    order = np.arange(image.shape[axis]).reshape(-1, groups).T.ravel()
+    return np.take(image, order, axis)
+
+
+def seen_by(operation: Operation, operands: Any, more: int = 0) -> Any:
+    """The definition of causal attention, query by query, where each sees so many keys more; at least one."""
+    queries, keys, values, *masks = operands
+    found = np.zeros(operation.result().shape)
+    for b, i in np.ndindex(*found.shape[:2]):
+        count = max(1, keys.shape[1] - queries.shape[1] + i + 1 + more)
+        scores = operation._scale * keys[b, :count] @ queries[b, i]
+        scores = scores + masks[0][b, i, :count] if masks else scores
+        powers = np.exp(scores - scores.max())
+        found[b, i] = powers / powers.sum() @ values[b, :count]
+    return found
 
 
 CONTRACTION = {
@@ -219,14 +286,37 @@ CONVOLUTION = {
     ),
     "a dropped term": lambda o, a: o.reference([a[0], a[1] * (np.arange(a[1].size) != 0).reshape(a[1].shape)]),
 }
+ZERO_POINTS = {
+    "zero points swapped": lambda o, a: other(
+        o, input_zp=o.option("weight_zp"), weight_zp=o.option("input_zp")
+    ).reference(a),
+    "no zero point of the first operand": lambda o, a: other(o, input_zp=0).reference(a),
+    "no zero point of the second operand": lambda o, a: other(o, weight_zp=0).reference(a),
+    "another zero point": lambda o, a: other(o, weight_zp=o.option("weight_zp") + 1).reference(a),
+    "a zero point of the other sign": lambda o, a: other(o, input_zp=-1 - o.option("input_zp")).reference(a),
+    "no product of zero points": lambda o, a: o.reference(a) - o.option("input_zp") * o.option("weight_zp") * o.terms,
+}
 PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
     **dict.fromkeys(("matmul", "batch_matmul"), CONTRACTION),
     **{name: dict(list(CONTRACTION.items())[1:]) for name in ("matvec", "vecmat")},  # of different shapes
     "conv2d": {
         **CONVOLUTION,
         "other channels": lambda o, a: o.reference([np.roll(a[0], 1, axis=o.layout.index("c")), a[1]]),
+        "a dropped group": lambda o, a: without_group(o.reference(a), o) if o.groups > 1 else None,
+        "another group": lambda o, a: o.reference(
+            [np.roll(a[0], o.size("c") // o.groups, axis=o.layout.index("c")), a[1]]
+        ),
+        "groups inside of channels": lambda o, a: (
+            o.reference([shuffled(a[0], o.layout.index("c"), o.groups), a[1]]) if o.groups > 1 else None
+        ),
     },
     "depthwise_conv2d": CONVOLUTION,
+    "quantized_matmul": {**CONTRACTION, **ZERO_POINTS},
+    "quantized_conv2d": {
+        **CONVOLUTION,
+        **ZERO_POINTS,
+        "padded with 0": lambda o, a: padded_before(o, a) if o.option("padding") else None,
+    },
     "pooling": {
         **WINDOW,
         "padding that counts": lambda o, a: (
@@ -260,6 +350,9 @@ PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
         "transposed values": lambda o, a: o.reference([*a[:2], a[2].swapaxes(1, 2), *a[3:]]),
         "a dropped key": lambda o, a: o.reference([a[0], without_last(a[1], 1), without_last(a[2], 1), *a[3:]]),
         "no mask": lambda o, a: other(o, mask="no").reference(a[:3]) if len(a) > 3 else None,
+        "causal ignored": lambda o, a: other(o, causal="no").reference(a) if o.option("causal") == "yes" else None,
+        "causal off by one": lambda o, a: seen_by(o, a, -1) if o.option("causal") == "yes" else None,
+        "causal by one too many": lambda o, a: seen_by(o, a, 1) if o.option("causal") == "yes" else None,
         "no scale": lambda o, a: o.reference([a[0] / o._scale, *a[1:]]),
         "another batch": lambda o, a: o.reference([np.roll(a[0], 1, axis=0), *a[1:]]),
     },

@@ -21,7 +21,7 @@ def test_option_is_swept_and_shows_where_it_is_not_the_default(plan_of):
 
 def test_override_reaches_the_sweeps_that_know_the_word():
     first, second = spec.parse(CONV + MATMUL, PurePath("t.toml"), {"stride": "2", "dtype": "i8"})
-    assert (first.options["stride"], second.options) == ((2,), {"accumulate": ("no",)})
+    assert (first.options["stride"], second.options) == ((2,), {word: ("no",) for word in ("accumulate", "dynamic")})
     assert {s.spelling for sweep in (first, second) for s in sweep.signatures} == {"i8,i8->i32"}
 
 
@@ -44,6 +44,14 @@ def test_value_that_an_option_has_not_is_refused(plan_of, written, says, allowed
     assert "specs/t.toml:1, sweep[0]" in caught.value.facts["spec"]
 
 
+def test_option_takes_numbers_below_zero_and_may_default_to_one_between(plan_of):
+    words = 'operation = "quantized_matmul"\nshape = ["8x8x8"]\ninput_zp = [-3, "-128"]\nweight_zp = "0,7"\n'
+    labels = [case.operation.label.removeprefix("8x8x8_i8t_i8t_i32t") for case in plan_of("[[sweep]]\n" + words).cases]
+    assert labels == ["_input_zp_-3", "_input_zp_-3_weight_zp_7", "", "_weight_zp_7"]
+    with pytest.raises(SpecError, match="input_zp cannot be '--3'"):
+        plan_of("[[sweep]]\n" + words.replace("-128", "--3"))
+
+
 def test_options_that_do_not_go_together_are_a_skip_with_the_case_s_name(plan_of):
     found = plan_of(CONV + "dilation = [1, 4]\n")
     assert len(found.cases) == 1
@@ -57,6 +65,9 @@ def test_options_that_do_not_go_together_are_a_skip_with_the_case_s_name(plan_of
     [
         ("mnk", {}, "matmul"),
         ("bmnk", {}, "batch_matmul"),
+        ("mnk", {"weight_zp": "3"}, "quantized_matmul"),
+        (("n", "h", "w", "c", "f", "kh", "kw"), {}, "conv2d"),
+        (("n", "h", "w", "c", "f", "kh", "kw"), {"input_zp": "-3", "stride": "2"}, "quantized_conv2d"),
         ("mk", {"axis": "outer"}, "reduction"),
         ("b", {"mask": "yes"}, "attention"),
     ],

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One axis of an operation beside its sizes, types and layout. The first value is the default."""
+    """One axis of an operation beside its sizes, types and layout. The default is `usual`, else the first value."""
 
     values: Sequence[str] | range
     meaning: str
+    usual: str | int | None = None
 
     @property
     def default(self) -> str | int:
-        return self.values[0]
+        return self.values[0] if self.usual is None else self.usual
 
     @property
     def allowed(self) -> str:
@@ -47,7 +48,7 @@ class Option:
             ValueError: it is none of them; the message says which are.
         """
         number = isinstance(self.values, range)
-        value = int(word) if number and isinstance(word, str) and word.isdecimal() else word
+        value = int(word) if number and isinstance(word, str) and word.removeprefix("-").isdecimal() else word
         if not isinstance(value, int if number else str) or isinstance(value, bool) or value not in self.values:
             raise ValueError(self.allowed)
         assert isinstance(value, str | int)
@@ -92,6 +93,8 @@ class Operation(Program):
     """One letter an operand (`t` row-major, `n` column-major) or words; the first is the default."""
     options: ClassVar[Mapping[str, Option]] = {}
     """Further axes: words of a spec, variables and columns."""
+    by_dims: ClassVar[bool] = True
+    """Whether dims on the command line choose it without its name; not where another with the same dims is meant."""
     factors: ClassVar[int] = 2
     """So many operands are multiplied in one term of a result's sum."""
     library_options: ClassVar[tuple[str, ...]] = ()
@@ -132,6 +135,11 @@ class Operation(Program):
         """Why these sizes, types, layout and options do not go together, or cannot be had of this backend; None when
         they can. The reason of a skip."""
         return None
+
+    @property
+    def dynamic_dims(self) -> tuple[str, ...]:
+        """The dims whose sizes the compiler is not told: one module for all of them."""
+        return ()
 
     def inexpressible(self, syntax: Syntax) -> str | None:
         """Why this release cannot have it, None when it can. The reason of a skip."""

@@ -24,6 +24,25 @@ FLOATS = {
 }
 
 
+ZERO_POINTS = {
+    "input_zp": Option(range(-128, 128), "zero point of the first operand: the integer that stands for 0"),
+    "weight_zp": Option(range(-128, 128), "zero point of the second operand", usual=0),
+}
+"""Constants of the module, as in TOSA: the compiler knows them. The defaults are what TensorFlow Lite's 8-bit scheme
+gives an activation behind a relu, and symmetric weights."""
+
+
+def zero_points(operation: Operation) -> tuple[int, ...]:
+    """What is subtracted from each of two operands before they are multiplied; none where the operation is not
+    quantized."""
+    return tuple(operation.option(word) for word in ZERO_POINTS if word in operation.options)
+
+
+def dynamic(*dims: str) -> Option:
+    """An option of which dims are dynamic, a letter each."""
+    return Option(("no", *dims), "dims whose sizes the compiler is not told, a letter each: `?` in the module")
+
+
 class Contraction(Operation):
     """A named op of linalg that sums over `k`. A column-major operand has its last two dims swapped in memory."""
 
@@ -45,6 +64,11 @@ class Contraction(Operation):
     def _accumulates(self) -> bool:
         return bool(self.option("accumulate") == "yes")
 
+    @property
+    def dynamic_dims(self) -> tuple[str, ...]:
+        words = self.option("dynamic") if "dynamic" in self.options else "no"
+        return () if words == "no" else tuple(words)
+
     def _stored(self) -> tuple[str, str]:
         """The operands' dims as they lie in memory."""
         lhs, rhs = (
@@ -56,7 +80,8 @@ class Contraction(Operation):
     def _tensor(self, dims: str, index: int) -> TensorType:
         sizes = dict(zip(self.dims, self.sizes, strict=True))
         elements = (*self.signature.operands, self.signature.accumulator, self.signature.result)
-        return TensorType(tuple(sizes[dim] for dim in dims), elements[index])
+        named = tuple(dim if dim in self.dynamic_dims else "" for dim in dims)
+        return TensorType(tuple(sizes[dim] for dim in dims), elements[index], named if any(named) else ())
 
     def illegal(self, backend: str) -> str | None:
         if self._accumulates and self.signature.accumulator is not self.signature.result:
@@ -78,9 +103,12 @@ class Contraction(Operation):
         if set(self.layout) != {"t"}:
             dims = "".join(loop.dim for loop in self.loops)
             maps = f"indexing_maps = [{', '.join(_mlir.affine(dims, *self._stored(), self.out))}] "
-        text = "" if self._accumulates else _mlir.filled(accumulator, accumulator.element.zero)
+        text = self._sizes()
+        text += "" if self._accumulates else _mlir.filled(accumulator, accumulator.element.zero)
         init = "%arg2" if self._accumulates else "%init"
-        ins = f"ins(%arg0, %arg1 : {a}, {b})"
+        names, values, constants = _mlir.scalars(zero_points(self), accumulator.element)
+        text += constants
+        ins = f"ins(%arg0, %arg1{names} : {a}, {b}{values})"
         text += f"""\
     %sum = linalg.{self.name} {maps}{attribute}{ins} outs({init} : {c}) -> {c} loc(unknown)
 """
@@ -92,6 +120,15 @@ class Contraction(Operation):
     def loops(self) -> tuple[Loop, ...]:
         loops = [Loop(dim, size, dim == "k") for dim, size in zip(self.dims, self.sizes, strict=True)]
         return tuple(sorted(loops, key=lambda loop: loop.summed))
+
+    def _sizes(self) -> str:
+        """The result's sizes that are known at run time only."""
+        text = ""
+        for dim in self.dynamic_dims:
+            index, stored = next((i, dims) for i, dims in enumerate(self._stored()) if dim in dims)
+            if dim in self.out:
+                text += _mlir.size(dim, f"arg{index}", self.operands()[index].type, stored.index(dim))
+        return text
 
     def reference(self, operands: Sequence[Array]) -> Array:
         from dispatchflow.operations import _numeric

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Loop, Operand
-from dispatchflow.operations._contraction import FLOATS
+from dispatchflow.operations._contraction import FLOATS, zero_points
 from dispatchflow.operations._window import Window
 from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
     from dispatchflow.providers import Library
 
 
@@ -26,10 +27,16 @@ class Convolution(Window):
     """The weights' letters that are summed over."""
     signatures: ClassVar[Mapping[str, Signature]] = {**FLOATS, "i8": signature("i8,i8->i32")}
 
+    @property
+    def groups(self) -> int:
+        """So many parts of the channels are convolved apart."""
+        return 1
+
     def _weights(self) -> Operand:
         letters = self.layout.split("_")[1]
-        # In the weights' part of a layout h and w are the window's.
+        # In the weights' part of a layout h and w are the window's, c is of one group.
         sizes = {letter: self.size({"h": "kh", "w": "kw"}.get(letter, letter)) for letter in letters}
+        sizes["c"] //= self.groups
         summed = tuple(axis for axis, letter in enumerate(letters) if letter in self.summed)
         return Operand(TensorType(tuple(sizes.values()), self.signature.operands[1]), summed)
 
@@ -42,13 +49,10 @@ class Convolution(Window):
     def body(self, attribute: str) -> str:
         image, weights = (operand.type for operand in self.operands())
         out, accumulator = self.result(), self.image(*self.outputs, self.size(self.outs), -2)
-        text, name, image = self.padded(image, image.element.zero)
+        points = zero_points(self)
+        text, name, image = self.padded(image, str(points[0]) if points else image.element.zero)
         text += _mlir.filled(accumulator, accumulator.element.zero)
-        attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
-        c, ins = accumulator.mlir, f"ins(%{name}, %arg1 : {image.mlir}, {weights.mlir})"
-        text += f"""\
-    %sum = linalg.{self.ops[self.layout]} {{{attributes}}} {ins} outs(%init : {c}) -> {c} loc(unknown)
-"""
+        text += self.convolved(name, image, weights, accumulator, attribute)
         if accumulator == out:
             return text + _mlir.returned("sum", out)
         return text + _mlir.narrowed("sum", accumulator, out) + _mlir.returned("out", out)
@@ -56,14 +60,18 @@ class Convolution(Window):
     @property
     def loops(self) -> tuple[Loop, ...]:
         """As in the definitions of linalg's named ops: `n`, `oh`, `ow` and the result's channels, then what is summed;
-        channels before windows in a full convolution of images that have their channels first."""
+        channels before windows in a full convolution of images that have their channels first. With groups, which are a
+        dim of their own, the channels are those of one."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
-        sizes |= {dim: self.size(dim) for dim in (self.outs, "kh", "kw", "c")}
+        sizes |= {dim: self.size(dim) for dim in ("kh", "kw")} | {"g": self.groups}
+        sizes |= {dim: self.size(dim) // self.groups for dim in ("c", self.outs)}
         parallel, summed = ["n", "oh", "ow", self.outs], ["kh", "kw"]
         if "c" in self.summed:
             first = self.layout.startswith("nc")
             parallel = ["n", self.outs, "oh", "ow"] if first else parallel
             summed = ["c", *summed] if first else [*summed, "c"]
+        if self.groups > 1:
+            parallel.insert(parallel.index(self.outs), "g")
         return tuple(Loop(dim, sizes[dim], dim in summed) for dim in (*parallel, *summed))
 
     def library_lacks(self, library: Library) -> str | None:
@@ -77,10 +85,41 @@ class Convolution(Window):
         image = self.library_turned(image, self.layout[:4], "nchw")
         letters = self.layout.split("_")[1]
         weights = self.library_turned(weights, letters, "fchw" if "f" in letters else "chw")
-        groups = "" if "f" in letters else f", groups={self.size('c')}"
+        groups = self.groups if "f" in letters else self.size("c")
         weights += "" if "f" in letters else ".unsqueeze(1)"
-        value = f"F.conv2d({image}, {weights}, {self.library_words}{groups})"
+        value = f"F.conv2d({image}, {weights}, {self.library_words}, groups={groups})"
         return library.rounded(self.library_turned(value, "nchw", self.layout[:4]), self.signature)
+
+    def convolved(
+        self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
+    ) -> str:
+        """`%sum` from `%name`, `%arg1` and `%init`, which are of these types."""
+        attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
+        names, values, constants = _mlir.scalars(zero_points(self), accumulator.element)
+        c, ins = accumulator.mlir, f"ins(%{name}, %arg1{names} : {image.mlir}, {weights.mlir}{values})"
+        return f"""\
+{constants}\
+    %sum = linalg.{self.ops[self.layout]} {{{attributes}}} {ins} outs(%init : {c}) -> {c} loc(unknown)
+"""
+
+    def dense(self, image: Array, weights: Array) -> Array:
+        """Every result of a group from every channel of it, weights of `hwcf`; nothing around the image."""
+        import numpy as np
+
+        from dispatchflow.operations._numeric import product
+
+        weights = np.moveaxis(weights, [self.layout.split("_")[1].index(letter) for letter in "hwcf"], range(4))
+
+        def grouped(matrix: Array) -> Array:
+            """[rows, channels] as [groups, rows, channels of one]"""
+            return np.moveaxis(matrix.reshape(len(matrix), self.groups, -1), 1, 0)
+
+        total = sum(
+            product(grouped(seen.reshape(-1, seen.shape[-1])), grouped(weights[i, j]))
+            for i, j, seen in self.windows(image, 0)
+        )
+        shape = (self.size("n"), *self.outputs, self.size("f"))
+        return self.laid_out(np.moveaxis(np.asarray(total), 0, 1).reshape(shape))
 
     def flops(self) -> int:
         """Two for each element of the window and of the result; on padding too."""

@@ -11,17 +11,35 @@ _ITERATORS = {"p": '"parallel"', "r": '"reduction"'}
 
 def filled(tensor: TensorType, literal: str, prefix: str = "") -> str:
     """`%init`: a tensor of one value; with a prefix `%PREFIXinit`."""
-    zero, empty = f"%{prefix}zero", f"%{prefix}empty"
-    element, t = tensor.element.mlir, tensor.mlir
+    zero, element, t = f"%{prefix}zero", tensor.element.mlir, tensor.mlir
     return f"""\
     {zero} = arith.constant {literal} : {element} loc(unknown)
-    {empty} = tensor.empty() : {t} loc(unknown)
-    %{prefix}init = linalg.fill ins({zero} : {element}) outs({empty} : {t}) -> {t} loc(unknown)
+{empty(f"{prefix}empty", tensor)}\
+    %{prefix}init = linalg.fill ins({zero} : {element}) outs(%{prefix}empty : {t}) -> {t} loc(unknown)
 """
 
 
 def empty(name: str, tensor: TensorType) -> str:
-    return f"    %{name} = tensor.empty() : {tensor.mlir} loc(unknown)\n"
+    sizes = ", ".join(f"%{size}" for size in tensor.dynamic if size)
+    return f"    %{name} = tensor.empty({sizes}) : {tensor.mlir} loc(unknown)\n"
+
+
+def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
+    """`%name`: the size of an axis of `%source` at run time."""
+    return f"""\
+    %axis_{name} = arith.constant {axis} : index loc(unknown)
+    %{name} = tensor.dim %{source}, %axis_{name} : {tensor.mlir} loc(unknown)
+"""
+
+
+def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
+    """(names, types, text) of constants that a named op takes behind its tensors, with a comma before each."""
+    names = [f"%scalar{i}" for i in range(len(values))]
+    text = "".join(
+        f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
+        for name, value in zip(names, values, strict=True)
+    )
+    return "".join(f", {name}" for name in names), f", {element.mlir}" * len(names), text
 
 
 def returned(name: str, tensor: TensorType) -> str:
@@ -41,9 +59,10 @@ def generic(
     output: tuple[str, TensorType],
     arguments: Sequence[str],
     lines: Sequence[str],
+    attribute: str = "",
 ) -> str:
     """`%name = linalg.generic`. `iterators`: a letter a dim, `p` or `r`; `arguments`: names of the block's, inputs
-    first; the last of `lines` is `name` of what is yielded."""
+    first; the last of `lines` is `name` of what is yielded; `attribute`: a tuning's, `{…} ` or empty."""
     *work, yielded = lines
     tensors = [*inputs.values(), output[1]]
     block = ", ".join(f"%{a}: {t.element.mlir} loc(unknown)" for a, t in zip(arguments, tensors, strict=True))
@@ -51,14 +70,31 @@ def generic(
     ins = f"ins({operands}) " if inputs else ""
     kinds = ", ".join(_ITERATORS[letter] for letter in iterators)
     slot, out = output[0], output[1].mlir
+    tuned = "".join(f", {entry}" for entry in [attribute.strip(" {}")] if entry)
     return f"""\
-    %{name} = linalg.generic {{indexing_maps = [{", ".join(maps)}], iterator_types = [{kinds}]}} \
+    %{name} = linalg.generic {{indexing_maps = [{", ".join(maps)}], iterator_types = [{kinds}]{tuned}}} \
 {ins}outs(%{slot} : {out}) {{
     ^bb0({block}):
 {"".join(f"      {line} loc(unknown)" + chr(10) for line in work)}\
       linalg.yield %{yielded} : {output[1].element.mlir} loc(unknown)
     }} -> {out} loc(unknown)
 """
+
+
+def split(tensor: TensorType, axis: int, parts: int) -> TensorType:
+    """The type where this axis is two: so many parts, and what each has."""
+    shape = tensor.shape
+    return TensorType((*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]), tensor.element)
+
+
+def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: int) -> str:
+    """`%name`: `%source` with this axis split in two as `split` does, or two from this axis on joined."""
+    wide, narrow = (to, tensor) if len(to.shape) > len(tensor.shape) else (tensor, to)
+    axes = [[i + (i > axis)] for i in range(len(narrow.shape))]
+    axes[axis] = [axis, axis + 1]
+    output = f" output_shape {list(wide.shape)}" if wide is to else ""
+    op = "expand" if wide is to else "collapse"
+    return f"    %{name} = tensor.{op}_shape %{source} {axes}{output} : {tensor.mlir} into {to.mlir} loc(unknown)\n"
 
 
 def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[list[str], str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Operand, Operation, Option, growth
-from dispatchflow.types import Signature, TensorType, signature
+from dispatchflow.types import ElementType, Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 class Attention(Operation):
     """Scaled dot-product attention: `m` queries, `k2` keys of `k1` and values of `n`. The scale is a power of two near
-    1/√k1; scores are in the accumulator's type; the mask is added to them."""
+    1/√k1; scores are in the accumulator's type; the mask is added to them. Causal: the queries are the last `m` of `k2`
+    positions, and query `i` sees the keys up to `k2 - m + i`, as in FlashAttention; PyTorch's `is_causal` counts from
+    the first key. What is seen is a mask that the module computes, in a dispatch of its own."""
 
     name: ClassVar[str] = "attention"
     dims: ClassVar[tuple[str, ...]] = ("b", "m", "n", "k1", "k2")
@@ -25,13 +27,24 @@ class Attention(Operation):
         "f16": signature("f16,f16,f16->f32->f16"),
     }
     options: ClassVar[Mapping[str, Option]] = {
-        "mask": Option(("no", "yes"), "whether an operand is added to the scores")
+        "mask": Option(("no", "yes"), "whether an operand is added to the scores"),
+        "causal": Option(("no", "yes"), "whether a query sees no key behind its own position; m ≤ k2"),
     }
     library_options: ClassVar[tuple[str, ...]] = ("mask",)
 
     @property
     def _masked(self) -> bool:
         return bool(self.option("mask") == "yes")
+
+    @property
+    def _causal(self) -> bool:
+        return bool(self.option("causal") == "yes")
+
+    def illegal(self, backend: str) -> str | None:
+        _, m, _, _, k2 = self.sizes
+        if self._causal and m > k2:
+            return f"{m} queries cannot be the last of {k2} positions: the first would see no key"
+        return None
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -53,10 +66,14 @@ class Attention(Operation):
         out, scores = self.result(), self.signature.accumulator.mlir
         operands = [operand.type for operand in self.operands()]
         scalar = self.signature.operands[0].mlir
-        maps = _mlir.affine("bmnkl", "bmk", "blk", "bln", "", *(["bml"] if self._masked else []), "bmn")
-        names = ["%arg0", "%arg1", "%arg2", "%scale", *(["%arg3"] if self._masked else []), "%empty"]
-        types = [*(t.mlir for t in operands[:3]), scalar, *(t.mlir for t in operands[3:]), out.mlir]
+        name, mask, seen = self._seen() if self._causal else ("arg3", operands[-1], "")
+        masked = self._masked or self._causal
+        dims = "bml"[-len(mask.shape) :]
+        maps = _mlir.affine("bmnkl", "bmk", "blk", "bln", "", *([dims] if masked else []), "bmn")
+        names = ["%arg0", "%arg1", "%arg2", "%scale", *([f"%{name}"] if masked else []), "%empty"]
+        types = [*(t.mlir for t in operands[:3]), scalar, *([mask.mlir] if masked else []), out.mlir]
         return f"""\
+{seen}\
     %scale = arith.constant {self._scale!r} : {scalar} loc(unknown)
 {_mlir.empty("empty", out)}\
     %all = "iree_linalg_ext.attention"({", ".join(names)}) <{{indexing_maps = [{", ".join(maps)}]}}> ({{
@@ -65,18 +82,41 @@ class Attention(Operation):
     }}) : ({", ".join(types)}) -> {out.mlir} loc(unknown)
 {_mlir.returned("all", out)}"""
 
+    def _seen(self) -> tuple[str, TensorType, str]:
+        """(name, type, text) of the mask: true where a key is seen; with a mask, that and else minus infinity."""
+        _, m, _, _, k2 = self.sizes
+        # The op's own region could compare indices; on llvm-cpu they are those of a tile, and results are wrong in
+        # silence (IREE 3.12, 3.13).
+        dims = "bml" if self._masked else "ml"
+        lines = [f"%i = linalg.index {dims.index('m')} : index", f"%j = linalg.index {dims.index('l')} : index"]
+        lines += [f"%before = arith.constant {k2 - m} : index", "%last = arith.addi %i, %before : index"]
+        lines += ["%seen = arith.cmpi sle, %j, %last : index"]
+        mask, inputs, made = TensorType((m, k2), ElementType.I1), {}, "seen"
+        if self._masked:
+            mask = self.operands()[3].type
+            inputs, made = {"arg3": mask}, "y"
+            lines += [f"%never = arith.constant {_mlir.lowest(mask.element)} : {mask.element.mlir}"]
+            lines += [f"%y = arith.select %seen, %x, %never : {mask.element.mlir}"]
+        arguments = (*["x"] * len(inputs), "unused")
+        maps = _mlir.affine(dims, *[dims] * len(arguments))
+        text = _mlir.empty("mask_empty", mask)
+        text += _mlir.generic("mask", maps, "p" * len(dims), inputs, ("mask_empty", mask), arguments, [*lines, made])
+        return "mask", mask, text
+
     @property
     def _scale(self) -> float:
         """The power of two nearest below 1/√k1: exact in every type."""
         return float(2.0 ** -(((self.sizes[3] - 1).bit_length() + 1) // 2))
 
     def _weights(self, operands: Sequence[Array]) -> tuple[Array, Array]:
-        """(softmax of the scores, how far each is below its row's largest)"""
+        """(softmax of the scores, how far each is below its row's largest, 0 where a key is not seen)"""
         import numpy as np
 
         scores = self._scale * (operands[0] @ operands[1].swapaxes(1, 2)) + (operands[3] if self._masked else 0)
-        below = scores.max(axis=2, keepdims=True) - scores
-        powers = np.exp(-below)
+        _, m, _, _, k2 = self.sizes
+        seen = np.tri(m, k2, k2 - m, dtype=bool) if self._causal else np.ones((m, k2), bool)
+        below = np.where(seen, np.where(seen, scores, -np.inf).max(axis=2, keepdims=True) - scores, 0)
+        powers = np.where(seen, np.exp(-below), 0)
         return powers / powers.sum(axis=2, keepdims=True), below
 
     def reference(self, operands: Sequence[Array]) -> Array:
@@ -112,6 +152,7 @@ class Attention(Operation):
         return library.rounded(f"({weights}) @ {v}", self.signature)
 
     def flops(self) -> int:
-        """Of the two products; the softmax between them is not counted."""
+        """Of the two products, for each query and key that it sees; the softmax between them is not counted."""
         b, m, n, k1, k2 = self.sizes
-        return 2 * b * m * k2 * (k1 + n)
+        pairs = m * k2 - (m * (m - 1) // 2 if self._causal else 0)
+        return 2 * b * pairs * (k1 + n)

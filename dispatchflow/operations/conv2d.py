@@ -5,28 +5,76 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from dispatchflow.operations import _mlir
+from dispatchflow.operations._base import Option
 from dispatchflow.operations._convolution import Convolution
+from dispatchflow.types import TensorType
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
 
 
 class Conv2d(Convolution):
-    """Convolution of `c` channels to `f`. `h` and `w` are of the image before padding."""
+    """Convolution of `c` channels to `f`. `h` and `w` are of the image before padding. With groups, `c` and `f` are
+    those of all groups, and the weights have `c / groups` channels, as in PyTorch and TensorFlow: the first
+    `f / groups` results see the first `c / groups` channels, and so on."""
 
     name: ClassVar[str] = "conv2d"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "f", "kh", "kw")
     layouts: ClassVar[tuple[str, ...]] = ("nhwc_hwcf", "nchw_fchw")
+    options: ClassVar[Mapping[str, Option]] = {
+        **Convolution.options,
+        "groups": Option(range(1, 4097), "parts of the channels that are convolved apart"),
+    }
+    library_options: ClassVar[tuple[str, ...]] = (*Convolution.library_options, "groups")
     ops: ClassVar[Mapping[str, str]] = {layout: f"conv_2d_{layout}" for layout in layouts}
     outs, summed = "f", "hwc"
 
-    def reference(self, operands: Sequence[Array]) -> Array:
-        import numpy as np
+    @property
+    def groups(self) -> int:
+        return int(self.option("groups"))
 
-        from dispatchflow.operations._numeric import product
+    def illegal(self, backend: str) -> str | None:
+        c, f = self.size("c"), self.size("f")
+        if c % self.groups or f % self.groups:
+            return f"{self.groups} groups divide {c} channels or {f} results with a remainder"
+        return Convolution.illegal(self, backend)
 
-        weights = np.moveaxis(operands[1], [self.layout.split("_")[1].index(letter) for letter in "hwcf"], range(4))
-        total = sum(
-            product(seen.reshape(-1, seen.shape[-1]), weights[i, j]) for i, j, seen in self.windows(operands[0], 0)
+    def convolved(
+        self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
+    ) -> str:
+        """With groups, each channel axis as two: linalg's op where it has one for these weights, which lie by groups
+        in fchw; a generic op for hwcf, where the groups are inside."""
+        if self.groups == 1:
+            return Convolution.convolved(self, name, image, weights, accumulator, attribute)
+        of_image, of_weights = self.layout.split("_")
+        channel, result = of_image.index("c"), of_weights.index("f")
+        x, w = _mlir.split(image, channel, self.groups), _mlir.split(weights, result, self.groups)
+        y = _mlir.split(accumulator, channel, self.groups)
+        text = _mlir.reshaped("image", name, image, x, channel) + _mlir.reshaped("weights", "arg1", weights, w, result)
+        text += _mlir.reshaped("begun", "init", accumulator, y, channel)
+        if self.layout == "nchw_fchw":
+            attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
+            text += f"""\
+    %groups = linalg.conv_2d_ngchw_gfchw {{{attributes}}} ins(%image, %weights : {x.mlir}, {w.mlir}) \
+outs(%begun : {y.mlir}) -> {y.mlir} loc(unknown)
+"""
+        else:
+            text += self._generic(x, w, y, attribute)
+        return text + _mlir.reshaped("sum", "groups", y, accumulator, channel)
+
+    def _generic(self, x: TensorType, w: TensorType, y: TensorType, attribute: str) -> str:
+        stride, dilation = self.option("stride"), self.option("dilation")
+        seen = ["n", f"p * {stride} + i * {dilation}", f"q * {stride} + j * {dilation}", "g", "c"]
+        maps = [f"affine_map<(n, p, q, g, f, i, j, c) -> ({', '.join(map_)})>" for map_ in (seen, "ijcgf", "npqgf")]
+        e = y.element
+        (wide_a, a), (wide_b, b) = (
+            _mlir.widened(f"{name}_wide", name, t.element, e) for name, t in (("a", x), ("b", w))
         )
-        return self.laid_out(np.asarray(total).reshape(self.size("n"), *self.outputs, self.size("f")))
+        lines = [*wide_a, *wide_b, f"%term = {_mlir.arith('mul', e)} %{a}, %{b} : {e.mlir}"]
+        lines += [f"%next = {_mlir.arith('add', e)} %so_far, %term : {e.mlir}", "next"]
+        inputs = {"image": x, "weights": w}
+        return _mlir.generic("groups", maps, "ppppprrr", inputs, ("begun", y), ("a", "b", "so_far"), lines, attribute)
+
+    def reference(self, operands: Sequence[Array]) -> Array:
+        return self.dense(*operands)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from dispatchflow.operations._contraction import Contraction
+from dispatchflow.operations._base import Option
+from dispatchflow.operations._contraction import Contraction, dynamic
 from dispatchflow.types import Signature, signature
 
 
@@ -15,6 +16,7 @@ class Matmul(Contraction):
     name: ClassVar[str] = "matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
     lhs, rhs, out = "mk", "kn", "mn"
+    options: ClassVar[Mapping[str, Option]] = {**Contraction.options, "dynamic": dynamic("m", "k", "mnk")}
     layouts: ClassVar[tuple[str, ...]] = ("tt", "tn", "nt", "nn")
     signatures: ClassVar[Mapping[str, Signature]] = {
         **Contraction.signatures,

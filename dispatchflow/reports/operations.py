@@ -16,7 +16,7 @@ _HEAD = """\
 Made by `doit docs` from [`operations/`](../dispatchflow/operations); do not edit.
 
 These words stand in a [spec](specs.md) or on the command line, besides `tuning`, `target` and `threads`.
-Each word may be a list; its first value is the default.
+Each word may be a list; its first value is the default, unless another is named.
 An operation's own words show in names where they are not the default, and are columns of the [rows](results.md).
 A combination that an operation cannot have is a skip with its reason.
 How results are checked is in [verification](verification.md).
@@ -39,7 +39,9 @@ def _section(cls: type[Operation]) -> Iterator[str]:
     types = (word if word == s.spelling else f"`{word}` ({s.spelling})" for word, s in cls.signatures.items())
     rows.append(("`dtype`", ", ".join(types)))
     rows.append(("`layout`", ", ".join(f"`{layout}`" for layout in cls.layouts)))
-    rows += [(f"`{word}`", f"{option.allowed}: {option.meaning}") for word, option in cls.options.items()]
+    for word, option in cls.options.items():
+        usual = "" if option.usual is None else f" (default {option.usual})"
+        rows.append((f"`{word}`", f"{option.allowed}{usual}: {option.meaning}"))
     rows.append(("operands", ", ".join(f"`{_shape(cls, i)}`" for i in range(len(default.operands())))))
     flops = " ".join((cls.flops.__doc__ or "").split())
     rows += [("operations counted", flops)] if flops else []

@@ -12,7 +12,7 @@ from dispatchflow.tunings._base import Applied, Tuning
 from dispatchflow.types import ElementType
 
 _BACKENDS = ("llvm-cpu", "vmvx", "rocm")
-_PACKED = ("matmul", "batch_matmul", "matvec", "vecmat")
+_PACKED = ("matmul", "batch_matmul", "matvec", "vecmat", "quantized_matmul")
 
 # --iree-opt-data-tiling takes the path that begins where dispatches are formed: same bytes (IREE 3.13).
 _PATHS = {"dispatch_creation": "--iree-opt-data-tiling", "global_opt": "--iree-global-opt-data-tiling"}

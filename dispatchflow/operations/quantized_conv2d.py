@@ -1,0 +1,37 @@
+"""y[n,oh,ow,f] = Σ_{i,j,c} (x[n, oh·stride + i·dilation - padding, …, c] - input_zp) · (w[i,j,c,f] - weight_zp)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dispatchflow.operations._base import Option
+from dispatchflow.operations._contraction import ZERO_POINTS, zero_points
+from dispatchflow.operations._convolution import Convolution
+from dispatchflow.types import Signature, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
+
+
+class QuantizedConv2d(Convolution):
+    """Convolution of 8-bit integers with zero points, before it is scaled back. The padding is the image's zero
+    point: it adds nothing. With zero points that are not 0, `nhwc_hwcf` becomes several dispatches, as a quantized
+    matmul does, and `nchw_fchw` stays one (IREE 3.13)."""
+
+    name: ClassVar[str] = "quantized_conv2d"
+    dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "f", "kh", "kw")
+    by_dims: ClassVar[bool] = False
+    layouts: ClassVar[tuple[str, ...]] = ("nhwc_hwcf", "nchw_fchw")
+    signatures: ClassVar[Mapping[str, Signature]] = {"i8": signature("i8,i8->i32")}
+    options: ClassVar[Mapping[str, Option]] = {**ZERO_POINTS, **Convolution.options}
+    ops: ClassVar[Mapping[str, str]] = {layout: f"conv_2d_{layout}_q" for layout in layouts}
+    outs, summed = "f", "hwc"
+
+    def reference(self, operands: Sequence[Array]) -> Array:
+        image, weights = (operand - point for operand, point in zip(operands, zero_points(self), strict=True))
+        return self.dense(image, weights)
+
+    def library_lacks(self, library: Library) -> str | None:
+        return f"what {library.name} calls for {self.name} is not written"

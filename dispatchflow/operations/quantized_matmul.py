@@ -1,0 +1,38 @@
+"""C[m,n] = Σ_k (A[m,k] - input_zp) · (B[k,n] - weight_zp)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dispatchflow.operations._base import Option
+from dispatchflow.operations._contraction import ZERO_POINTS, Contraction, zero_points
+from dispatchflow.types import Signature, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
+
+
+class QuantizedMatmul(Contraction):
+    """Matrix product of 8-bit integers with zero points, before it is scaled back. IREE takes what is not 0 out of the
+    product: then sums of rows or columns, and what is made of them, are dispatches of their own (IREE 3.13)."""
+
+    name: ClassVar[str] = "quantized_matmul"
+    dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
+    by_dims: ClassVar[bool] = False
+    lhs, rhs, out = "mk", "kn", "mn"
+    layouts: ClassVar[tuple[str, ...]] = ("tt",)
+    signatures: ClassVar[Mapping[str, Signature]] = {"i8": signature("i8,i8->i32")}
+    options: ClassVar[Mapping[str, Option]] = {**ZERO_POINTS, **Contraction.options}
+
+    def reference(self, operands: Sequence[Array]) -> Array:
+        centered = [operand - point for operand, point in zip(operands, zero_points(self), strict=False)]
+        return Contraction.reference(self, [*centered, *operands[2:]])
+
+    def flops(self) -> int:
+        """Of the product, two for each term; the compiler may take the zero points out of it."""
+        return Contraction.flops(self)
+
+    def library_lacks(self, library: Library) -> str | None:
+        return f"what {library.name} calls for {self.name} is not written"

@@ -1,0 +1,15 @@
+module @dispatch {
+  func.func @main(%arg0: tensor<?x?x?xf32> loc(unknown), %arg1: tensor<?x?x?xf32> loc(unknown)) -> tensor<?x?x?xf32> {
+    %axis_b = arith.constant 0 : index loc(unknown)
+    %b = tensor.dim %arg0, %axis_b : tensor<?x?x?xf32> loc(unknown)
+    %axis_m = arith.constant 1 : index loc(unknown)
+    %m = tensor.dim %arg0, %axis_m : tensor<?x?x?xf32> loc(unknown)
+    %axis_n = arith.constant 2 : index loc(unknown)
+    %n = tensor.dim %arg1, %axis_n : tensor<?x?x?xf32> loc(unknown)
+    %zero = arith.constant 0.0 : f32 loc(unknown)
+    %empty = tensor.empty(%b, %m, %n) : tensor<?x?x?xf32> loc(unknown)
+    %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<?x?x?xf32>) -> tensor<?x?x?xf32> loc(unknown)
+    %sum = linalg.batch_matmul ins(%arg0, %arg1 : tensor<?x?x?xf32>, tensor<?x?x?xf32>) outs(%init : tensor<?x?x?xf32>) -> tensor<?x?x?xf32> loc(unknown)
+    return %sum : tensor<?x?x?xf32> loc(unknown)
+  } loc(unknown)
+} loc(unknown)

@@ -1,0 +1,11 @@
+module @dispatch {
+  func.func @main(%arg0: tensor<?x4xf32> loc(unknown), %arg1: tensor<4x4xf32> loc(unknown)) -> tensor<?x4xf32> {
+    %axis_m = arith.constant 0 : index loc(unknown)
+    %m = tensor.dim %arg0, %axis_m : tensor<?x4xf32> loc(unknown)
+    %zero = arith.constant 0.0 : f32 loc(unknown)
+    %empty = tensor.empty(%m) : tensor<?x4xf32> loc(unknown)
+    %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<?x4xf32>) -> tensor<?x4xf32> loc(unknown)
+    %sum = linalg.matmul ins(%arg0, %arg1 : tensor<?x4xf32>, tensor<4x4xf32>) outs(%init : tensor<?x4xf32>) -> tensor<?x4xf32> loc(unknown)
+    return %sum : tensor<?x4xf32> loc(unknown)
+  } loc(unknown)
+} loc(unknown)

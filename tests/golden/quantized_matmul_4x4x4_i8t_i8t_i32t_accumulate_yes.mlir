@@ -1,0 +1,8 @@
+module @dispatch {
+  func.func @main(%arg0: tensor<4x4xi8> loc(unknown), %arg1: tensor<4x4xi8> loc(unknown), %arg2: tensor<4x4xi32> loc(unknown)) -> tensor<4x4xi32> {
+    %scalar0 = arith.constant -128 : i32 loc(unknown)
+    %scalar1 = arith.constant 0 : i32 loc(unknown)
+    %sum = linalg.quantized_matmul ins(%arg0, %arg1, %scalar0, %scalar1 : tensor<4x4xi8>, tensor<4x4xi8>, i32, i32) outs(%arg2 : tensor<4x4xi32>) -> tensor<4x4xi32> loc(unknown)
+    return %sum : tensor<4x4xi32> loc(unknown)
+  } loc(unknown)
+} loc(unknown)
