@@ -17,6 +17,7 @@ from dispatchflow.dispatch import Case
 from dispatchflow.errors import NothingMatched, SpecError, suggestion
 from dispatchflow.execute import Executor
 from dispatchflow.keys import digest_of
+from dispatchflow.location import COMMAND_LINE
 from dispatchflow.locks import Machine
 from dispatchflow.measure import Bench
 from dispatchflow.module import Module
@@ -133,7 +134,7 @@ class Workspace:
                 operations = [_operation_of(dims, words)] if dims else _having(own["shape"], words)
             table = {"tags": list(self.values.get("tags", ())), **words, **own}
             read = self._reader(Path())
-            return [spec.sweep({**table, "operation": name}, spec.COMMAND_LINE, read) for name in operations]
+            return [spec.sweep({**table, "operation": name}, COMMAND_LINE, read) for name in operations]
         overrides = {name: word for name, word in words.items() if name != "operation"}
         sweeps = [
             sweep

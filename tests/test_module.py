@@ -9,6 +9,7 @@ from real import Project
 from dispatchflow import given, module, plan, spec
 from dispatchflow.errors import SpecError, ToolError
 from dispatchflow.keys import digest_of
+from dispatchflow.location import COMMAND_LINE
 from dispatchflow.module import Declaration, File, Input, Module
 
 TEXT = """\
@@ -100,6 +101,28 @@ def test_what_a_module_cannot_be_is_told_with_its_place(words, told):
         plan_of(words)
     assert told in str(error.value)
     assert "specs/m.toml:1" in str(error.value)
+
+
+def test_one_word_is_a_list_of_one():
+    one = plan_of('file = "a.mlir"\nfunction = "two"\ninputs = "3xi64=1 2 3"\nexpected = "b.bin"')
+    several = plan_of('file = ["a.mlir"]\nfunction = ["two"]\ninputs = ["3xi64=1 2 3"]\nexpected = ["b.bin"]')
+    assert one.cases == several.cases
+    assert len(one.cases[0].operation.expected) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ({"file": "no.mlir"}, "Paths are relative to the current directory."),
+        ({"file": "a.mlir", "tuning": "tuning_spec:no.mlir"}, "Paths are relative to the current directory."),
+        ({"file": "b.bin"}, "Name one: function=main."),
+        ({}, "Write file=my.mlir, relative to the current directory."),
+    ],
+)
+def test_hints_for_the_command_line_are_spelt_as_there(words, hint):
+    with pytest.raises(SpecError) as error:
+        spec.sweep({"operation": "module", **words}, COMMAND_LINE, read)
+    assert error.value.hint == hint
 
 
 def test_two_modules_of_one_name_are_refused_and_a_title_helps():
