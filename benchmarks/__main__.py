@@ -17,13 +17,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", choices=PARTS, help="may be repeated; all when left out")
     parser.add_argument(
-        "--cases", type=int, action="append", help=f"sizes of `noop` and `looks`, multiples of ten [{SIZES}]"
+        "--cases", type=_tens, action="append", help=f"sizes of `noop` and `looks`, multiples of ten [{SIZES}]"
     )
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--compiles", type=int, default=40, help="cases of `cold`")
-    parser.add_argument("--measured", type=int, default=12, help="cases of `full`")
+    parser.add_argument("--pairs", type=_count, default=5)
+    parser.add_argument("--compiles", type=_count, default=40, help="cases of `cold`")
+    parser.add_argument("--measured", type=_count, default=12, help="cases of `full`")
     parser.add_argument("--protocol", default="std", help="of `full`")
-    parser.add_argument("--comparisons", type=int, default=100, help="of `same`")
+    parser.add_argument("--comparisons", type=_count, default=100, help="of `same`")
     options = parser.parse_args()
     lines: list[Line] = []
     with tempfile.TemporaryDirectory(prefix="dispatchflow-benchmark-") as name:
@@ -35,6 +35,18 @@ def main() -> None:
                     flush=True,
                 )
     print(f"\n{table(lines)}")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text}: not a number above 0")
+    return int(text)
+
+
+def _tens(text: str) -> int:
+    if _count(text) % 10:
+        raise argparse.ArgumentTypeError(f"{text}: not a multiple of ten")
+    return int(text)
 
 
 def table(lines: Sequence[Line]) -> str:

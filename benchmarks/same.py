@@ -9,9 +9,10 @@ from pathlib import Path
 
 from benchmarks.timing import Line
 from dispatchflow import blocks, commands, comparison, processes
+from dispatchflow.location import COMMAND_LINE
 from dispatchflow.plan import expand
 from dispatchflow.protocols import Protocol
-from dispatchflow.spec import COMMAND_LINE, sweep
+from dispatchflow.spec import sweep
 from dispatchflow.workspace import Workspace
 
 ROUNDS = comparison.MIN_ROUNDS

@@ -53,7 +53,7 @@ class Step(msgspec.Struct, frozen=True):
 
     state: `made`, `missing`, `later` (its key needs an upstream output), `failed` (recorded), `blocked` (an upstream
     stage failed), `off` (not asked for; or a library brings what a compile would make), `absent` (there is no device to
-    run it). Pending are `missing` and `later`.
+    run it, or what it is compared with). Pending are `missing` and `later`.
     """
 
     stage: str
@@ -201,8 +201,8 @@ class Resolver:
                 return Step("compile", "blocked", emitted.why)
             if emitted.pending or emitted.record is None:
                 return Step("compile", "later", "depends on how the compiler prints the file")
-            if (known := emitted.record.facts["functions"]) and case.operation.function not in known:
-                why = f"no public function '{case.operation.function}'; the file has {', '.join(known)}"
+            if case.operation.function not in (known := emitted.record.facts["functions"]):
+                why = f"no public function '{case.operation.function}'; the file has {', '.join(known) or 'none'}"
                 return Step("compile", "failed", why)
             printed = emitted.record.outputs["module"]
         shared = (self.flags(case), case.dispatch.requested)
@@ -270,9 +270,9 @@ class Resolver:
         return Step(action.stage, "failed", record.reason or "failed", action, record)
 
     def _verify(self, program: Program, compiled: Step, device: Device) -> Step:
-        if device.absent is not None:
-            return Step("verify", "absent", device.absent)
         off = self.settings.verify == "off"
+        if (absent := device.absent or (None if off else self.supplies.absent(program))) is not None:
+            return Step("verify", "absent", absent)
         data = self.supplies.data(program)
         if early := self._waiting("verify", program, compiled, data):
             return Step("verify", "off", "verify=off") if off else early
@@ -288,8 +288,8 @@ class Resolver:
     def _profile(
         self, program: Program, compiled: Step, verified: Step, device: Device, sets: int | None = None
     ) -> Step:
-        if device.absent is not None:
-            return Step("profile", "absent", device.absent)
+        if verified.state == "absent" and (device.absent is not None or self.settings.verify == "on"):
+            return Step("profile", "absent", verified.why)
         operands = self.supplies.operands(program)
         if early := self._waiting("profile", program, compiled, operands):
             return early

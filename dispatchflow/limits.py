@@ -22,20 +22,28 @@ _NO_MEMORY = re.compile(
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Of one tool's process. `run_s` is for one call in verification, `block_s` for one benchmark process;
-    `memory_bytes` counts what the process itself writes to, not the code it maps; None for no limit."""
+    `memory_bytes` counts what the process itself writes to, not the code it maps; None for no limit. `memory_asked`:
+    it is the user's, not what the machine has."""
 
     compile_s: float = 300.0
     run_s: float = 120.0
     block_s: float = 300.0
     memory_bytes: int | None = None
+    memory_asked: bool = False
 
     def hit(self, time_limit: str, timed_out: bool, stderr: str) -> Hit | None:
-        """The limit that made a tool fail, None when none did. `time_limit`: the one that it ran under."""
+        """The limit that made a tool fail, or may have, None when none did. `time_limit`: the one that it ran under.
+
+        A tool without memory dies in ways that nobody can list (a signal, a linker that it could not start, a library
+        that it could not map), and its peak says nothing about the allocation that was refused: so any failure under a
+        limit that was asked for may be the limit's.
+        """
         if timed_out:
             return Hit(time_limit, self._value(time_limit))
-        if self.memory_bytes is not None and _NO_MEMORY.search(stderr):
-            return Hit("memory_limit", self.memory_bytes)
-        return None
+        if self.memory_bytes is None:
+            return None
+        said = _NO_MEMORY.search(stderr) is not None
+        return Hit("memory_limit", self.memory_bytes, said) if said or self.memory_asked else None
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
         """Why a failure that was recorded with this limit is to be tried again, None when it stands."""
@@ -53,14 +61,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A limit that made a tool fail: the setting's name and what it was, in s or B."""
+    """A limit that made a tool fail: the setting's name and what it was, in s or B. Not `certain`: it may have."""
 
     name: str
     value: float
+    certain: bool = True
 
-    @property
-    def reason(self) -> str:
+    def reason(self, otherwise: str | None) -> str:
+        """`otherwise`: what is said of the failure without a limit."""
         what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
+        what = what if self.certain else f"{otherwise}, under"
         return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"
 
 

@@ -207,9 +207,10 @@ def run_block(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[blocks.
             outcome = processes.run(command)
         if outcome.failure:
             stderr = processes.shortened(scratch / "stderr", 600)
-            if hit := bench.limits.hit("block_limit", outcome.timed_out, stderr):
-                trial.failure["limit"] = (hit.name, hit.value)
-                raise ToolError(hit.reason)
             trial.failure["repeatable"] = outcome.repeatable
-            raise ToolError(outcome.failure, {"stderr": stderr} if stderr else {})
+            facts = {"stderr": stderr} if stderr else {}
+            if (hit := bench.limits.hit("block_limit", outcome.timed_out, stderr)) is None:
+                raise ToolError(outcome.failure, facts)
+            trial.failure["limit"] = (hit.name, hit.value)
+            raise ToolError(hit.reason(outcome.failure), {} if hit.certain else facts)
         return blocks.parse((scratch / "stdout").read_text(errors="replace")), outcome.wall_s

@@ -127,10 +127,11 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def problem(part: Path) -> str | None:
     """Why this part cannot be read, None when it can."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        pq.ParquetFile(part).read()
+        pq.ParquetFile(pa.BufferReader(part.read_bytes())).read()  # by path pyarrow takes UTF-8 only
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
         return " ".join(str(error).split())
     return None

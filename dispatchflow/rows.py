@@ -91,7 +91,8 @@ def row_of(
         case "noisy" if row["ci_low_ns"] is not None:
             half, blocks = summary(row["blocks_ns"]).half_width, len(row["blocks_ns"])
             row["reason"] = f"the median's interval is ±{half:.1%} after {blocks} blocks"
-    if row.get("reason") is None and verified.state == "off" and row["verification"] == "different":
+    unsure = verified.state == "absent" or (verified.state == "off" and row["verification"] == "different")
+    if row.get("reason") is None and unsure:
         row["reason"] = verified.why
     return row
 

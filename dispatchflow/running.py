@@ -69,7 +69,8 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
 def failed(
     what: str, outcome: processes.Outcome, scratch: Path, facts: dict[str, Any], store: Store, limits: Limits
 ) -> Result:
-    """`what` failed: `compile`, `run`, `reading x.mlir`. With the limit that it ran into, whose raising tries it again.
+    """`what` failed: `compile`, `run`, `reading x.mlir`. With the limit that it ran or may have run into, whose raising
+    tries it again.
 
     Raises:
         StoreError: the disk is full; every case would fail so.
@@ -77,9 +78,9 @@ def failed(
     stderr = processes.shortened(scratch / "stderr", _SEARCHED)
     room.check(store.root, stderr)
     hit = limits.hit("run_limit" if what == "run" else "compile_limit", outcome.timed_out, stderr)
-    reason = hit.reason if hit else _first_error(stderr) or outcome.failure
-    found = {"limit": (hit.name, hit.value)} if hit else {"repeatable": outcome.repeatable}
-    return False, f"{what} failed: {reason}", log_of(store, scratch), facts | found
+    reason = _first_error(stderr) or outcome.failure
+    facts |= {"repeatable": outcome.repeatable} | ({"limit": (hit.name, hit.value)} if hit else {})
+    return False, f"{what} failed: {hit.reason(reason) if hit else reason}", log_of(store, scratch), facts
 
 
 def _first_error(stderr: str) -> str | None:

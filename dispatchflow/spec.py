@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ import msgspec
 from dispatchflow import flags, module_spec
 from dispatchflow.axes import Axis, AxisError, axis
 from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.location import Location
 from dispatchflow.module import Module
 from dispatchflow.operations import OPERATIONS, OPTIONS, Operation, Option
 from dispatchflow.program import Program
@@ -25,7 +26,6 @@ from dispatchflow.tunings import TUNINGS, GivenFile, Tuning
 from dispatchflow.types import Signature, signature
 
 T = TypeVar("T")
-COMMAND_LINE = "command line"
 PROGRAMS: dict[str, type[Program]] = {**OPERATIONS, Module.name: Module}
 
 # What a sweep may say. Values are checked below, where the allowed ones are known.
@@ -112,36 +112,32 @@ def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
     return operation is not None and word in OPTIONS and word not in operation.options
 
 
-def sweep(table: Mapping[str, Any], place: str, read: module_spec.Read = _no_files) -> Sweep:
-    """One sweep from its words.
+def sweep(table: Mapping[str, Any], where: str, read: module_spec.Read = _no_files) -> Sweep:
+    """One sweep from its words. `where` it stands, as `Location.sweep`.
 
     Raises:
         SpecError: an unknown word, a wrong type, a value out of range.
     """
-    program = _program(table.get("operation"), place)
-    words = _typed(table, program, place)
-
-    def at(word: str) -> str:
-        return f"{place}.{word}" if place != COMMAND_LINE else f"{word}= on the {place}"
-
+    program, place = _program(table.get("operation"), where), Location(where)
+    words, at = _typed(table, program, where), place.at
     for word in ("dtype", "layout", "tuning", "target", "threads", "provider", "cache", "shape"):
         value = getattr(words, word, None)
         if value is not None and value != 0 and not (value.strip() if isinstance(value, str) else value):
             raise SpecError(f"'{word}' is empty", {"spec": at(word)}, "Name at least one, or leave the word out.")
     axes: dict[str, Any] = dict.fromkeys(("dims", "shapes", "signatures", "layouts", "modules"), ()) | {"options": {}}
     if issubclass(program, Operation):
-        axes |= _operation_axes(words, program, place, at)
+        axes |= _operation_axes(words, program, place)
     else:
         reference = [] if words.reference is None else [words.reference]
         against = next(iter(_chosen(reference, TARGETS, "target", at("reference"))), None)
-        axes["modules"] = module_spec.modules(words, against, place, at, read)
+        axes["modules"] = module_spec.modules(words, against, place, read)
     return Sweep(
         operation=program,
         **axes,
-        tunings=_tunings(words.tuning, at("tuning"), read),
+        tunings=_tunings(words.tuning, place, read),
         targets=_chosen(_list(words.target), TARGETS, "target", at("target")),
         threads=tuple(dict.fromkeys(_threads(word, at("threads")) for word in _list(words.threads))),
-        flags=_flags(words.flags, at("flags")),
+        flags=_flags(words.flags, place),
         providers=_chosen(
             _list(words.provider), dict(zip(PROVIDERS, PROVIDERS, strict=True)), "provider", at("provider")
         ),
@@ -149,12 +145,12 @@ def sweep(table: Mapping[str, Any], place: str, read: module_spec.Read = _no_fil
         tags=tuple(_list(words.tags)),
         include=tuple(_list(words.include)),
         exclude=tuple(_list(words.exclude)),
-        place=place,
+        place=where,
     )
 
 
-def _operation_axes(words: Any, operation: type[Operation], place: str, at: Callable[[str], str]) -> dict[str, Any]:
-    shape = words.shape
+def _operation_axes(words: Any, operation: type[Operation], place: Location) -> dict[str, Any]:
+    shape, at = words.shape, place.at
     given = [dim for dim in operation.dims if getattr(words, dim) is not None]
     if shape is not None and given:
         raise SpecError(
@@ -164,13 +160,13 @@ def _operation_axes(words: Any, operation: type[Operation], place: str, at: Call
     if missing:
         raise SpecError(
             f"{operation.name} needs a size for {', '.join(missing)}",
-            {"spec": place, "dims": ", ".join(operation.dims)},
-            f'Add {missing[0]} = 512, or a list, or shape = ["{"x".join(["512"] * len(operation.dims))}"].',
+            {"spec": place.sweep, "dims": ", ".join(operation.dims)},
+            f"Add {place.spelt(missing[0], 512)}, or a list, or {_shape_of(512, operation, place)}.",
         )
     layouts = {word: word for word in operation.layouts}
     return {
         "dims": tuple(_axis(getattr(words, dim), at(dim)) for dim in given),
-        "shapes": _shapes(words, operation, at("shape")),
+        "shapes": _shapes(words, operation, place),
         "signatures": _signatures(words.dtype, operation, at("dtype")),
         "layouts": _chosen(_list(words.layout or operation.layouts[0]), layouts, "layout", at("layout")),
         "options": {
@@ -252,7 +248,11 @@ def _axis(written: object, place: str) -> Axis:
         raise SpecError("not a size", {"spec": place, "found": error}, "") from error
 
 
-def _shapes(words: Any, operation: type[Operation], place: str) -> tuple[Shape, ...]:
+def _shape_of(size: int, operation: type[Operation], place: Location) -> str:
+    return place.spelt("shape", "x".join([str(size)] * len(operation.dims)))
+
+
+def _shapes(words: Any, operation: type[Operation], place: Location) -> tuple[Shape, ...]:
     """Of `64x80x96`, and of classes by name."""
     found: list[Shape] = []
     for word in _list(words.shape or []):
@@ -264,16 +264,16 @@ def _shapes(words: Any, operation: type[Operation], place: str) -> tuple[Shape, 
     return tuple(dict.fromkeys(found))
 
 
-def _class(word: str, words: Any, operation: type[Operation], place: str) -> tuple[Shape, ...]:
+def _class(word: str, words: Any, operation: type[Operation], place: Location) -> tuple[Shape, ...]:
     known = classes_of(operation.name)
     if word not in known:
         problem = f"{operation.name} has no shapes '{word}'" if word in classes() else f"'{word}' is not a shape"
-        facts = {"spec": place, "form": "x".join(operation.dims), "classes": ", ".join(known) or "none"}
-        example = f'Write shape = ["{"x".join(["64"] * len(operation.dims))}"].'
-        raise SpecError(problem, facts, suggestion(word, known) or example)
+        facts = {"spec": place.at("shape"), "form": "x".join(operation.dims), "classes": ", ".join(known) or "none"}
+        hint = suggestion(word, known) or f"Write {_shape_of(64, operation, place)}."
+        raise SpecError(problem, facts, hint)
     own = dict.fromkeys(option for shape in known[word] for option, _ in shape.options)
     if twice := [option for option in own if getattr(words, option) is not None]:
-        facts = {"spec": place, "also given": ", ".join(twice)}
+        facts = {"spec": place.at("shape"), "also given": ", ".join(twice)}
         raise SpecError(f"the shapes of '{word}' say their own {twice[0]}", facts, "Leave one of them out.")
     return known[word]
 
@@ -298,7 +298,7 @@ def _signatures(written: Any, operation: type[Operation], place: str) -> tuple[S
     return tuple(dict.fromkeys(found))
 
 
-def _tunings(written: Any, place: str, read: module_spec.Read) -> tuple[Tuning, ...]:
+def _tunings(written: Any, place: Location, read: module_spec.Read) -> tuple[Tuning, ...]:
     found: list[Tuning] = []
     for item in written if isinstance(written, list) else [written]:
         if isinstance(item, str):
@@ -308,7 +308,7 @@ def _tunings(written: Any, place: str, read: module_spec.Read) -> tuple[Tuning, 
         parameters = dict(item)
         family = parameters.pop("family", None)
         if not isinstance(family, str) or family not in TUNINGS:
-            facts = {"spec": place, "known": ", ".join(TUNINGS)}
+            facts = {"spec": place.at("tuning"), "known": ", ".join(TUNINGS)}
             raise SpecError(
                 f"unknown tuning family {family!r}",
                 facts,
@@ -319,29 +319,29 @@ def _tunings(written: Any, place: str, read: module_spec.Read) -> tuple[Tuning, 
 
 
 def _expanded(
-    family: type[Tuning], parameters: dict[str, Any], place: str, read: module_spec.Read
+    family: type[Tuning], parameters: dict[str, Any], place: Location, read: module_spec.Read
 ) -> tuple[Tuning, ...]:
     if family.file_parameter is not None:
         name = parameters.get(family.file_parameter)
         if not isinstance(name, str):
             form = f'{{family = "{family.family}", {family.file_parameter} = "my.mlir"}}'
             hint = f"Write {form}, or {family.family}:my.mlir."
-            raise SpecError(f"{family.family} needs a file", {"spec": place}, hint)
-        file, content = module_spec.file(name, place, read)
+            raise SpecError(f"{family.family} needs a file", {"spec": place.at("tuning")}, hint)
+        file, content = module_spec.file(name, "tuning", place, read)
         title = re.sub(r"[^\w-]", "-", PurePath(name).stem, flags=re.ASCII)
         try:
             given = GivenFile(file.path, title, content.decode())
         except UnicodeDecodeError as error:
-            facts = {"spec": place, "file": name, "found": error}
+            facts = {"spec": place.at("tuning"), "file": name, "found": error}
             raise SpecError("this file is no text", facts, "iree-opt prints bytecode as text.") from error
         parameters = {**parameters, family.file_parameter: given}
     try:
         return family.expand(parameters)
     except ValueError as error:
-        raise SpecError(f"{family.family} cannot be this", {"spec": place, "found": error}, "") from error
+        raise SpecError(f"{family.family} cannot be this", {"spec": place.at("tuning"), "found": error}, "") from error
 
 
-def _named_tuning(word: str, place: str, read: module_spec.Read) -> tuple[Tuning, ...]:
+def _named_tuning(word: str, place: Location, read: module_spec.Read) -> tuple[Tuning, ...]:
     name, _, path = word.partition(":")
     if name in TUNINGS and (not path or TUNINGS[name].file_parameter):
         return _expanded(TUNINGS[name], {TUNINGS[name].file_parameter or "": path} if path else {}, place, read)
@@ -349,24 +349,23 @@ def _named_tuning(word: str, place: str, read: module_spec.Read) -> tuple[Tuning
         if (tuning := family.parse(word)) is not None:
             return (tuning,)
     names = [*TUNINGS, *(tuning.name for family in TUNINGS.values() for tuning in family.expand({}))]
-    raise SpecError(
-        f"unknown tuning '{word}'", {"spec": place, "known": ", ".join(dict.fromkeys(names))}, suggestion(word, names)
-    )
+    facts = {"spec": place.at("tuning"), "known": ", ".join(dict.fromkeys(names))}
+    raise SpecError(f"unknown tuning '{word}'", facts, suggestion(word, names))
 
 
-def _flags(written: str | list[str], place: str) -> tuple[flags.Flags, ...]:
+def _flags(written: str | list[str], place: Location) -> tuple[flags.Flags, ...]:
     """A value is all flags of one compile, so that white space and commas separate no values."""
     found = []
     for value in written if isinstance(written, list) else [written]:
         try:
             found.append(flags.parse(value))
         except ValueError as error:
-            facts = {"spec": place, "found": error}
-            raise SpecError(
-                "these cannot be extra flags", facts, 'Write flags = ["", "--iree-opt-level=O2"].'
-            ) from error
+            facts = {"spec": place.at("flags"), "found": error}
+            hint = f"Write {place.spelt('flags', '--iree-opt-level=O2')}."
+            raise SpecError("these cannot be extra flags", facts, hint) from error
     if not found:
-        raise SpecError("'flags' is empty", {"spec": place}, 'Write flags = [""] for none, or leave the word out.')
+        hint = f"Write {place.spelt('flags', '')} for none, or leave the word out."
+        raise SpecError("'flags' is empty", {"spec": place.at("flags")}, hint)
     return tuple(dict.fromkeys(found))
 
 

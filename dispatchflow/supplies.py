@@ -133,6 +133,13 @@ class Supplies:
         assert program.against is not None
         return self._device_of(program.against, 1)
 
+    def absent(self, program: Program) -> str | None:
+        """Why there is nothing here that could make what it is compared with, None where there is."""
+        if type(program) is not Module or program.against is None:  # asked of every case
+            return None
+        lacking = self.reference_device(program).absent
+        return None if lacking is None else f"the reference, {program.name} on {program.against.name}: {lacking}"
+
     def _reference_compile(self, program: Module) -> Action | None:
         """For the target that a module is compared with; None where there is none, and while nothing is printed."""
         printed = self.printed(program)

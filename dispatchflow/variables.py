@@ -154,8 +154,9 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
         try:
             values[name] = allowed[name].parse(text)
         except ValueError as error:
+            meaning = allowed[name].meaning  # no capitalize(), which makes MiB mib
             raise SpecError(
-                f"{name} cannot be '{text}'", {"allowed": error}, allowed[name].meaning.capitalize() + "."
+                f"{name} cannot be '{text}'", {"allowed": error}, f"{meaning[0].upper()}{meaning[1:]}."
             ) from error
     return values
 
@@ -174,7 +175,7 @@ def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Sett
         remeasure=values.get("remeasure"),
         retry=values.get("retry", False),
         limits=replace(
-            limits.Limits(memory_bytes=memory_bytes),
+            limits.Limits(memory_bytes=memory_bytes, memory_asked=values.get("memory_limit") is not None),
             **{field: values[name] for field, name in given.items() if name in values},
         ),
     )

@@ -17,6 +17,7 @@ from dispatchflow.dispatch import Case
 from dispatchflow.errors import NothingMatched, SpecError, suggestion
 from dispatchflow.execute import Executor
 from dispatchflow.keys import digest_of
+from dispatchflow.location import COMMAND_LINE
 from dispatchflow.locks import Machine
 from dispatchflow.measure import Bench
 from dispatchflow.module import Module
@@ -133,7 +134,7 @@ class Workspace:
                 operations = [_operation_of(dims, words)] if dims else _having(own["shape"], words)
             table = {"tags": list(self.values.get("tags", ())), **words, **own}
             read = self._reader(Path())
-            return [spec.sweep({**table, "operation": name}, spec.COMMAND_LINE, read) for name in operations]
+            return [spec.sweep({**table, "operation": name}, COMMAND_LINE, read) for name in operations]
         overrides = {name: word for name, word in words.items() if name != "operation"}
         sweeps = [
             sweep
@@ -150,7 +151,7 @@ class Workspace:
                 hint = "Make a specs/ directory with a TOML file, or give dims: doit m=512 n=512 k=512."
                 raise SpecError("there are no specs here", {"looked for": path}, hint)
             if path.is_dir():
-                self._stamp(os.path.abspath(path))  # noqa: PTH100 (`..` stays)
+                self._stamp(_from_anywhere(path))
                 files += sorted(path.glob("*.toml"))
             else:
                 files.append(path)
@@ -178,7 +179,7 @@ class Workspace:
     def _bytes(self, path: Path) -> bytes:
         content = path.read_bytes()
         if self._seen:
-            self._seen.see("file", os.path.abspath(path), digest_of(content))  # noqa: PTH100 (`..` stays)
+            self._seen.see("file", _from_anywhere(path), digest_of(content))
         return content
 
     @property
@@ -277,6 +278,11 @@ def _having(written: str, words: Mapping[str, str]) -> list[str]:
         hint = suggestion(unknown, classes()) or "Say which operation: operation=matmul."
         raise SpecError("no operation has all these shapes", facts, hint)
     return found
+
+
+def _from_anywhere(path: Path) -> str:
+    """Absolute, its `..` as they stand: behind a link they lead elsewhere than the text says (not os.path.abspath)."""
+    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)
 
 
 def _relative(path: Path, root: Path) -> Path:

@@ -46,3 +46,14 @@ def test_benchmarks_print_a_line_for_each_part():
     assert len(table) == 2 + 4 + 1 + 1, done.stdout
     assert all(len(cells) == 5 for cells in table)
     assert all(float(cells[3]) > 0 for cells in table[:7]), done.stdout
+
+
+@pytest.mark.parametrize(("words", "why"), [(("--cases", "0"), "above 0"), (("--cases", "15"), "multiple of ten")])
+def test_benchmarks_refuse_sizes_that_no_part_can_have(words, why):
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--only", "noop", *words],
+        cwd=REPOSITORY, env=environment({}), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr

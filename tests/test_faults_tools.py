@@ -4,6 +4,7 @@ module is told: test_contract.py; how processes are run and ended: test_processe
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -93,6 +94,26 @@ def test_the_real_tools_live_within_a_small_limit_and_say_so_below_it(project: P
 
     outcome = project.doit("memory_limit=256MiB", f"profile:{NEW}", "protocol=fast")
     assert outcome.code == 0, outcome
+
+
+def test_what_failed_under_a_limit_of_memory_says_it_and_is_tried_again_above(project: Project) -> None:
+    """A signal, a library that is not mapped, a linker that cannot start: what tools say differs, the rule does not."""
+    for limit in ("1KiB", "1MiB", "20MiB"):
+        outcome = project.doit(f"memory_limit={limit}", f"compile:{NEW}")
+        assert outcome.code == 1, outcome
+        told = rf"compile failed: .* memory_limit={limit}; a higher memory_limit tries again"
+        assert re.search(told, outcome.out), outcome
+    assert "nothing made" in project.doit("memory_limit=20MiB", f"compile:{NEW}").out
+    outcome = project.doit("memory_limit=none", f"compile:{NEW}")
+    assert outcome.code == 0, outcome
+
+
+def test_a_block_that_failed_under_a_limit_of_memory_says_it_and_is_tried_again_above(project: Project) -> None:
+    words = ("protocol=fast", f"profile:{NAME}")
+    outcome = project.doit(*words, "remeasure=yes", "memory_limit=1KiB")
+    assert outcome.code == 1, outcome
+    assert re.search(r"benchmark failed: .* memory_limit=1KiB; a higher memory_limit tries again", outcome.out), outcome
+    assert "failed at memory_limit=1KiB, now" in project.doit("plan", *words).out
 
 
 @pytest.mark.parametrize("tool", ["iree_compile", "iree_benchmark_module"])

@@ -9,6 +9,7 @@ from real import Project
 from dispatchflow import given, module, plan, spec
 from dispatchflow.errors import SpecError, ToolError
 from dispatchflow.keys import digest_of
+from dispatchflow.location import COMMAND_LINE
 from dispatchflow.module import Declaration, File, Input, Module
 
 TEXT = """\
@@ -100,6 +101,28 @@ def test_what_a_module_cannot_be_is_told_with_its_place(words, told):
         plan_of(words)
     assert told in str(error.value)
     assert "specs/m.toml:1" in str(error.value)
+
+
+def test_one_word_is_a_list_of_one():
+    one = plan_of('file = "a.mlir"\nfunction = "two"\ninputs = "3xi64=1 2 3"\nexpected = "b.bin"')
+    several = plan_of('file = ["a.mlir"]\nfunction = ["two"]\ninputs = ["3xi64=1 2 3"]\nexpected = ["b.bin"]')
+    assert one.cases == several.cases
+    assert len(one.cases[0].operation.expected) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ({"file": "no.mlir"}, "Paths are relative to the current directory."),
+        ({"file": "a.mlir", "tuning": "tuning_spec:no.mlir"}, "Paths are relative to the current directory."),
+        ({"file": "b.bin"}, "Name one: function=main."),
+        ({}, "Write file=my.mlir, relative to the current directory."),
+    ],
+)
+def test_hints_for_the_command_line_are_spelt_as_there(words, hint):
+    with pytest.raises(SpecError) as error:
+        spec.sweep({"operation": "module", **words}, COMMAND_LINE, read)
+    assert error.value.hint == hint
 
 
 def test_two_modules_of_one_name_are_refused_and_a_title_helps():
@@ -301,7 +324,10 @@ def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
         f'{sweep}file = ["ir/broken.mlir", "ir/dynamic.mlir"]\n'
         f'{sweep}file = "ir/dynamic.mlir"\nname = "sized"\ninputs = ["16xf32"]\nreference = "llvm-cpu"\n'
         f'{sweep}file = "ir/stablehlo.mlir"\nname = "unsure"\n'
+        f'{sweep}file = "ir/empty.mlir"\nfunction = "main"\n'
+        f'{sweep}file = "ir/stablehlo.mlir"\nname = "alone"\nreference = "metal"\n'
     )
+    (folder / "empty.mlir").touch()
     outcome = copied.doit("profile:module_*", "protocol=fast")
     rows = {row["case"].split("_")[1]: row for row in copied.rows()}
     assert outcome.code == 1
@@ -310,8 +336,17 @@ def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
     assert (rows["sized"]["verification"], rows["sized"]["reason"]) == ("within bound", rows["sized"]["reason"])
     assert rows["unsure"]["verification"] == "not compared"
     assert "only run, compared with nothing: module_unsure_main_default@llvm-cpu-1t" in outcome.out
-    assert {name for name, row in rows.items() if row["status"] == "failed"} == {"broken", "dynamic"}
-    assert "nothing made" in copied.doit("profile", "protocol=fast").out
+    assert rows["empty"]["reason"] == "no public function 'main'; the file has none"
+    assert {name for name, row in rows.items() if row["status"] == "failed"} == {"broken", "dynamic", "empty"}
+    # Of its reference there is no device here: nothing ran, nothing failed, and nothing passes as compared.
+    assert (rows["alone"]["status"], rows["alone"]["verification"]) == ("no device", "not compared")
+    assert rows["alone"]["reason"].startswith("the reference, module on metal: ")
+    again = copied.doit("profile", "protocol=fast")
+    assert "nothing made" in again.out
+    assert "3 failed" in again.out
+    warned = copied.doit("profile:module_alone*", "protocol=fast", "verify=warn")
+    assert (warned.code, copied.rows()[-1]["verification"]) == (0, "not compared"), warned
+    assert copied.rows()[-1]["median_ns"] > 0
 
 
 @pytest.mark.iree

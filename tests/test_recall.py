@@ -13,6 +13,7 @@ from real import DODO, Project, sweep, toolchain
 from dispatchflow import installed
 from dispatchflow.recall import Recall
 from dispatchflow.records import Records
+from dispatchflow.workspace import Workspace
 
 pytest_plugins = ["real"]
 real = pytest.mark.iree
@@ -233,4 +234,32 @@ def test_a_changed_module_of_ours_is_seen(root: Path, records: Records, monkeypa
             first.keep(records, 0, "text")
         assert asked(root).said() is not None
         change.write_text("x = 1")
+        assert asked(root).said() is None
+
+
+def test_what_lies_behind_a_link_and_two_dots_is_looked_at_there(
+    root: Path, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`st/link/..` is `elsewhere`, not `st`, where equal files lie."""
+    monkeypatch.chdir(root)
+    for folder in (root / "st", root / "elsewhere"):
+        (folder / "more").mkdir(parents=True)
+        (folder / "m.mlir").write_text(MODULE)
+        (folder / "more/a.toml").write_text(sweep(m=8))
+    (root / "elsewhere/sub").mkdir()
+    (root / "st/link").symlink_to("../elsewhere/sub")
+    by_file = {"file": "st/link/../m.mlir", "function": ("main",)}
+    by_specs = {"specs": ("st/link/../more",)}
+    new = sweep(m=16)
+    for variables, change, text in (
+        (by_file, "m.mlir", MODULE + "// why\n"),
+        (by_specs, "more/a.toml", new),
+        (by_specs, "more/b.toml", new),
+    ):
+        first = asked(root)
+        first.said()
+        assert Workspace(root, variables, first).plan.cases
+        first.keep(records, 0, "text")
+        assert asked(root).said() is not None
+        (root / "elsewhere" / change).write_text(text)
         assert asked(root).said() is None

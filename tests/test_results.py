@@ -1,5 +1,6 @@
 import datetime
 import json
+import os
 import time
 from types import SimpleNamespace
 
@@ -72,6 +73,15 @@ def test_column_that_an_older_part_lacks_is_none(tmp_path):
 def test_folder_without_parts_has_no_rows(tmp_path):
     (tmp_path / "half.parquet.123.tmp").write_bytes(b"half")
     assert read(tmp_path) == []
+
+
+def test_a_sound_part_below_a_directory_of_any_bytes_has_no_problem_and_one_cut_short_has(tmp_path):
+    part = tmp_path / os.fsdecode(b"\xff") / "a.parquet"
+    part.parent.mkdir()
+    write_part(part, [FULL])
+    assert results.problem(part) is None
+    part.write_bytes(part.read_bytes()[:-9])
+    assert "magic bytes" in results.problem(part)
 
 
 def test_part_that_is_no_parquet_is_an_error_that_callers_expect(tmp_path):

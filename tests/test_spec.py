@@ -5,6 +5,7 @@ import pytest
 
 from dispatchflow import spec
 from dispatchflow.errors import SpecError
+from dispatchflow.location import COMMAND_LINE
 
 FIRST = '[[sweep]]\noperation = "matmul"\nm = 1\nn = 1\nk = 1\n\n'
 """A right sweep of six lines, so that the second one's header is line 7."""
@@ -158,5 +159,19 @@ def test_override_replaces_the_word_in_every_sweep():
 
 def test_place_of_a_variable_is_the_command_line():
     with pytest.raises(SpecError) as caught:
-        spec.sweep({"operation": "matmul", "m": "64:", "n": "1", "k": "1"}, spec.COMMAND_LINE)
+        spec.sweep({"operation": "matmul", "m": "64:", "n": "1", "k": "1"}, COMMAND_LINE)
     assert caught.value.facts["spec"] == "m= on the command line"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ({"m": 1, "n": 1}, "Add k=512, or a list, or shape=512x512x512."),
+        ({"shape": "1x1"}, "Write shape=64x64x64."),
+        ({"m": 1, "n": 1, "k": 1, "flags": "O2"}, "Write flags=--iree-opt-level=O2."),
+    ],
+)
+def test_hints_for_the_command_line_are_spelt_as_there(words, hint):
+    with pytest.raises(SpecError) as caught:
+        spec.sweep({"operation": "matmul", **words}, COMMAND_LINE)
+    assert caught.value.hint == hint

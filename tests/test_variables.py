@@ -61,7 +61,7 @@ def test_value_that_is_not_allowed_says_what_is(name, text, says):
         parse({name: text}, ALL)
     assert caught.value.problem == f"{name} cannot be '{text}'"
     assert says in str(caught.value.facts["allowed"])
-    assert caught.value.hint
+    assert caught.value.hint[1:] == f"{VARIABLES[name].meaning[1:]}."  # units keep their capitals
 
 
 def test_unknown_variable_is_refused_with_the_nearest_known_one():
@@ -105,3 +105,4 @@ def test_limits_are_the_given_ones_and_the_machine_s_memory():
     assert settings({}, 5).limits == Limits(300, 120, 300, 5)
     values = {"compile_limit": 1.0, "run_limit": 2.0, "block_limit": 3.0, "memory_limit": None}
     assert settings(values, 5).limits == Limits(1, 2, 3, None)
+    assert settings({"memory_limit": 4}, 5).limits == Limits(memory_bytes=4, memory_asked=True)

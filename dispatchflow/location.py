@@ -1,0 +1,32 @@
+"""Where the words of a sweep stand, and how they are spelt there: for error messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+COMMAND_LINE = "command line"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """`sweep`: `specs/matmul.toml:3, sweep[0]`, or the command line."""
+
+    sweep: str
+
+    def at(self, word: str) -> str:
+        return f"{word}= on the {self.sweep}" if self._is_line else f"{self.sweep}.{word}"
+
+    def spelt(self, word: str, value: str | int) -> str:
+        """`function = "main"` in a spec, `function=main` on the command line."""
+        if self._is_line:
+            return f"{word}={value}"
+        return f'{word} = "{value}"' if isinstance(value, str) else f"{word} = {value}"
+
+    @property
+    def folder(self) -> str:
+        """That paths are relative to."""
+        return "the current directory" if self._is_line else "the spec's directory"
+
+    @property
+    def _is_line(self) -> bool:
+        return self.sweep == COMMAND_LINE
