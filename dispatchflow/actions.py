@@ -22,7 +22,7 @@ from dispatchflow.targets import Device
 STAGES = ("emit", "compile", "verify", "profile")
 
 CONFIGURATION_CHECK = 1
-"""Version of `applied.parse` and `Tuning.ignored`. Raise it when what counts as applied changes."""
+"""Version of `applied.parse` and `Dispatch.missed`. Raise it when what counts as applied changes."""
 
 VERIFICATION = 1
 """Version of the verification ladder. Raise it when what counts as right changes."""
@@ -115,7 +115,7 @@ def compilation(
     environment: Mapping[str, str],
     requested: str | None = None,
 ) -> Action:
-    """`requested`: the configuration that must be found applied; a compile that ignored it is a failure."""
+    """`requested`: what the dump must show, as `Dispatch.demanded` says it; a compile that ignored it is a failure."""
     shared = (tuple(flags), toolchain, tuple(environment.items()), requested, CONFIGURATION_CHECK)
     return _action(_compilation(*shared), module)
 
@@ -217,10 +217,13 @@ def _call(
     return Form(kind, ingredients)
 
 
+_SHARED = ("_base", "_contraction", "_convolution", "_epilogue", "_formula", "_numeric", "_window")
+
+
 @cache
 def _modules_of(operation_module: str) -> tuple[str, ...]:
     own = "/".join(operation_module.split(".")[1:]) + ".py"
-    shared = [f"operations/{name}.py" for name in ("_base", "_contraction", "_convolution", "_numeric", "_window")]
+    shared = [f"operations/{name}.py" for name in _SHARED]
     return (own, *shared, "inputs.py", "reference.py", "types.py")
 
 

@@ -166,7 +166,7 @@ class Resolver:
                 return Step("compile", "failed", why)
             printed = emitted.record.outputs["module"]
         action = actions.compilation(
-            printed, self.flags(case), self.toolchain.digest, self.environment, case.dispatch.requested
+            printed, self.flags(case), self.toolchain.digest, self.environment, case.dispatch.demanded
         )
         return self._step(action, "never compiled with these ingredients")
 

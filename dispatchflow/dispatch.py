@@ -32,9 +32,30 @@ class Dispatch:
         """The configuration that the compiler is asked for; None where it chooses."""
         return self.tuning.requested(self.operation) if isinstance(self.operation, Operation) else None
 
-    def ignored(self, applied: Applied) -> str | None:
-        """Why what was applied is not what was asked, None when it is. What a user's module holds is not known."""
-        return self.tuning.ignored(self.operation, applied) if isinstance(self.operation, Operation) else None
+    @property
+    def dispatches(self) -> int | None:
+        """How many the operation must become; None where that is not known, or this tuning's to say."""
+        expected = self.operation.dispatches if isinstance(self.operation, Operation) else None
+        return expected if self.tuning.keeps_dispatches else None
+
+    @property
+    def demanded(self) -> str | None:
+        """All that the compiler's dump must show: as `missed` checks it, in words that enter the compile's key."""
+        if self.dispatches is None:
+            return self.requested
+        return f"{self.requested or 'default'}; {self.dispatches} dispatches"
+
+    def missed(self, applied: Applied) -> str | None:
+        """Why what was made is not what was asked, None when it is. What a user's module holds is not known."""
+        if not isinstance(self.operation, Operation):
+            return None
+        if (why := self.tuning.ignored(self.operation, applied)) is not None:
+            return f"configuration ignored: {why}"
+        names, expected = [executable.name for executable in applied.executables], self.dispatches
+        if expected is None or len(names) == expected:
+            return None
+        units = "one dispatch" if expected == 1 else f"{expected} dispatches"
+        return f"expected {units}, the compiler made {len(names)}: {', '.join(names) or 'none'}"
 
 
 @lru_cache(maxsize=64)

@@ -79,7 +79,7 @@ class Executor:
             text = dispatch.module(resolver.syntax).encode()
         if text is None:
             return None
-        return self.compile_module(text, resolver.flags(case), dispatch.requested, dispatch.ignored)
+        return self.compile_module(text, resolver.flags(case), dispatch.demanded, dispatch.missed)
 
     def _printed(self, program: Module) -> bytes | None:
         for _ in range(_ATTEMPTS):
@@ -103,14 +103,14 @@ class Executor:
         self,
         text: bytes,
         flags: Sequence[str],
-        requested: str | None = None,
-        ignored: Callable[[Applied], str | None] = lambda found: None,
+        demanded: str | None = None,
+        missed: Callable[[Applied], str | None] = lambda found: None,
     ) -> Record:
-        """A module's vmfb and what the compiler chose for it. `ignored` tells, from the compiler's dump, why the
-        configuration that was requested is not the one applied: then the action failed."""
+        """A module's vmfb and what the compiler chose for it. `missed` tells, from the compiler's dump, why that is not
+        what was demanded: then the action failed."""
         resolver = self.resolver
         digest = digest_of(text)
-        action = actions.compilation(digest, flags, resolver.toolchain.digest, resolver.environment, requested)
+        action = actions.compilation(digest, flags, resolver.toolchain.digest, resolver.environment, demanded)
 
         def make(scratch: Path) -> Result:
             (scratch / "module.mlir").write_bytes(text)
@@ -133,8 +133,7 @@ class Executor:
                 "code_bytes": inspected.code_bytes,
                 "applied": found.text,
             }
-            why = ignored(found)
-            reason = inspected.problem or (f"configuration ignored: {why}" if why else None)
+            reason = inspected.problem or missed(found)
             return reason is None, reason, outputs, facts
 
         return self._make(action, make)

@@ -195,6 +195,7 @@ def _operation_of(dims: Mapping[str, str], words: Mapping[str, str]) -> str:
     options = [word for word in words if word in OPTIONS]
     having = {n: o for n, o in OPERATIONS.items() if set(options) <= set(o.options) and set(dims) <= set(o.dims)}
     exact = [name for name, operation in having.items() if len(operation.dims) == len(dims)]
+    exact = [name for name in exact if having[name].meant_by_dims] or exact
     if len(found := exact or list(having)) == 1:
         return found[0]
     known = {name: having[name] for name in exact} or having or OPERATIONS

@@ -37,6 +37,7 @@ from dispatchflow.workspace import Workspace
 pytestmark = pytest.mark.iree
 
 TUNING = tuple(tuning for family in TUNINGS.values() for tuning in family.expand({}))
+DEFAULT = TUNINGS["default"].expand({})[0]
 # Named CPUs are llvm-cpu again; other devices' compilers refuse what they will: tests/test_devices.py.
 RUN_HERE = {name: TARGETS[name] for name in ("llvm-cpu", "vmvx")}
 SHAPES = ((40, 24, 56), (1, 24, 40))
@@ -46,12 +47,14 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "depthwise_conv2d": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
     "attention": ((2, 17, 24, 16, 33), (1, 5, 7, 9, 40)),
     "pooling": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
+    "matmul_splitk": ((40, 24, 54), (1, 24, 42)),
 }
-"""Instead of these, where a dim is a window's."""
+"""Instead of these, where a dim is a window's, or a multiple."""
 
 
-LONE = ("i16", "i32", "i64", "f8E4M3FN", "f8E5M2")
-"""Element types of a matmul that are not paired with everything else: each pairing costs a compile."""
+LONE = {"i16", "i32", "i64", "f8E4M3FN", "f8E5M2", "split_k_2", "split_k_4", "split_k_8"}
+"""Element types and tunings of a matmul that are not paired with everything else, nor are epilogues: each pairing costs
+a compile."""
 
 
 def operation_of(
@@ -70,11 +73,14 @@ def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
 
 
 def everything() -> Iterator[tuple[tuple[object, ...], Case]]:
-    """Every case of the registries that is not a skip, with the choices that it is made of."""
+    """Every case of the registries that is not a skip, with the choices that it is made of. Of layout, options and
+    tuning one is the default."""
     for cls in OPERATIONS.values():
         shapes = SHAPES_OF.get(cls.name, SHAPES)
         for choice in product(cls.signatures, cls.layouts, chosen_of(cls), TUNING, RUN_HERE.values(), shapes):
             signature, layout, chosen, tuning, target, shape = choice
+            if layout != cls.layouts[0] and chosen != next(chosen_of(cls)) and tuning is not DEFAULT:
+                continue
             operation = operation_of(cls, shape, signature, layout, chosen)
             if unsupported_reason(operation, tuning, target) is None:
                 yield (
@@ -97,7 +103,12 @@ def covering(cases: dict[tuple[object, ...], Case], together: int) -> set[Case]:
 
 CASES = dict(everything())
 COVERING = covering(
-    {choice: case for choice, case in CASES.items() if choice[0] == "matmul" and choice[1] not in LONE}, 2
+    {
+        choice: case
+        for choice, case in CASES.items()
+        if choice[0] == "matmul" and not LONE & {*choice} and case.operation.option("epilogue") == "none"
+    },
+    2,
 )
 for name in OPERATIONS:
     COVERING |= covering({choice: case for choice, case in CASES.items() if choice[0] == name}, 1)
@@ -443,8 +454,9 @@ def test_a_configuration_that_the_compiler_ignores_is_a_failure(
     assert verify_is_not_reached(squares, case)
 
 
-def test_a_flag_that_did_nothing_is_a_failure(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    family = TUNINGS["data_tiling"]
+@pytest.mark.parametrize("name", ["data_tiling", "split_k"])
+def test_a_flag_that_did_nothing_is_a_failure(name: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    family = TUNINGS[name]
     monkeypatch.setattr(family, "flags", ())
     operation = operation_of(OPERATIONS["matmul"], (24, 16, 16), "f32", "tt")
     case = Case(Dispatch(operation, family.expand({})[0]), TARGETS["llvm-cpu"], 1)
@@ -453,6 +465,18 @@ def test_a_flag_that_did_nothing_is_a_failure(squares: Workspace, monkeypatch: p
 
     assert not compiled.ok
     assert (compiled.reason or "").startswith("configuration ignored: ")
+
+
+def test_an_epilogue_that_became_a_dispatch_of_its_own_is_a_failure(squares: Workspace) -> None:
+    """Of a result of one element (IREE 3.13)."""
+    operation = OPERATIONS["matmul"].make((1, 1, 16), epilogue="bias")
+    case = Case(Dispatch(operation, DEFAULT), TARGETS["llvm-cpu"], 1)
+
+    compiled = squares.executor.compile(case)
+
+    assert not compiled.ok
+    assert (compiled.reason or "").startswith("expected one dispatch, the compiler made 2: main_dispatch_0_")
+    assert verify_is_not_reached(squares, case)
 
 
 def verify_is_not_reached(workspace: Workspace, case: Case) -> bool:

@@ -17,7 +17,7 @@ def logical(op: Matmul, operands) -> tuple[np.ndarray, np.ndarray]:
 
 
 def matmul(m: int, n: int, k: int, types="f32", layout: str = "tt") -> Matmul:
-    return Matmul((m, n, k), Matmul.signatures[types] if isinstance(types, str) else types, layout, ("no",))
+    return Matmul((m, n, k), Matmul.signatures[types] if isinstance(types, str) else types, layout, ("no", "none"))
 
 
 @SIGNATURES

@@ -290,7 +290,7 @@ def test_cpu_enters_the_compile_key_where_code_is_made_for_it(case_of, resolver_
 
 def test_data_of_a_case_is_the_same_whatever_its_tuning(case_of, resolver_of):
     words = [tuning.name for family in TUNINGS.values() for tuning in family.expand({})]
-    cases = [case_of(tuning=tuning, threads=threads) for tuning, threads in product(words, (1, 2))]
+    cases = [case_of(tuning=tuning, threads=threads, k=8) for tuning, threads in product(words, (1, 2))]
     assert (
         len(
             {

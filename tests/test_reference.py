@@ -12,7 +12,7 @@ LAYOUTS = pytest.mark.parametrize("layout", Matmul.layouts)
 
 def matmul(m: int, n: int, k: int, types="f32", layout: str = "tt") -> Matmul:
     signature = Matmul.signatures[types] if isinstance(types, str) else types
-    return Matmul((m, n, k), signature, layout, ("no",))
+    return Matmul((m, n, k), signature, layout, ("no", "none"))
 
 
 def by_loops(op: Matmul, lhs, rhs) -> list[list[int]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
+from dispatchflow.operations._base import Option
 from dispatchflow.operations._contraction import Contraction
+from dispatchflow.operations._epilogue import EPILOGUE
 
 
 class BatchMatmul(Contraction):
@@ -14,3 +17,4 @@ class BatchMatmul(Contraction):
     dims: ClassVar[tuple[str, ...]] = ("b", "m", "n", "k")
     lhs, rhs, out = "bmk", "bkn", "bmn"
     layouts: ClassVar[tuple[str, ...]] = ("tt", "tn", "nt", "nn")
+    options: ClassVar[Mapping[str, Option]] = {**Contraction.options, "epilogue": EPILOGUE}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from dispatchflow.operations._base import Option
 from dispatchflow.operations._convolution import Convolution
+from dispatchflow.operations._epilogue import EPILOGUE
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -18,6 +20,7 @@ class Conv2d(Convolution):
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "f", "kh", "kw")
     layouts: ClassVar[tuple[str, ...]] = ("nhwc_hwcf", "nchw_fchw")
     ops: ClassVar[Mapping[str, str]] = {layout: f"conv_2d_{layout}" for layout in layouts}
+    options: ClassVar[Mapping[str, Option]] = {**Convolution.options, "epilogue": EPILOGUE}
     outs, summed = "f", "hwc"
 
     def reference(self, operands: Sequence[Array]) -> Array:
@@ -29,4 +32,5 @@ class Conv2d(Convolution):
         total = sum(
             product(seen.reshape(-1, seen.shape[-1]), weights[i, j]) for i, j, seen in self.windows(operands[0], 0)
         )
-        return self.laid_out(np.asarray(total).reshape(self.size("n"), *self.outputs, self.size("f")))
+        sums = np.asarray(total).reshape(self.size("n"), *self.outputs, self.size("f"))
+        return self.applied(self.laid_out(sums), operands)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from dispatchflow.operations._base import Option
 from dispatchflow.operations._contraction import Contraction
+from dispatchflow.operations._epilogue import EPILOGUE
 from dispatchflow.types import Signature, signature
 
 
@@ -16,6 +18,7 @@ class Matmul(Contraction):
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
     lhs, rhs, out = "mk", "kn", "mn"
     layouts: ClassVar[tuple[str, ...]] = ("tt", "tn", "nt", "nn")
+    options: ClassVar[Mapping[str, Option]] = {**Contraction.options, "epilogue": EPILOGUE}
     signatures: ClassVar[Mapping[str, Signature]] = {
         **Contraction.signatures,
         "i16": signature("i16,i16->i32"),

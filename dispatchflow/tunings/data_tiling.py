@@ -15,6 +15,7 @@ _PACKED = ("matmul", "batch_matmul", "matvec", "vecmat")
 @dataclass(frozen=True, slots=True)
 class DataTiling(Tuning):
     family: ClassVar[str] = "data_tiling"
+    keeps_dispatches: ClassVar[bool] = False
 
     @property
     def flags(self) -> tuple[str, ...]:
