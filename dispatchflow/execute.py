@@ -132,6 +132,7 @@ class Executor:
                 "code_digest": inspected.code_digest,
                 "code_bytes": inspected.code_bytes,
                 "applied": found.text,
+                "dispatches": [(executable.name, executable.text) for executable in found.executables],
             }
             reason = inspected.problem or missed(found)
             return reason is None, reason, outputs, facts
