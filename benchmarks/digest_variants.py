@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import commands, machine, processes, toolchain
+from dispatchflow import commands, devices, processes, toolchain
 from dispatchflow.locks import Machine
 from dispatchflow.store import Store
 from dispatchflow.targets import TARGETS, HostCpu
@@ -104,7 +104,7 @@ class Study:
     def __init__(self, store: Store, word: str = "current") -> None:
         self.store = store
         self.toolchain = toolchain.find(store, word, lambda line: print(line, file=sys.stderr))
-        self.host = machine.host_cpu(store, self.toolchain)
+        self.host = devices.host_cpu(store, self.toolchain)
         self._staged: dict[str, Compilation] = {}
         self._originals: dict[tuple[str, bool], bytes] = {}
 

@@ -55,7 +55,7 @@ class _Bulk(Records):
     """All additions in one transaction: filling is no part of what is timed."""
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, changes: bool = True) -> Iterator[None]:
         yield
 
     def in_one_transaction(self) -> Any:

@@ -108,31 +108,26 @@ def reprint(source: Digest, toolchain: Digest) -> Action:
     return _single("emit", source=source, toolchain=toolchain)
 
 
-def compilation(
-    module: Digest,
-    flags: Sequence[str],
-    toolchain: Digest,
-    environment: Mapping[str, str],
-    requested: str | None = None,
-) -> Action:
-    """`requested`: what the dump must show, as `Dispatch.demanded` says it; a compile that ignored it is a failure."""
-    shared = (tuple(flags), toolchain, tuple(environment.items()), requested, CONFIGURATION_CHECK)
-    return _action(_compilation(*shared), module)
-
-
-@cache
-def _compilation(flags: Any, toolchain: str, environment: Any, requested: str | None, check: int) -> Form:
+def compilations(
+    flags: Sequence[str], toolchain: Digest, environment: Mapping[str, str], requested: str | None = None
+) -> Form:
+    """What the compiles of many modules share. `requested`: what the dump must show, as
+    `Dispatch.demanded` says it; a compile that ignored it is a failure."""
     return Form(
         "compile",
         lambda module: {
             "module": module,
-            "flags": flags,
+            "flags": tuple(flags),
             "toolchain": toolchain,
             "environment": dict(environment),
             "requested": requested,
-            "check": check,
+            "check": CONFIGURATION_CHECK,
         },
     )
+
+
+def compilation(module: Digest, form: Form) -> Action:
+    return _action(form, module)
 
 
 def inputs(operation: Operation) -> Action:
@@ -193,9 +188,9 @@ def _called(kind: str, call: Call, data: Data, **rest: Any) -> Action:
         shared = (call.function, tuple(call.device.identity.items()), call.device.threads, tuple(rest.items()))
         ordered = dict(sorted(data.digests.items()))
         counts = tuple(zip(ordered, map(len, ordered.values()), strict=True))
-        form = _call(kind, len(data.arguments), counts, *shared).ending(*chain.from_iterable(ordered.values()))
-        data.forms[place] = form
-    return _action(form, *data.arguments, call.code)
+        digests = list(chain.from_iterable(ordered.values()))
+        form = data.forms[place] = _call(kind, len(data.arguments), counts, *shared).around(data.arguments, digests)
+    return _action(form, call.code)
 
 
 @cache

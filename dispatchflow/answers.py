@@ -8,13 +8,16 @@ from typing import Any
 
 from doit.cmd_base import Command, DodoTaskLoader
 from doit.cmdparse import CmdOption
+from doit.doit_cmd import set_var
 
 from dispatchflow import tasks, variables
 from dispatchflow.actions import STAGES
-from dispatchflow.app import Loader
+from dispatchflow.app import App, Loader
 from dispatchflow.errors import SpecError
+from dispatchflow.line import JOBS, Line
 from dispatchflow.machine import cores
-from dispatchflow.making import JOBS, Run
+from dispatchflow.making import Run
+from dispatchflow.recall import Recall
 from dispatchflow.reports import units
 
 
@@ -203,3 +206,19 @@ class Store(Look):
 
 
 COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Devices, Store, Toolchains, Variables)
+
+
+def answer(root: Path, names: Mapping[str, Any], line: Line, recall: Recall | None) -> int:
+    """The exit code of one command line, answered by the command that it names, or by `run`."""
+    commands = {command.name: command for command in COMMANDS}
+    for name, value in line.variables.items():
+        set_var(name, value)  # the user's own tasks may ask for them
+    app = App(root, names, line.variables, sorted(commands), recall)
+    name, *words = line.words if line.words and line.words[0] in commands else ("run", *line.words)
+    command = commands[name](
+        task_loader=Loader(app), config={}, bin_name="doit", cmds=commands,
+        opt_vals=line.before,
+    )  # fmt: skip
+    code: int = command.parse_execute(line.flags + words)
+    app.close()
+    return code

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from doit.cmd_base import DodoTaskLoader, TaskLoader2
 from doit.task import Task
 
 from dispatchflow import loader, variables
 from dispatchflow.loader import Selection
+from dispatchflow.recall import Recall
 from dispatchflow.workspace import Workspace
 
 
 class App:
-    """What one invocation knows: its directory, the dodo file's own tasks, the variables given."""
+    """What one invocation knows: its directory, the dodo file's names, the variables given, all commands. `recall`
+    is told what is looked at, where the answer may be said again."""
 
-    def __init__(self, dodo: Path) -> None:
-        self.root = dodo.parent
-        self.names = loader.namespace(dodo)
-        self.raw: dict[str, str] = {}
-        self.commands: list[str] = []
+    def __init__(
+        self,
+        root: Path,
+        names: Mapping[str, Any],
+        variables: Mapping[str, str],
+        commands: Sequence[str],
+        recall: Recall | None,
+    ) -> None:
+        self.root, self.names, self.variables, self.commands, self.recall = root, names, variables, commands, recall
         self._workspaces: list[Workspace] = []
 
     def workspace(self, groups: Iterable[str] = ("cases", "run")) -> Workspace:
-        self._workspaces.append(Workspace(self.root, variables.parse(self.raw, groups)))
+        self._workspaces.append(Workspace(self.root, variables.parse(self.variables, groups), self.recall))
         return self._workspaces[-1]
 
     def close(self) -> None:
@@ -32,7 +39,7 @@ class App:
             workspace.close()
 
     def foreign(self) -> list[Task]:
-        return loader.foreign_tasks(self.names, self.commands)
+        return loader.foreign_tasks(dict(self.names), self.commands)
 
     def select(self, workspace: Workspace, words: Sequence[str], foreign: Sequence[Task] = ()) -> Selection:
         return loader.select(words, workspace.plan, [task.name for task in foreign], self.commands)

@@ -16,7 +16,7 @@ import msgspec
 from dispatchflow import actions, runtimes
 from dispatchflow.actions import Action, Data
 from dispatchflow.dispatch import Case
-from dispatchflow.keys import Digest, Key
+from dispatchflow.keys import Digest, Form, Key
 from dispatchflow.limits import Limits
 from dispatchflow.module import Module
 from dispatchflow.program import Program
@@ -126,6 +126,7 @@ class Resolver:
         """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
         self._judgements: dict[tuple[str, str], Judgement | None] = {}
         self._target_flags: dict[str, tuple[str, ...]] = {}
+        self._compiles: dict[tuple[str, tuple[str, ...], str | None], Form] = {}
         self.supplies = Supplies(records, toolchain, host, environment, device_of, self.again)
 
     def flags(self, case: Case) -> tuple[str, ...]:
@@ -154,9 +155,9 @@ class Resolver:
 
     def _compile(self, case: Case, emitted: Step) -> Step:
         assert emitted.action is not None
-        printed = emitted.action.ingredients.get("module")  # an operation's text is known before it is stored
-        if printed is None:
-            assert isinstance(case.operation, Module)
+        if type(case.operation) is not Module:
+            printed = Digest(emitted.action.strings[0])  # an operation's text is known before it is stored
+        else:
             if emitted.state == "failed":
                 return Step("compile", "blocked", emitted.why)
             if emitted.pending or emitted.record is None:
@@ -165,9 +166,11 @@ class Resolver:
                 why = f"no public function '{case.operation.function}'; the file has {', '.join(known)}"
                 return Step("compile", "failed", why)
             printed = emitted.record.outputs["module"]
-        action = actions.compilation(
-            printed, self.flags(case), self.toolchain.digest, self.environment, case.dispatch.demanded
-        )
+        place = (case.target.name, case.tuning.flags, demanded := case.dispatch.demanded)
+        if (form := self._compiles.get(place)) is None:
+            toolchain, environment = self.toolchain.digest, self.environment
+            form = self._compiles[place] = actions.compilations(self.flags(case), toolchain, environment, demanded)
+        action = actions.compilation(printed, form)
         return self._step(action, "never compiled with these ingredients")
 
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:

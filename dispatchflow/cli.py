@@ -9,26 +9,23 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import re
+import runpy
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from doit.cmd_base import DodoTaskLoader
-from doit.cmdparse import CmdOption, CmdParse, CmdParseError
-from doit.doit_cmd import DoitMain, set_var
+from doit.cmdparse import CmdParseError
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
 from dispatchflow import room
-from dispatchflow.answers import COMMANDS
-from dispatchflow.app import App, Loader
 from dispatchflow.errors import DispatchflowError
-from dispatchflow.making import JOBS
-
-_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
-_WITH_VALUE = tuple(f"{dash}{JOBS[length]}" for dash, length in (("-", "short"), ("--", "long")))
+from dispatchflow.line import Line, read
+from dispatchflow.recall import Recall
+from dispatchflow.reports import units
 
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -89,12 +86,18 @@ def _flush() -> None:
 
 def run(dodo: Path, argv: Sequence[str]) -> int:
     """The exit code of one command line."""
+    began = time.monotonic()
     gc.disable()  # planning makes many values and no cycles; `Run` enables it for what takes long
     try:
-        app = App(dodo)
-        code = Main(app).run(argv)
-        app.close()
-        return code
+        line, names = read(argv), namespace(dodo)
+        recall = _recall(dodo.parent, line, names)
+        if recall is not None and (said := recall.said()) is not None:
+            code, text = said
+            print(text + units.seconds(time.monotonic() - began))
+            return code
+        from dispatchflow.answers import answer  # an idle run, the most frequent of all, ends before
+
+        return answer(dodo.parent, names, line, recall)
     except DispatchflowError as error:
         print(f"doit: {error}", file=sys.stderr)
         return error.exit_code
@@ -113,34 +116,19 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
         os._exit(128 + number)  # not through the interpreter's end, where threads that still wait would complain
 
 
-class Main(DoitMain):  # type: ignore[misc]
-    """doit's main with our commands and exit codes."""
+def namespace(dodo: Path) -> dict[str, Any]:
+    """The dodo file's names. It is executed once more, with our `main()` doing nothing: tasks may stand below it."""
+    return runpy.run_path(str(dodo), run_name="dodo")
 
-    def __init__(self, app: App) -> None:
-        super().__init__(Loader(app), config_filenames=())
-        self.app = app
 
-    def run(self, all_args: Sequence[str]) -> int:
-        commands = {command.name: command for command in COMMANDS}
-        self.app.commands = sorted(commands)
-        try:  # -f, -d and -k may stand before the command; stock doit has acted on them
-            options, rest = CmdParse([CmdOption(o) for o in DodoTaskLoader.cmd_options]).parse_only(all_args)
-        except CmdParseError:
-            options, rest = {}, all_args
-        flags: list[str] = []
-        words: list[str] = []
-        waiting = iter(rest)
-        for word in waiting:  # options may stand anywhere, as they may for most tools
-            if match := _VARIABLE.match(word):
-                self.app.raw[match[0][:-1]] = word[match.end() :]
-                set_var(match[0][:-1], word[match.end() :])
-            elif word.startswith("-"):
-                flags += [word, next(waiting, "")] if word in _WITH_VALUE else [word]
-            else:
-                words.append(word)
-        name = words.pop(0) if words and words[0] in commands else "run"
-        command = commands[name](
-            task_loader=self.task_loader, config=self.config, bin_name="doit", cmds=commands, opt_vals=options
-        )
-        code: int = command.parse_execute(flags + words)
-        return code
+def _recall(root: Path, line: Line, names: Mapping[str, Any]) -> Recall | None:
+    """None where the answer may depend on more than `Recall` sees: tasks of the user's own, options beside -n,
+    the age of measurements."""
+    if _has_tasks(names) or not line.plain or {"remeasure", "retry"} & set(line.variables):
+        return None
+    words = line.words or names.get("DOIT_CONFIG", {}).get("default_tasks") or []
+    return Recall(root, words, line.variables)
+
+
+def _has_tasks(names: Mapping[str, Any]) -> bool:
+    return any(name.startswith("task_") or hasattr(value, "create_doit_tasks") for name, value in names.items())

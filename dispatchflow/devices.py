@@ -1,29 +1,95 @@
-"""The devices that a runtime's driver finds on this machine."""
+"""The devices that run on this machine: its CPU, and what a runtime's drivers find."""
 
 from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
-from dispatchflow import processes
+from dispatchflow import machine, processes
 from dispatchflow.commands import environment
-from dispatchflow.keys import digest_of
+from dispatchflow.errors import ToolchainError
+from dispatchflow.keys import digest_of, key_of
 from dispatchflow.locks import Machine
 from dispatchflow.store import Store
-from dispatchflow.targets import Device
+from dispatchflow.targets import Device, HostCpu, Target
 from dispatchflow.toolchain import Toolchain
 
 _LIMIT_S = 60.0
+_TRIVIAL = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }\n"
 
 # What decides the code that runs: the driver compiles SPIR-V and PTX.
 _IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "device_uuid", "driver_uuid")
 
 
-def found(driver: str, toolchain: Toolchain, store: Store) -> Device:
-    """The driver's first device; `absent` when it finds none, with the driver's own words."""
+def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: Store) -> Device:
+    """The device of a target with so many threads. The last cores: the first serve most interrupts.
+
+    Raises:
+        ValueError: more threads than cores.
+    """
+    if not target.has_threads:
+        with store.scratch() as scratch:
+            return found(target.driver, toolchain.tool("iree-run-module"), scratch)
+    count = threads or len(machine.cores())
+    if count > len(machine.cores()):
+        raise ValueError(f"{count} threads, but {len(machine.cores())} cores")
+    uri, processor = target.device(count), machine.cpu()
+    identity = {
+        "uri": uri,
+        "cpu": processor.model,
+        "features": digest_of(processor.flags.encode()),
+        "microcode": processor.microcode,
+    }
+    if target.runtime_is_code:
+        identity["runtime"] = toolchain.runtime_digest
+    lacking = [feature for feature in target.needs_features if feature not in processor.flags.split()]
+    absent = f"this CPU has no {', '.join(lacking)}" if lacking else None
+    return Device(uri, count, machine.cores()[-count:], identity, absent)
+
+
+def host_cpu(store: Store, toolchain: Toolchain) -> HostCpu:
+    """The compiler's name and features for this CPU, asked once a machine and passed to every toolchain alike.
+
+    Only features that it has: the list of those it lacks grows with each LLVM and would change every digest.
+
+    Raises:
+        ToolchainError: the compiler does not say.
+    """
+    processor = machine.cpu()
+    name = f"host:{key_of('host', {'model': processor.model, 'flags': processor.flags})}"
+    if remembered := store.records.remembered(name):
+        return HostCpu(*remembered.split("\n"))
+    flags = (
+        "--iree-hal-target-device=local",
+        "--iree-hal-local-target-device-backends=llvm-cpu",
+        "--iree-llvmcpu-target-cpu=host",
+        "--compile-to=executable-targets",
+    )
     with Machine().busy(), store.scratch() as scratch:
-        argv = (toolchain.tool("iree-run-module"), f"--dump_devices={driver}")
+        (scratch / "trivial.mlir").write_text(_TRIVIAL)
+        argv = (toolchain.compiler, "trivial.mlir", *flags, "-o", "-")
+        outcome = processes.run(processes.Command(argv, scratch, env=environment({}), time_limit_s=60))
+        text = (scratch / "stdout").read_text(errors="replace")
+        errors = processes.shortened(scratch / "stderr", 400)
+    found = re.search(r'cpu = "([^"]+)", cpu_features = "([^"]*)"', text)
+    if found is None:
+        raise ToolchainError(
+            "the compiler does not tell this CPU's name",
+            {"command": processes.quoted(argv), "found": outcome.failure, "stderr": errors},
+        )
+    features = dict.fromkeys(feature for feature in found[2].split(",") if feature.startswith("+"))
+    host = HostCpu(found[1], ",".join(features))
+    store.records.remember(name, f"{host.name}\n{host.features}")
+    return host
+
+
+def found(driver: str, tool: str, scratch: Path) -> Device:
+    """The driver's first device; `absent` when it finds none, with the driver's own words. `tool`: an
+    iree-run-module."""
+    with Machine().busy():
+        argv = (tool, f"--dump_devices={driver}")
         outcome = processes.run(processes.Command(argv, scratch, environment(os.environ), time_limit_s=_LIMIT_S))
         text = (scratch / "stdout").read_text(errors="replace")
         errors = processes.shortened(scratch / "stderr", 2000)

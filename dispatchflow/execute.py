@@ -110,7 +110,8 @@ class Executor:
         what was demanded: then the action failed."""
         resolver = self.resolver
         digest = digest_of(text)
-        action = actions.compilation(digest, flags, resolver.toolchain.digest, resolver.environment, demanded)
+        form = actions.compilations(flags, resolver.toolchain.digest, resolver.environment, demanded)
+        action = actions.compilation(digest, form)
 
         def make(scratch: Path) -> Result:
             (scratch / "module.mlir").write_bytes(text)

@@ -5,7 +5,7 @@ If you change what enters a key or how, raise `SCHEMA` and say so in docs/cachin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NewType
 
@@ -62,45 +62,51 @@ class Form:
         self.kind, self.ingredients = kind, ingredients
         self._spell = self._spell_all
         self._spelled: dict[tuple[int, ...], list[str]] = {}
+        self._templates: dict[tuple[int, ...], str] = {}
 
     def key(self, *strings: str) -> Key:
         if "".join(strings).isascii():
             lengths = tuple(map(len, strings))
-            spelled = self._spelled.get(lengths)
-            if spelled is None and 0 not in lengths and len(lengths) <= _STAND_INS:
-                spelled = self._spelled[lengths] = self._spell(lengths)
-            if spelled is not None:
-                whole = spelled.copy()
-                whole[1::2] = strings
-                return Key(xxh3_128_hexdigest("".join(whole).encode("utf-8", "surrogatepass")))
+            template = self._templates.get(lengths)
+            if template is None and 0 not in lengths and len(lengths) <= _STAND_INS:
+                template = self._templates[lengths] = "%s".join(
+                    part.replace("%", "%%") for part in self._spell(lengths)
+                )
+            if template is not None:
+                return Key(xxh3_128_hexdigest((template % strings).encode("utf-8", "surrogatepass")))
         return key_of(self.kind, self.ingredients(*strings))
 
-    def ending(self, *last: str) -> Form:
-        """Of those of its keys whose last strings are these."""
-        form = Form(self.kind, lambda *first: self.ingredients(*first, *last))
+    def around(self, first: Sequence[str], last: Sequence[str]) -> Form:
+        """Of those of its keys whose first and last strings are these."""
+        form = Form(self.kind, lambda *middle: self.ingredients(*first, *middle, *last))
 
         def spell(lengths: tuple[int, ...]) -> list[str]:
-            all_lengths = lengths + tuple(map(len, last))
+            begin, end = len(first), len(first) + len(lengths)
+            all_lengths = (*map(len, first), *lengths, *map(len, last))
             if len(all_lengths) > _STAND_INS:
                 return form._spell_all(lengths)
-            if (spelled := self._spelled.get(all_lengths)) is None:
-                spelled = self._spelled[all_lengths] = self._spell(all_lengths)
-            begin, end = spelled[: 2 * len(lengths)], spelled[2 * len(lengths) :]
-            end[1::2] = last
-            return [*begin, "".join(end)]
+            if (parts := self._spelled.get(all_lengths)) is None:
+                parts = self._spelled[all_lengths] = self._spell(all_lengths)
+            text = [parts[0]]
+            for index, (string, part) in enumerate(zip((*first, *lengths, *last), parts[1:], strict=True)):
+                if begin <= index < end:
+                    text.append(part)
+                else:
+                    text[-1] += f"{string}{part}"
+            return text
 
-        if "".join(last).isascii() and "" not in last:
+        if "".join((*first, *last)).isascii() and "" not in (*first, *last):
             form._spell = spell
         return form
 
     def _spell_all(self, lengths: tuple[int, ...]) -> list[str]:
-        """The canonical text for strings of these lengths: what is before, between and after them, and their places."""
+        """The canonical text for strings of these lengths: what is before, between and after them."""
         stand_ins = [chr(1 + index) * length for index, length in enumerate(lengths)]
         parts, rest = [], canonical((SCHEMA, self.kind, self.ingredients(*stand_ins))).decode("utf-8", "surrogatepass")
         for length, stand_in in zip(lengths, stand_ins, strict=True):
             before, found, rest = rest.partition(f"s{length}:{stand_in}")
             assert found, "strings enter in the order of their ingredients' names, each once"
-            parts += [f"{before}s{length}:", ""]
+            parts.append(f"{before}s{length}:")
         return [*parts, rest]
 
 

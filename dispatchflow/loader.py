@@ -5,11 +5,9 @@ Only selected, pending chains become tasks: building a doit task costs more than
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 from doit import loader as doit_loader
@@ -117,11 +115,6 @@ def _nothing(word: str, pattern: str, plan: Plan) -> NothingMatched:
             break
     hint = suggestion(pattern, [case.name for case in plan.cases[:1000]])
     return NothingMatched(f"nothing matches '{word}'", facts, hint or "doit list --all profile shows every case.")
-
-
-def namespace(dodo: Path) -> dict[str, Any]:
-    """The dodo file's names. It is executed once more, with our `main()` doing nothing: tasks may stand below it."""
-    return runpy.run_path(str(dodo), run_name="dodo")
 
 
 def foreign_tasks(names: dict[str, Any], commands: Sequence[str]) -> list[Task]:

@@ -20,22 +20,15 @@ from dispatchflow.app import App
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import NothingMatched
+from dispatchflow.line import JOBS
 from dispatchflow.loader import Selection
 from dispatchflow.machine import cores
 from dispatchflow.plan import Skip
 from dispatchflow.progress import Progress
 from dispatchflow.reports import run as run_report
+from dispatchflow.reports import units
 from dispatchflow.runner import ExclusiveRunner
 from dispatchflow.tasks import Stages
-
-JOBS = {
-    "name": "jobs",
-    "short": "n",
-    "long": "process",
-    "type": int,
-    "default": 0,
-    "help": "compiles and verifications at once [default: as many as cores]",
-}
 
 
 class Run(DoitRun):  # type: ignore[misc]
@@ -75,7 +68,10 @@ class Run(DoitRun):  # type: ignore[misc]
             again = stages.judge(last)
             if pending or selection.foreign or again:
                 chains = workspace.chains(list(last))
-        return _conclude(stages, last, chains, loader.skips(words, workspace.plan), failed)
+        code, said = _conclude(stages, last, chains, loader.skips(words, workspace.plan), failed)
+        if app.recall is not None and not (pending or selection.foreign or again):
+            app.recall.keep(workspace.store.records, code, said)
+        return code
 
     def _make(
         self,
@@ -142,16 +138,16 @@ def _publish(stages: Stages, last: Mapping[Case, str]) -> None:
 
 def _conclude(
     stages: Stages, last: Mapping[Case, str], chains: Sequence[Chain], skips: Sequence[Skip], failed: bool
-) -> int:
-    """Rows, table, summary; the exit code."""
+) -> tuple[int, str]:
+    """Rows, table, summary; the exit code, and what is printed but for the seconds it took."""
     workspace = stages.workspace
     if not last:
-        return int(failed)
+        return int(failed), ""
     rows = stages.settle(last, chains)
     measured = {case.name for case, trial in stages.trials.items() if not trial.adopted}
     wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
-    if table := run_report.table(wanted, measured):
-        print(table)
-    made, took_s = {case.name for case in stages.made}, time.monotonic() - workspace.began_monotonic
-    print(run_report.summary(stages.progress.made, made, rows, skips, workspace.plan.notes, took_s))
-    return 1 if failed or any(row["status"] == "failed" for row in rows) else 0
+    made = {case.name for case in stages.made}
+    table = run_report.table(wanted, measured)
+    said = (table and f"{table}\n") + run_report.summary(stages.progress.made, made, rows, skips, workspace.plan.notes)
+    print(said + units.seconds(time.monotonic() - workspace.began_monotonic))
+    return int(failed or any(row["status"] == "failed" for row in rows)), said

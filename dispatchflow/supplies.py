@@ -139,7 +139,7 @@ class Supplies:
         if program.against is None or printed is None:
             return None
         text, flags = printed.outputs["module"], self.reference_flags(program)
-        return actions.compilation(text, flags, self._toolchain.digest, self._environment)
+        return actions.compilation(text, actions.compilations(flags, self._toolchain.digest, self._environment))
 
     def failure(self, program: Program) -> str | None:
         """Why what it is run on or compared with cannot be made: only for a user's module. None when nothing is

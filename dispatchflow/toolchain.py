@@ -15,6 +15,7 @@ from dispatchflow import processes, releases
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import Digest, digest_file, key_of
 from dispatchflow.locks import Machine
+from dispatchflow.stamps import ABSENT, See, stamp
 from dispatchflow.store import Store
 
 
@@ -47,8 +48,9 @@ COMPILER = "iree/compiler/_mlir_libs/iree-compile"
 RUNTIME = "iree/_runtime_libs/iree-run-module"
 
 
-def find(store: Store, word: str, say: Callable[[str], None]) -> Toolchain:
+def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp) -> Toolchain:
     """`current`: this Python environment; `3.12.0`: a release; else a path: an IREE build tree, or an environment.
+    `see` looks at each file that decides which one it is.
 
     Raises:
         ToolchainError: there is no compiler, or no runtime with it, or one does not run.
@@ -64,19 +66,20 @@ def find(store: Store, word: str, say: Callable[[str], None]) -> Toolchain:
         places = [root, *root.glob("lib/python*/site-packages")]
         hint = "Name a release (3.12.0), a build tree with tools/, or a Python environment."
     # A build tree has its tools side by side.
-    compiler = _first(places, (COMPILER, "tools/iree-compile"))
-    runtime = _first(places, (RUNTIME, "tools/iree-run-module"))
+    compiler = _first(places, (COMPILER, "tools/iree-compile"), see)
+    runtime = _first(places, (RUNTIME, "tools/iree-run-module"), see)
     if compiler is None or runtime is None:
         lacking = "compiler" if compiler is None else "runtime"
         raise ToolchainError(f"iree={word} has no {lacking}", {"looked in": ", ".join(map(str, places))}, hint)
-    return described(store, compiler, runtime.parent)
+    return described(store, compiler, runtime.parent, see)
 
 
-def _first(places: Sequence[Path], names: Sequence[str]) -> Path | None:
-    return next((place / name for place in places for name in names if (place / name).is_file()), None)
+def _first(places: Sequence[Path], names: Sequence[str], see: See) -> Path | None:
+    paths = (place / name for place in places for name in names)
+    return next((path for path in paths if see(os.fspath(path)) != ABSENT), None)
 
 
-def described(store: Store, compiler: Path, runtime: Path) -> Toolchain:
+def described(store: Store, compiler: Path, runtime: Path, see: See = stamp) -> Toolchain:
     """With its identity, remembered until one of its files changes.
 
     Raises:
@@ -85,9 +88,11 @@ def described(store: Store, compiler: Path, runtime: Path) -> Toolchain:
     files = _compiler_files(compiler)
     tools = _tools(runtime)
     known = tuple(field.name for field in fields(Toolchain))
-    stamps = {os.fspath(path): _stamp(path) for path in (*files, *tools)}
-    stamp = key_of("toolchain", {"known": known, "files": stamps})
-    if remembered := store.records.remembered(f"toolchain:{stamp}"):
+    for folder in {path.parent for path in files}:
+        see(os.fspath(folder))  # which may gain a library
+    stamps = {os.fspath(path): see(os.fspath(path)) for path in (*files, *tools)}
+    identity = key_of("toolchain", {"known": known, "files": stamps})
+    if remembered := store.records.remembered(f"toolchain:{identity}"):
         return Toolchain(**json.loads(remembered))
     version, revision = _version(store, compiler)
     toolchain = Toolchain(
@@ -100,7 +105,7 @@ def described(store: Store, compiler: Path, runtime: Path) -> Toolchain:
         runtime_digest=_runtime_digest(runtime),
         dispatch_statistics="--dispatch_statistics" in _output(store, tools[1], "--help"),
     )
-    store.records.remember(f"toolchain:{stamp}", json.dumps(asdict(toolchain)))
+    store.records.remember(f"toolchain:{identity}", json.dumps(asdict(toolchain)))
     return toolchain
 
 
@@ -133,11 +138,6 @@ def _compiler_files(compiler: Path) -> list[Path]:
     libraries = [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*")]
     files = [compiler, *sorted(libraries), folder / "iree-lld", *sorted(platform)]
     return [path for path in files if path.is_file()]
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    status = path.stat()
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _version(store: Store, compiler: Path) -> tuple[str, str]:

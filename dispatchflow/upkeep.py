@@ -251,6 +251,6 @@ def _referenced(workspace: Workspace) -> set[Key]:
 def _calibration(workspace: Workspace) -> Iterator[actions.Action]:
     resolver = workspace.resolver
     flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host)
+    form = actions.compilations(flags, resolver.toolchain.digest, resolver.environment)
     for kernel in calibration.kernels(machine.cpu().flags, machine.last_level_cache_bytes()):
-        module = digest_of(kernel.module.encode())
-        yield actions.compilation(module, flags, resolver.toolchain.digest, resolver.environment)
+        yield actions.compilation(digest_of(kernel.module.encode()), form)

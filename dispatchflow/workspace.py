@@ -9,19 +9,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import commands, machine, module_spec, plan, spec, toolchain, variables
+from dispatchflow import commands, devices, machine, module_spec, plan, spec, toolchain, variables
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain, Resolver, Settings
+from dispatchflow.database import store_path
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import NothingMatched, SpecError, suggestion
 from dispatchflow.execute import Executor
+from dispatchflow.keys import digest_of
 from dispatchflow.locks import Machine
 from dispatchflow.measure import Bench
 from dispatchflow.module import Module
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
 from dispatchflow.plan import Plan, Skip
 from dispatchflow.program import Program
+from dispatchflow.recall import Recall
 from dispatchflow.reports import units
+from dispatchflow.stamps import stamp
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
 from dispatchflow.targets import TARGETS, Device, Target
@@ -32,10 +36,11 @@ _DIMS_HINT = "Dims, or file=, make a sweep of their own, without specs: give one
 
 
 class Workspace:
-    """`root` holds the spec folder, the store and the view; `values` are the parsed variables."""
+    """`root` holds the spec folder, the store and the view; `values` are the parsed variables. `seen` is told what
+    is looked at."""
 
-    def __init__(self, root: Path, values: Mapping[str, Any]) -> None:
-        self.root, self.values = root, values
+    def __init__(self, root: Path, values: Mapping[str, Any], seen: Recall | None = None) -> None:
+        self.root, self.values, self._seen = root, values, seen
         self.settings: Settings = variables.settings(values, machine.memory_bytes())
         self.began, self.began_monotonic = time.time(), time.monotonic()
         # Chance, since clocks are set back and containers count processes from 1: parts and the newest are named by it.
@@ -44,7 +49,7 @@ class Workspace:
 
     @property
     def store_path(self) -> Path:
-        return Path(os.environ.get("DISPATCHFLOW_STORE") or self.root / ".dispatchflow")
+        return store_path(self.root)
 
     @property
     def view_path(self) -> Path:
@@ -106,12 +111,12 @@ class Workspace:
             if "operation" not in words:
                 words["operation"] = Module.name if set(own) & set(variables.MODULE) else _operation_of(own, words)
             table = {"tags": list(self.values.get("tags", ())), **words, **own}
-            return [spec.sweep(table, spec.COMMAND_LINE, _reader(Path()))]
+            return [spec.sweep(table, spec.COMMAND_LINE, self._reader(Path()))]
         overrides = {name: word for name, word in words.items() if name != "operation"}
         sweeps = [
             sweep
             for path in self._spec_files()
-            for sweep in spec.parse(_text(path), _relative(path, self.root), overrides, _reader(path.parent))
+            for sweep in spec.parse(self._text(path), _relative(path, self.root), overrides, self._reader(path.parent))
         ]
         return [sweep for sweep in sweeps if words.get("operation", sweep.operation.name) == sweep.operation.name]
 
@@ -122,12 +127,37 @@ class Workspace:
             if not path.exists():
                 hint = "Make a specs/ directory with a TOML file, or give dims: doit m=512 n=512 k=512."
                 raise SpecError("there are no specs here", {"looked for": path}, hint)
-            files += sorted(path.glob("*.toml")) if path.is_dir() else [path]
+            if path.is_dir():
+                self._stamp(os.path.abspath(path))  # noqa: PTH100 (`..` stays)
+                files += sorted(path.glob("*.toml"))
+            else:
+                files.append(path)
         if not files:
             raise SpecError(
                 "there are no specs here", {"looked for": f"{named[0]}/*.toml"}, "Add a TOML file with a [[sweep]]."
             )
         return files
+
+    def _reader(self, folder: Path) -> module_spec.Read:
+        def read(name: str) -> tuple[str, bytes]:
+            path = folder / name
+            return os.fspath(path), self._bytes(path)
+
+        return read
+
+    def _text(self, path: Path) -> str:
+        try:
+            return self._bytes(path).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(
+                "this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8."
+            ) from error
+
+    def _bytes(self, path: Path) -> bytes:
+        content = path.read_bytes()
+        if self._seen:
+            self._seen.see("file", os.path.abspath(path), digest_of(content))  # noqa: PTH100 (`..` stays)
+        return content
 
     @property
     def _syntax(self) -> Syntax:
@@ -136,7 +166,10 @@ class Workspace:
 
     @cached_property
     def toolchain(self) -> toolchain.Toolchain:
-        return toolchain.find(self.store, self.values.get("iree", "current"), self.say)
+        return toolchain.find(self.store, self.values.get("iree", "current"), self.say, self._stamp)
+
+    def _stamp(self, path: str) -> str:
+        return self._seen.look("stamp", path) if self._seen else stamp(path)
 
     def say(self, line: str) -> None:
         """Of something that takes long before anything else can be shown."""
@@ -147,7 +180,7 @@ class Workspace:
         return Resolver(
             self.store.records,
             self.toolchain,
-            machine.host_cpu(self.store, self.toolchain),
+            devices.host_cpu(self.store, self.toolchain),
             commands.environment(os.environ),
             self.settings,
             self.device,
@@ -162,7 +195,9 @@ class Workspace:
     def device(self, target: Target, threads: int | None) -> Device:
         place = (target.name if target.has_threads else target.driver, threads)
         if place not in self._devices:
-            self._devices[place] = machine.device(target, threads, self.toolchain, self.store)
+            self._devices[place] = found = devices.of_target(target, threads, self.toolchain, self.store)
+            if self._seen and not target.has_threads:
+                self._seen.see("driver", f"{self.toolchain.tool('iree-run-module')} {target.driver}", repr(found))
         return self._devices[place]
 
     @cached_property
@@ -205,23 +240,6 @@ def _operation_of(dims: Mapping[str, str], words: Mapping[str, str]) -> str:
         "known": "; ".join(f"{name}: {', '.join(operation.dims)}" for name, operation in known.items()),
     }
     raise SpecError(f"{several} these dims", facts, f"Say which: operation={next(iter(known))}.")
-
-
-def _reader(folder: Path) -> module_spec.Read:
-    def read(name: str) -> tuple[str, bytes]:
-        path = folder / name
-        return os.fspath(path), path.read_bytes()
-
-    return read
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(
-            "this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8."
-        ) from error
 
 
 def _relative(path: Path, root: Path) -> Path:

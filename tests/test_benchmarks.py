@@ -43,6 +43,6 @@ def test_benchmarks_print_a_line_for_each_part():
     )
     assert done.returncode == 0, done.stderr
     table = [line.split(" | ") for line in done.stdout.split("\n\n")[1].splitlines()[2:]]
-    assert len(table) == 1 + 4 + 1 + 1, done.stdout
+    assert len(table) == 2 + 4 + 1 + 1, done.stdout
     assert all(len(cells) == 5 for cells in table)
-    assert all(float(cells[3]) > 0 for cells in table[:6]), done.stdout
+    assert all(float(cells[3]) > 0 for cells in table[:7]), done.stdout

@@ -131,16 +131,18 @@ def test_form_gives_the_key_of_its_ingredients(strings, rest):
         assert form.key(*found) == key_of("kind", ingredients(*found))
 
 
-@given(*[st.lists(st.text("ab%", max_size=3) | st.just("é"), max_size=18)] * 2)
-@example(["a", "bb"], ["ab", "ba"])
-def test_form_that_ends_in_strings_gives_the_key_of_all_of_them(first, last):
+@given(*[st.lists(st.text("ab%", max_size=3) | st.just("é"), max_size=12)] * 3)
+@example(["b"], ["a", "bb"], ["ab", "ba"])
+def test_form_around_strings_gives_the_key_of_all_of_them(first, middle, last):
     def ingredients(*strings):
         return {"a": strings, "b": {"%s": "x"}, "c": 7}
 
-    form = Form("kind", ingredients).ending(*last)
-    for found in (first, [text[::-1] for text in first]):
-        assert form.key(*found) == key_of("kind", ingredients(*found, *last))
-        assert form.ingredients(*found) == ingredients(*found, *last)
+    whole = Form("kind", ingredients)
+    form = whole.around(first, last)
+    for found in (middle, [text[::-1] for text in middle]):
+        assert form.key(*found) == key_of("kind", ingredients(*first, *found, *last))
+        assert form.ingredients(*found) == ingredients(*first, *found, *last)
+    assert whole.around(last, first).key(*middle) == key_of("kind", ingredients(*last, *middle, *first))
 
 
 CALL = dict(code="c", function="main", arguments=("4x6xf32", "6x5xf32"), device=DEVICE, threads=1)
@@ -165,14 +167,19 @@ def measurement(code, function, arguments, device, threads, data, protocol):
     return actions.measurement(call, actions.Data(data, arguments), protocol)
 
 
+def compilation(module, **shared):
+    return actions.compilation(module, actions.compilations(**shared))
+
+
 BASES = {
-    actions.compilation: dict(module="m", flags=("-a", "-b"), toolchain="t", environment={"LC_ALL": "C"}),
+    compilation: dict(module="m", flags=("-a", "-b"), toolchain="t", environment={"LC_ALL": "C"}, requested=None),
     verification: dict(CALL, data=DATA, tolerance=None),
     measurement: dict(CALL, data={"random": ("d3", "d4")}, protocol=PROTOCOLS["std"]),
 }
 CHANGES = {
-    actions.compilation: [
+    compilation: [
         dict(module="m2"),
+        dict(requested="r"),
         *(dict(flags=flags) for flags in [("-b", "-a"), ("-a",), ("-a", "-b", ""), ("-a-b",), ("-a -b",)]),
         dict(toolchain="t2"),
         *(dict(environment=e) for e in [{}, {"LC_ALL": "D"}, {"LC_ALL": "C", "LD_LIBRARY_PATH": ""}]),

@@ -2,8 +2,9 @@ import pytest
 from doit.task import Task
 
 from dispatchflow.actions import STAGES
+from dispatchflow.cli import namespace
 from dispatchflow.errors import NothingMatched, SpecError
-from dispatchflow.loader import foreign_tasks, namespace, select, skips, with_dependencies
+from dispatchflow.loader import foreign_tasks, select, skips, with_dependencies
 
 SPEC = """
 [[sweep]]

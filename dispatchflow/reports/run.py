@@ -109,9 +109,9 @@ def summary(
     rows: Sequence[Mapping[str, Any]],
     skips: Sequence[Skip],
     notes: Sequence[str],
-    took_s: float,
 ) -> str:
-    """What was made, reused, failed, skipped, each with its reasons. `fresh`: the cases that something was made for."""
+    """What was made, reused, failed, skipped, each with its reasons; the seconds that it took belong at its end.
+    `fresh`: the cases that something was made for."""
     lines = [f"note: {note}" for note in notes]
     failed = [row for row in rows if row["status"] == "failed"]
     reasons = Counter(row["reason"] for row in failed)
@@ -135,7 +135,7 @@ def summary(
     stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count) or "nothing made"
     reused = sum(row["status"] != "failed" and row["case"] not in fresh for row in rows)
     counts = f"{reused} reused, {len(failed)} failed, {len(skips)} skipped"
-    lines.append(f"{units.count(len(rows), 'case')}: {stages}; {counts}; {units.seconds(took_s)}")
+    lines.append(f"{units.count(len(rows), 'case')}: {stages}; {counts}; ")
     return "\n".join(lines)
 
 

@@ -1,0 +1,56 @@
+"""The command line by its parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from doit.cmd_base import DodoTaskLoader
+from doit.cmdparse import CmdOption, CmdParse, CmdParseError
+
+JOBS = {
+    "name": "jobs",
+    "short": "n",
+    "long": "process",
+    "type": int,
+    "default": 0,
+    "help": "compiles and verifications at once [default: as many as cores]",
+}
+
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_WITH_VALUE = tuple(f"{dash}{JOBS[length]}" for dash, length in (("-", "short"), ("--", "long")))
+_ONLY_JOBS = re.compile(r"(-n ?[1-9]\d*|--process[= ][1-9]\d*)?")
+
+
+@dataclass(frozen=True)
+class Line:
+    """`before`: what stock doit has acted on (-f, -d, -k)."""
+
+    before: Mapping[str, Any]
+    flags: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def plain(self) -> bool:
+        """Whether its options say at most how many at once."""
+        return _ONLY_JOBS.fullmatch(" ".join(self.flags)) is not None
+
+
+def read(argv: Sequence[str]) -> Line:
+    """Options may stand anywhere, as they may for most tools."""
+    try:
+        before, rest = CmdParse([CmdOption(option) for option in DodoTaskLoader.cmd_options]).parse_only(argv)
+    except CmdParseError:
+        before, rest = {}, argv
+    line, waiting = Line(before), iter(rest)
+    for word in waiting:
+        if match := _VARIABLE.match(word):
+            line.variables[match[0][:-1]] = word[match.end() :]
+        elif word.startswith("-"):
+            line.flags.extend([word, next(waiting, "")] if word in _WITH_VALUE else [word])
+        else:
+            line.words.append(word)
+    return line

@@ -1,0 +1,225 @@
+"""An idle command line is answered again only while everything that its answer depended on is as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from real import DODO, Project, sweep, toolchain
+
+from dispatchflow.recall import Recall
+from dispatchflow.records import Records
+
+pytest_plugins = ["real"]
+real = pytest.mark.iree
+
+TOLD = "TOLD AGAIN "
+MODULE = """\
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %b = arith.addf %a, %a : tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+"""
+
+
+class Idle:
+    """A project in which nothing is to do, and what its answer was exchanged for a word that only an answer has."""
+
+    def __init__(self, project: Project, **variables: str) -> None:
+        self.project, self.variables = project, variables
+
+    def told(self, *words: str, **variables: str) -> bool:
+        outcome = self.project.doit("protocol=fast", *words, **{**self.variables, **variables})
+        assert outcome.code in (0, 1), outcome
+        return TOLD in outcome.out
+
+    def settle(self) -> None:
+        """Afterwards the next run is told."""
+        for _ in range(3):
+            if self.told():
+                return
+            self.project.write("update answer set said = ?", values=(TOLD,))
+        raise AssertionError("never told again")
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Idle]:
+    root = tmp_path_factory.mktemp("recall")
+    project = Project.make(root / "project", sweep(m=[8, 16]))
+    (project.root / "specs/echo.mlir").write_text(MODULE)
+    project.add('[[sweep]]\noperation = "module"\nfile = "echo.mlir"\nthreads = 1\n')
+    # The linked tools make no toolchain of their own: their bytes are the same.
+    yield Idle(project, PYTHONPATH=toolchain(root / "tools"))
+
+
+def specs(project: Project) -> Path:
+    return project.root / "specs"
+
+
+def _touch(path: Path) -> None:
+    status = path.lstat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9), follow_symlinks=False)
+
+
+CHANGES: dict[str, Callable[[Project], object]] = {
+    "a spec": lambda p: p.add(sweep(m=8) + sweep(m=24, tags="new"), "a.toml"),
+    "a spec's comment": lambda p: p.add((specs(p) / "a.toml").read_text() + "# why\n", "a.toml"),
+    "a spec more": lambda p: p.add(sweep(m=16), "c.toml"),
+    "a spec less": lambda p: (specs(p) / "c.toml").unlink(),
+    "a module's file": lambda p: (specs(p) / "echo.mlir").write_text(MODULE + "// why\n"),
+    "no view": lambda p: shutil.rmtree(p.root / "build"),
+    "a view less": lambda p: shutil.rmtree(next((p.root / "build").glob("matmul*"))),
+    "a part less": lambda p: next((p.store / "results").iterdir()).unlink(),
+    "records": lambda p: p.doit("store", "clean", "keep=0"),
+    "a tool": lambda p: _swap(p.root.parent / "tools/iree/_runtime_libs/iree-run-module"),
+    "a tool before": lambda p: _before(p.root.parent / "tools"),
+}
+
+
+def _swap(link: Path) -> None:
+    """The same bytes, another file."""
+    target = link.resolve()
+    link.unlink()
+    shutil.copy2(target, link)
+
+
+def _before(tools: Path) -> None:
+    """A library more, beside the compiler's."""
+    (tools / "iree/compiler/_mlir_libs/libIREECompilerMore.so").write_bytes(b"")
+
+
+@real
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changed_is_planned_anew(change: str, idle: Idle) -> None:
+    idle.settle()
+    CHANGES[change](idle.project)
+    assert not idle.told()
+
+
+@real
+def test_another_question_has_another_answer(idle: Idle) -> None:
+    idle.settle()
+    assert idle.told("-n", "2")
+    _touch(idle.project.root / "specs/a.toml")  # its bytes are the same
+    assert idle.told()
+    assert not idle.told("profile:matmul_8*")
+    assert not idle.told("verify=off")
+    assert not idle.told(LD_LIBRARY_PATH="/nothing")
+    assert not idle.told("remeasure=30")
+    assert not idle.told("retry=yes")
+
+
+@real
+def test_a_project_with_tasks_of_its_own_is_planned_anew(idle: Idle) -> None:
+    idle.settle()
+    dodo = idle.project.root / "dodo.py"
+    dodo.write_text(DODO + "def task_own():\n    return {'actions': ['echo ran > own']}\n")
+    try:
+        assert not idle.told()
+        assert idle.project.doit("own", "profile", "protocol=fast", **idle.variables).code == 0
+        assert (idle.project.root / "own").read_text() == "ran\n"
+    finally:
+        dodo.write_text(DODO)
+
+
+@real
+def test_failures_are_told_with_their_exit_code(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "project", '[[sweep]]\noperation = "module"\nfile = "bad.mlir"\nthreads = 1\n')
+    (project.root / "specs/bad.mlir").write_text(MODULE.replace("return", "util.nothing\n return"))
+    first, second, third = (project.doit("protocol=fast") for _ in range(3))
+    assert first.code == second.code == third.code == 1
+    said = [outcome.out.rpartition("; ")[0] for outcome in (second, third)]
+    assert said[0] == said[1]
+    assert "nothing made" in said[0]
+    assert len(project.query("select 1 from answer")) == 1
+
+
+# --- the parts
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / ".dispatchflow/results").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture
+def records(root: Path) -> Iterator[Records]:
+    found = Records(root / ".dispatchflow/records.sqlite")
+    yield found
+    found.close()
+
+
+def asked(root: Path, *words: str) -> Recall:
+    return Recall(root, words, {})
+
+
+def test_an_answer_is_said_again(root: Path, records: Records) -> None:
+    first = asked(root, "profile")
+    assert first.said() is None
+    first.keep(records, 1, "text")
+    assert asked(root, "profile").said() == (1, "text")
+    assert asked(root, "verify").said() is None
+
+
+def test_nothing_is_kept_when_something_was_recorded_meanwhile(root: Path, records: Records) -> None:
+    first = asked(root)
+    assert first.said() is None
+    records.remember("anything", "of another invocation")
+    first.keep(records, 0, "text")
+    assert asked(root).said() is None
+
+
+def test_what_was_read_counts_not_what_is_there_when_it_is_kept(root: Path, records: Records) -> None:
+    spec = root / "a.toml"
+    spec.write_text("old")
+    first = asked(root)
+    assert first.said() is None
+    first.look("file", str(spec))
+    spec.write_text("new")
+    first.keep(records, 0, "of the old one")
+    assert asked(root).said() is None
+    spec.write_text("old")
+    assert asked(root).said() == (0, "of the old one")
+
+
+def test_every_change_of_the_records_is_seen_and_looking_is_none(root: Path, records: Records) -> None:
+    before = records.state()
+    records.found("key")
+    records.keep_answer("q", before, "[]", 0, "text")
+    assert records.state() == before
+    records.set_latest("name", {"emit": "key"})
+    after = records.state()
+    assert after != before
+    with pytest.raises(ZeroDivisionError), records._transaction():
+        records._db.execute("insert into said values ('a', 'b')")
+        raise ZeroDivisionError
+    assert records.state() == after
+
+
+def test_only_the_newest_answers_stay(root: Path, records: Records) -> None:
+    for number in range(150):
+        records.keep_answer(str(number), "", "[]", 0, "text")
+    assert records.answer("0") is None
+    assert records.answer("149") is not None
+    assert len(records._all("select 1 from answer")) == 100
+
+
+def test_a_changed_module_of_ours_is_seen(root: Path, records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dispatchflow.recall as recall
+
+    package = root / "package"
+    (package / "operations").mkdir(parents=True)
+    for path in (package / "a.py", package / "operations/b.py"):
+        path.write_text("")
+    monkeypatch.setattr(recall, "__file__", str(package / "recall.py"))
+    for change in (package / "operations/b.py", package / "operations/new.py", package / "a.py"):
+        first = asked(root)
+        if first.said() is None:
+            first.keep(records, 0, "text")
+        assert asked(root).said() is not None
+        change.write_text("x = 1")
+        assert asked(root).said() is None
