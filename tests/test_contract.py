@@ -425,6 +425,37 @@ def test_a_broken_module_is_told(
     assert_different(verified(squares, case), case)
 
 
+UNFUSED: dict[str, tuple[str, dict[str, Any], tuple[tuple[str, str], ...]]] = {
+    "a bias left out": ("matmul", {"epilogue": "bias"}, (("%t, %p", "%t, %zero"),)),
+    "a bias of the rows": ("matmul", {"epilogue": "bias"}, (("(m, n) -> (n)", "(m, n) -> (m)"),)),
+    "a relu before the bias": (
+        *("matmul", {"epilogue": "bias+relu"}),
+        (("addf %t, %p", "maximumf %t, %least"), ("maximumf %x, %least", "addf %x, %p")),
+    ),
+    "slices of which the largest counts": ("matmul_splitk", {}, (("addf %so_far, %part", "maximumf %so_far, %part"),)),
+    "a chain's first product for its last": ("chain", {}, (("ins(%first, %arg2", "ins(%first, %arg1"),)),
+}
+"""What is broken → of which operation, how its text is changed: what only these operations have."""
+
+
+@pytest.mark.parametrize("broken", UNFUSED)
+def test_what_follows_a_sum_and_is_broken_is_told(
+    broken: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, options, changes = UNFUSED[broken]
+    cls = OPERATIONS[name]
+    operation, right = cls.make((16,) * len(cls.dims), **options), cls.body
+    text = wrong = right(operation, "")
+    for old, new in changes:
+        assert old in wrong
+        wrong = wrong.replace(old, new)
+    assert wrong != text
+    monkeypatch.setattr(cls, "body", lambda self, attribute: wrong)
+    case = Case(Dispatch(operation, DEFAULT), TARGETS["llvm-cpu"], 1)
+
+    assert_different(verified(squares, case), case)
+
+
 def replaced(lowering: Lowering, old: str, new: str) -> Lowering:
     changed = Lowering(lowering.prelude.replace(old, new), lowering.attribute.replace(old, new))
     assert changed != lowering

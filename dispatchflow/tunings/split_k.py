@@ -52,7 +52,7 @@ class SplitK(Tuning):
         return None
 
     def requested(self, operation: Operation) -> str:
-        return self.flags[0]
+        return f"{_FLAG}={self.slices}"
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
         # The product has a new outermost dim in its name, `…_matmul_like_4x64x64x2048_f32`, behind it comes its sum.
