@@ -9,7 +9,8 @@ from dispatchflow.operations import Operation
 from dispatchflow.tunings._base import Applied, Tuning
 from dispatchflow.types import ElementType
 
-_PACKED = ("matmul", "batch_matmul", "matvec", "vecmat")
+_PACKED = ("matmul", "batch_matmul", "chain", "matvec", "vecmat")
+_PADDED = ("chain", "matvec", "vecmat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class DataTiling(Tuning):
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if operation.name not in _PACKED:
             return f"data tiling packs {', '.join(_PACKED)}, not {operation.name}"
-        if backend == "vmvx" and "vec" in operation.name and ElementType.BF16 in operation.signature.operands:
-            return "vmvx cannot pack a bf16 vector (IREE 3.13: bf16 constants are refused)"
+        if backend == "vmvx" and operation.name in _PADDED and ElementType.BF16 in operation.signature.operands:
+            return f"vmvx cannot pack the bf16 of a {operation.name} (IREE 3.13: bf16 constants are refused)"
         return None
 
     def requested(self, operation: Operation) -> str | None:
