@@ -11,7 +11,7 @@ CHECKS = {
     "lint": f"{TOOLS}/ruff check .",
     "types": f"{TOOLS}/mypy",
     "imports": f"{TOOLS}/lint-imports --no-cache",
-    "fast_tests": f"{TOOLS}/pytest -m 'not iree and not slow'",
+    "fast_tests": f"{TOOLS}/pytest -n auto -m 'not iree and not slow'",
 }
 
 
@@ -29,7 +29,7 @@ def task_docs():
 
 def task_test():
     """the tests with the real compiler and real devices, but the slow ones; the others are in check"""
-    return {"actions": [f"{TOOLS}/pytest -m 'iree and not slow'"], "verbosity": 2}
+    return {"actions": [f"{TOOLS}/pytest -n auto --dist loadfile -m 'iree and not slow'"], "verbosity": 2}
 
 
 def task_check_all():

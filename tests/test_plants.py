@@ -95,7 +95,8 @@ def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
     """The same of the generic plants that tell, on the variant that has most operands and options: every one, or of
     each kind one: a dropped term of the sum, the last operand left out."""
     first = BY_NAME[name][0]
-    of_first = [operation for operation in BY_NAME[name] if operation.signature is first.signature]
+    # What spoils an operand is written for sizes that are known.
+    of_first = [o for o in BY_NAME[name] if o.signature is first.signature and not o.dynamic_dims]
     operation = max(of_first, key=lambda o: (len(o.operands()), sum(map(str.__ne__, *map(_words, (o, first))))))
     found: dict[str, Plant] = {}
     for plant in plants(operation):

@@ -82,8 +82,10 @@ class DataTiling(Tuning):
 
 
 def _pads(operation: Operation) -> bool:
-    """Whether vmvx's tiles do not cut m, n and k evenly: 8x8x4, one side of it 1, 2 or 4 where the product is that
-    narrow (IREE 3.13, found by trying sizes)."""
+    """Whether vmvx's tiles do not cut m, n and k evenly, or nobody knows: 8x8x4, one side of it 1, 2 or 4 where the
+    product is that narrow (IREE 3.13, found by trying sizes)."""
+    if operation.dynamic_dims:
+        return True
     sizes = dict(zip(operation.dims, operation.sizes, strict=True))
     m, n, k = (sizes.get(dim, 1) for dim in "mnk")
     return bool(k % 4) or not any(a % 8 == 0 and (b % 8 == 0 or b in (1, 2, 4)) for a, b in ((m, n), (n, m)))
