@@ -59,7 +59,7 @@ class Contraction(Summed):
     options: ClassVar[Mapping[str, Option]] = {
         "accumulate": Option(("no", "yes"), "whether the product is added to an operand instead of to zero")
     }
-    library_options: ClassVar[tuple[str, ...]] = ("accumulate",)
+    library_options: ClassVar[tuple[str, ...]] = ("accumulate", "epilogue")
 
     @property
     def _accumulates(self) -> bool:
@@ -145,12 +145,13 @@ class Contraction(Summed):
         return self.applied(_numeric.product(lhs, rhs) + (operands[2] if self._accumulates else 0), operands)
 
     def library_call(self, library: Library) -> str:
-        names = library.operands(self.signature, 2 + self._accumulates)
+        names = library.operands(self.library_types, 2 + self._accumulates)
         turned = [
             name if letter == "t" else f"{name}.swapaxes(-1, -2)"
             for name, letter in zip(names[:2], self.layout, strict=True)
         ]
-        return library.rounded(" @ ".join(turned) + (f" + {names[2]}" if self._accumulates else ""), self.signature)
+        total = " @ ".join(turned) + (f" + {names[2]}" if self._accumulates else "")
+        return self.library_finished(library, total)
 
     @property
     def addends(self) -> int:

@@ -87,18 +87,18 @@ class Convolution(Summed, Window):
     def library_lacks(self, library: Library) -> str | None:
         if not self.signature.accumulator.is_float and self.option("dilation") != 1:
             return "torch has no convolution of integers with dilation (2.14: not implemented for 'Int')"
-        return Window.library_lacks(self, library)
+        return super().library_lacks(library)
 
     def library_call(self, library: Library) -> str:
         """torch's: images are nchw, weights fchw; one filter a group where the weights have no `f`."""
-        image, weights = library.operands(self.signature, 2)
+        image, weights = library.operands(self.library_types, 2)
         image = self.library_turned(image, self.layout[:4], "nchw")
         letters = self.layout.split("_")[1]
         weights = self.library_turned(weights, letters, "fchw" if "f" in letters else "chw")
         groups = self.groups if "f" in letters else self.size("c")
         weights += "" if "f" in letters else ".unsqueeze(1)"
         value = f"F.conv2d({image}, {weights}, {self.library_words}, groups={groups})"
-        return library.rounded(self.library_turned(value, "nchw", self.layout[:4]), self.signature)
+        return self.library_finished(library, self.library_turned(value, "nchw", self.layout[:4]))
 
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str

@@ -13,6 +13,7 @@ from dispatchflow.types import Signature, TensorType
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 EPILOGUE = Option(
     ("none", "bias", "bias+relu", "bias+gelu", "residual", "scale", "cast"),
@@ -109,6 +110,32 @@ class Summed(Operation):
         inputs, slot = {"sum": total, **parameters}, ("slot", result)
         text += _mlir.generic("out", maps, "p" * len(dims), inputs, slot, arguments, [*work, made])
         return text + _mlir.returned("out", result)
+
+    @property
+    def library_types(self) -> Signature:
+        """What a library sums in and into: the accumulator's type, where an operand follows."""
+        types = self.types
+        return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
+
+    def library_lacks(self, library: Library) -> str | None:
+        why = self._function and _formula.library_lacks(library, self._function)
+        return why or super().library_lacks(library)
+
+    def library_finished(self, library: Library, total: str) -> str:
+        """The expression of the result; `total` is the sum's, of operands in `library_types`."""
+        types = self.types
+        if not self.parameters():
+            return library.rounded(total, types)
+        parameter = f"x{len(self.operands()) - 1}"
+        if types.result is not types.accumulator:
+            parameter = library.cast(parameter, types.accumulator)
+        if self.epilogue != "residual":
+            sides = (-1 if axis == self.channel_axis else 1 for axis in range(len(self.result().shape)))
+            parameter += f".reshape({', '.join(map(str, sides))})"
+        value = f"({total}) {'*' if self.epilogue == 'scale' else '+'} {parameter}"
+        if self._function:
+            value = _formula.library_call(library, self._function, value)
+        return value if types.result is types.accumulator else library.cast(f"({value})", types.result)
 
     def applied(self, total: Array, operands: Sequence[Array]) -> Array:
         """What `reference` makes of the sums."""

@@ -11,6 +11,7 @@ from dispatchflow.types import ElementType
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 # kind → (lines that make %z of %x, operations of one element); a line's op is of `arith` unless it says `math`
 UNARY: Mapping[str, tuple[Sequence[str], int]] = {
@@ -22,6 +23,24 @@ UNARY: Mapping[str, tuple[Sequence[str], int]] = {
     "gelu": (["s = mul x root_half", "e = math.erf s", "d = add e one", "h = mul x half", "z = mul h d"], 5),
 }
 _CONSTANTS = {"zero": "0.0", "least": "0.0", "one": "1.0", "half": "0.5", "root_half": "0.70710678118654752"}
+# library → kind → its call
+_CALLS = {
+    "numpy": {
+        "relu": "np.maximum({x}, 0)",
+        "exp": "np.exp({x})",
+        "tanh": "np.tanh({x})",
+        "sigmoid": "1 / (1 + np.exp(-{x}))",
+        "silu": "{x} / (1 + np.exp(-{x}))",
+    },
+    "torch": {
+        "relu": "torch.relu({x})",
+        "exp": "torch.exp({x})",
+        "tanh": "torch.tanh({x})",
+        "sigmoid": "torch.sigmoid({x})",
+        "silu": "F.silu({x})",
+        "gelu": "F.gelu({x})",
+    },
+}
 
 
 def constants(lines: Sequence[str], element: ElementType) -> str:
@@ -69,6 +88,16 @@ def function(kind: str) -> Callable[[Array], Array]:
         "gelu": lambda x: x * 0.5 * (1 + np.vectorize(math.erf, otypes=[np.float64])(x * 0.5**0.5)),
     }
     return known[kind]
+
+
+def library_lacks(library: Library, kind: str) -> str | None:
+    """Why this library has no such function, None when it has."""
+    return None if kind in _CALLS[library.name] else f"{library.name} has no {kind}: no error function"
+
+
+def library_call(library: Library, kind: str, x: str) -> str:
+    """`kind` of the expression `x` in this library's words."""
+    return _CALLS[library.name][kind].format(x=x)
 
 
 def gelu_error(x: Array, of_x: Array, unit: float) -> Array:

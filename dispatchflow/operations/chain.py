@@ -11,6 +11,7 @@ from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
 
 
 class Chain(Operation):
@@ -67,6 +68,14 @@ class Chain(Operation):
 
         a, b, c = operands
         return product(product(a, b), c)
+
+    def library_call(self, library: Library) -> str:
+        types = self.signature
+        a, b, c = library.operands(types, 3)
+        exact = f"({a} @ {b})"
+        first = library.rounded(exact, types)
+        wide = first if first == exact else library.cast(first, types.accumulator)
+        return library.rounded(f"{wide} @ {c}", types)
 
     @property
     def factors(self) -> int:

@@ -28,7 +28,7 @@ class Conv2d(Convolution):
         "groups": Option(range(1, 4097), "parts of the channels that are convolved apart"),
         "epilogue": EPILOGUE,
     }
-    library_options: ClassVar[tuple[str, ...]] = (*Convolution.library_options, "groups")
+    library_options: ClassVar[tuple[str, ...]] = (*Convolution.library_options, "groups", "epilogue")
     ops: ClassVar[Mapping[str, str]] = {layout: f"conv_2d_{layout}" for layout in layouts}
     outs, summed = "f", "hwc"
 

@@ -14,27 +14,8 @@ if TYPE_CHECKING:
     from dispatchflow.providers import Library
 
 _BINARY = ("add", "sub", "mul", "max")
-# library → kind → its call
-_CALLS = {
-    "both": {"add": "x0 + x1", "sub": "x0 - x1", "mul": "x0 * x1"},
-    "numpy": {
-        "max": "np.maximum(x0, x1)",
-        "relu": "np.maximum(x0, 0)",
-        "exp": "np.exp(x0)",
-        "tanh": "np.tanh(x0)",
-        "sigmoid": "1 / (1 + np.exp(-x0))",
-        "silu": "x0 / (1 + np.exp(-x0))",
-    },
-    "torch": {
-        "max": "torch.maximum(x0, x1)",
-        "relu": "torch.relu(x0)",
-        "exp": "torch.exp(x0)",
-        "tanh": "torch.tanh(x0)",
-        "sigmoid": "torch.sigmoid(x0)",
-        "silu": "F.silu(x0)",
-        "gelu": "F.gelu(x0)",
-    },
-}
+_OPERATORS = {"add": "x0 + x1", "sub": "x0 - x1", "mul": "x0 * x1"}
+_MAXIMA = {"numpy": "np.maximum(x0, x1)", "torch": "torch.maximum(x0, x1)"}
 
 
 class Elementwise(Operation):
@@ -108,12 +89,13 @@ class Elementwise(Operation):
         return scale * (ULPS + 3 if self._curved else 1) * self.signature.accumulator.unit
 
     def library_lacks(self, library: Library) -> str | None:
-        if library.name == "numpy" and self._kind == "gelu":
-            return "numpy has no error function"
-        return Operation.library_lacks(self, library)
+        why = None if self._kind in _BINARY else _formula.library_lacks(library, self._kind)
+        return why or Operation.library_lacks(self, library)
 
     def library_call(self, library: Library) -> str:
-        return _CALLS[library.name].get(self._kind) or _CALLS["both"][self._kind]
+        if self._kind not in _BINARY:
+            return _formula.library_call(library, self._kind, "x0")
+        return _OPERATORS.get(self._kind) or _MAXIMA[library.name]
 
     def flops(self) -> int:
         """One for each operation of the formula, transcendental ones too."""

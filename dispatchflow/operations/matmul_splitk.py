@@ -23,6 +23,7 @@ class MatmulSplitk(Contraction):
         "slices": Option(range(2, 1025), "how many parts of `k` are summed by themselves; `k` is a multiple of it")
     }
     by_dims: ClassVar[bool] = False
+    library_options: ClassVar[tuple[str, ...]] = ("slices",)
 
     @property
     def dispatches(self) -> int:
