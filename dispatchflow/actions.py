@@ -22,8 +22,8 @@ from dispatchflow.targets import Device
 
 STAGES = ("emit", "compile", "verify", "profile")
 
-CONFIGURATION_CHECK = 2
-"""Version of `applied.parse` and `Tuning.ignored`. Raise it when what counts as applied changes."""
+CONFIGURATION_CHECK = 3
+"""Version of `applied.parse` and `Dispatch.missed`. Raise it when what counts as applied changes."""
 
 VERIFICATION = 1
 """Version of the verification ladder. Raise it when what counts as right changes."""
@@ -117,8 +117,8 @@ def reprint(source: Digest, toolchain: Digest) -> Action:
 def compilations(
     flags: Sequence[str], toolchain: Digest, environment: Mapping[str, str], requested: str | None = None
 ) -> Form:
-    """What the compiles of many modules share. `requested`: the configuration that must be found applied; a compile
-    that ignored it is a failure."""
+    """What the compiles of many modules share. `requested`: what the dump must show, as
+    `Dispatch.demanded` says it; a compile that ignored it is a failure."""
     return Form(
         "compile",
         lambda module: {
@@ -220,10 +220,13 @@ def _call(
     return Form(kind, ingredients)
 
 
+_SHARED = ("_base", "_contraction", "_convolution", "_epilogue", "_formula", "_numeric", "_window")
+
+
 @cache
 def _modules_of(operation_module: str) -> tuple[str, ...]:
     own = "/".join(operation_module.split(".")[1:]) + ".py"
-    shared = [f"operations/{name}.py" for name in ("_base", "_contraction", "_convolution", "_numeric", "_window")]
+    shared = [f"operations/{name}.py" for name in _SHARED]
     return (own, *shared, "inputs.py", "reference.py", "types.py")
 
 

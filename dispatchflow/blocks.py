@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -13,12 +14,18 @@ _NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`ns` is wall time of one call, submission included; `dispatch_ns` what its dispatches took by the runtime's own
-    account, summed, None where the runtime gives none (before 3.13, and on some devices)."""
+    """`ns` is wall time of one call, submission included; `dispatches` what each dispatch took by the runtime's own
+    account, all its executions in one call together, in ns; empty where the runtime tells none (before 3.13, and on
+    some devices)."""
 
     ns: float
-    dispatch_ns: float | None
+    dispatches: Mapping[str, float]
     iterations: int
+
+    @property
+    def dispatch_ns(self) -> float | None:
+        """All of them together."""
+        return sum(self.dispatches.values()) if self.dispatches else None
 
 
 def parse(text: str) -> Block:
@@ -30,17 +37,18 @@ def parse(text: str) -> Block:
     try:
         records = [r for r in json.loads(text)["benchmarks"] if r.get("run_type") == "iteration"]
         calls = [r for r in records if r["name"].endswith("/real_time")]
-        dispatches = [r["real_time"] * _NS[r["time_unit"]] for r in records if r not in calls]
+        dispatches = {
+            r["name"].partition("/")[2]: r["real_time"] * _NS[r["time_unit"]] for r in records if r not in calls
+        }
         call = calls[0]
         ns = call["real_time"] * _NS[call["time_unit"]]
         iterations = int(call["iterations"])
-        dispatch_ns = sum(dispatches) if dispatches else None
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ToolError(
             "the benchmark tool's output has no block", {"found": text[:200], "because": repr(error)}
         ) from error
     if call.get("error_occurred") or not 0 < ns < inf:
         raise ToolError("the benchmark tool reports no time", {"found": call.get("error_message", ns)})
-    if dispatch_ns is not None and not 0 <= dispatch_ns < inf:
-        raise ToolError("the benchmark tool reports no time of its dispatches", {"found": dispatch_ns})
-    return Block(ns, dispatch_ns, iterations)
+    if none := [name for name, its_ns in dispatches.items() if not 0 <= its_ns < inf]:
+        raise ToolError("the benchmark tool reports no time of its dispatches", {"found": dispatches[none[0]]})
+    return Block(ns, dispatches, iterations)

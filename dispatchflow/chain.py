@@ -205,10 +205,10 @@ class Resolver:
                 why = f"no public function '{case.operation.function}'; the file has {', '.join(known) or 'none'}"
                 return Step("compile", "failed", why)
             printed = emitted.record.outputs["module"]
-        shared = (self.flags(case), case.dispatch.requested)
+        shared = (self.flags(case), case.dispatch.demanded)
         if (form := self._compiles.get(shared)) is None:
-            flags, requested = shared
-            form = actions.compilations(flags, self.toolchain.digest, self.environment, requested)
+            flags, demanded = shared
+            form = actions.compilations(flags, self.toolchain.digest, self.environment, demanded)
             self._compiles[shared] = form
         action = actions.compilation(printed, form)
         return self._step(action, "never compiled with these ingredients")

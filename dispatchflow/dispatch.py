@@ -36,9 +36,29 @@ class Dispatch:
         """The configuration that the compiler is asked for; None where it chooses."""
         return self.tuning.requested(cast(Operation, self.operation)) if self._known else None
 
-    def ignored(self, applied: Applied) -> str | None:
-        """Why what was applied is not what was asked, None when it is."""
-        return self.tuning.ignored(cast(Operation, self.operation), applied) if self._known else None
+    @property
+    def dispatches(self) -> int | None:
+        """How many the operation must become; None where that is not known, or this tuning's to say."""
+        expected = self.operation.dispatches if isinstance(self.operation, Operation) else None
+        return expected if self.tuning.keeps_dispatches else None
+
+    @property
+    def demanded(self) -> str | None:
+        """All that the compiler's dump must show: as `missed` checks it, in words that enter the compile's key."""
+        if self.dispatches is None:
+            return self.requested
+        return f"{self.requested or 'default'}; {self.dispatches} dispatches"
+
+    def missed(self, applied: Applied) -> str | None:
+        """Why what was made is not what was asked, None when it is."""
+        why = self.tuning.ignored(cast(Operation, self.operation), applied) if self._known else None
+        if why is not None:
+            return f"configuration ignored: {why}"
+        names, expected = [executable.name for executable in applied.executables], self.dispatches
+        if expected is None or len(names) == expected:
+            return None
+        units = "one dispatch" if expected == 1 else f"{expected} dispatches"
+        return f"expected {units}, the compiler made {len(names)}: {', '.join(names) or 'none'}"
 
     @property
     def _known(self) -> bool:

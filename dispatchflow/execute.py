@@ -91,7 +91,7 @@ class Executor:
         if text is None:
             return None
         return self.compile_module(
-            text, resolver.flags(case), dispatch.requested, dispatch.ignored, dispatch.tuning.files
+            text, resolver.flags(case), dispatch.demanded, dispatch.missed, dispatch.tuning.files
         )
 
     def _printed(self, program: Module) -> bytes | None:
@@ -116,16 +116,15 @@ class Executor:
         self,
         text: bytes,
         flags: Sequence[str],
-        requested: str | None = None,
-        ignored: Callable[[Applied], str | None] = lambda found: None,
+        demanded: str | None = None,
+        missed: Callable[[Applied], str | None] = lambda found: None,
         files: Sequence[GivenFile] = (),
     ) -> Record:
-        """A module's vmfb and what the compiler chose for it. `ignored` tells, from the compiler's dump, why the
-        configuration that was requested is not the one applied: then the action failed. `files`: named in the flags by
-        their content."""
+        """A module's vmfb and what the compiler chose for it. `missed` tells, from the compiler's dump, why that is not
+        what was demanded: then the action failed. `files`: named in the flags by their content."""
         resolver = self.resolver
         digest = digest_of(text)
-        form = actions.compilations(flags, resolver.toolchain.digest, resolver.environment, requested)
+        form = actions.compilations(flags, resolver.toolchain.digest, resolver.environment, demanded)
         action = actions.compilation(digest, form)
 
         def make(scratch: Path) -> Result:
@@ -152,9 +151,9 @@ class Executor:
                 "code_digest": inspected.code_digest,
                 "code_bytes": inspected.code_bytes,
                 "applied": found.text,
+                "dispatches": [(executable.name, executable.text) for executable in found.executables],
             }
-            why = ignored(found)
-            reason = inspected.problem or (f"configuration ignored: {why}" if why else None)
+            reason = inspected.problem or missed(found)
             return reason is None, reason, outputs, facts
 
         return self._make(action, make)

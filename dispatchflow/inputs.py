@@ -34,7 +34,7 @@ def dtype_of(element: ElementType) -> np.dtype:
 def exact_range(operation: Operation) -> tuple[int, int]:
     """(r, safe): values in -r … r, at most `safe` nonzero terms a result, so that |Σ| ≤ safe · r² ≤ 2**digits; with
     other powers of r where a term has not two factors, and with room for what is added to the sum."""
-    digits = min(operation.signature.accumulator.digits, operation.signature.result.digits)
+    digits = min(operation.types.accumulator.digits, operation.types.result.digits)
     wanted = min(operation.terms, 2 * _MIN_TERMS) if _thinned(operation) else operation.terms
     for r in (3, 2, 1):
         safe = (2**digits - operation.addends * r) // r**operation.factors
@@ -47,7 +47,7 @@ def mistrust(operation: Operation) -> str | None:
     """Why the exact recipe tests too little here, None when it does not."""
     _, safe = exact_range(operation)
     if operation.terms > safe and (safe < _MIN_TERMS or not _thinned(operation)):
-        return f"only {safe} of {operation.terms} terms fit exactly into {operation.signature.result.mlir}"
+        return f"only {safe} of {operation.terms} terms fit exactly into {operation.types.result.mlir}"
     return None
 
 
@@ -63,7 +63,15 @@ def made(operation: Operation, recipe: str) -> list[Array]:
 def exact(operation: Operation) -> list[Array]:
     """Operands of the exact recipe, as they lie in memory."""
     r, safe = exact_range(operation)
-    return [_exact_operand(operand, index, r, safe) for index, operand in enumerate(operation.operands())]
+    operands = operation.operands()
+    share = _root(safe, sum(bool(operand.summed) for operand in operands))
+    return [_exact_operand(operand, index, r, share) for index, operand in enumerate(operands)]
+
+
+def _root(safe: int, thinned: int) -> int:
+    """How many positions each of so many thinned operands may keep, for sums of sums: the product is at most `safe`."""
+    root = int(safe ** (1 / max(thinned, 1)))
+    return next(share for share in (root + 1, root, root - 1) if share ** max(thinned, 1) <= safe)
 
 
 def random(operation: Operation) -> list[Array]:

@@ -16,6 +16,7 @@ from dispatchflow.loader import Selection, is_pattern
 from dispatchflow.reports import best as best_report
 from dispatchflow.reports import providers, table, units
 from dispatchflow.reports.table import FORMATS
+from dispatchflow.rows import dispatches
 from dispatchflow.targets import TARGETS
 from dispatchflow.workspace import Workspace
 
@@ -111,6 +112,10 @@ def explain(workspace: Workspace, chain: Chain) -> Iterator[str]:
             if before is not None and _plain(before.get(name)) != _plain(value):
                 was = _difference(before.get(name), value)
                 yield f"  {'':<11} CHANGED since the last record of this name: was {was}"
+    if found := dispatches(chain):
+        yield "\ndispatches, with the time of all their executions in one call:"
+        cells = [[name, units.nanoseconds(ns) if ns else "-", text] for name, text, ns in found]
+        yield from (f"  {line}" for line in table.aligned(cells, (False, True, False)).splitlines())
     yield from _artifacts(workspace, chain)
 
 

@@ -41,6 +41,8 @@ class Trial:
     protocol: Protocol
     function: str = ENTRY
     blocks_ns: list[float] = field(default_factory=list)
+    dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
+    """Of each dispatch, by the blocks that tell them apart."""
     spent_s: float = 0.0
     iterations: int | None = None
     id: int | None = None
@@ -168,6 +170,8 @@ class Session:
         else:
             records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
             trial.blocks_ns.append(block.ns)
+            for name, ns in block.dispatches.items():
+                trial.dispatches_ns.setdefault(name, []).append(ns)
             trial.spent_s += trial.spent(block, cost_s)
             typical_ns = statistics.median(sorted(trial.blocks_ns))
             trial.iterations = max(1, round(trial.protocol.block_s * 1e9 / typical_ns))
@@ -183,6 +187,7 @@ class Session:
         return {
             **trial.began,
             **trial.failure,
+            "dispatches_ns": trial.dispatches_ns,
             "steal_ticks": steal,
             "load_1m_end": now["load_1m"],
             "cpus": list(trial.device.cpus),

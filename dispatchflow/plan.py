@@ -141,7 +141,7 @@ def unsupported_reason(program: Program, tuning: Tuning, target: Target) -> str 
     if not isinstance(program, Operation):
         return f"{tuning.family} is written on an operation, not into a user's module" if tuning.annotates else None
     if target.lacks:
-        signature = program.signature
+        signature = program.types
         for element in (*signature.operands, signature.accumulator, signature.result):
             if element in target.lacks:
                 return f"{element.mlir} on {target.name}: {target.lacks[element]}"

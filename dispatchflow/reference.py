@@ -15,13 +15,18 @@ if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
 
 
-_SMALLEST_NORMAL = {ElementType.F16: 2.0**-14, ElementType.F64: 2.0**-1022}
+_SMALLEST_NORMAL = {
+    ElementType.F16: 2.0**-14,
+    ElementType.F64: 2.0**-1022,
+    ElementType.F8E4M3FN: 2.0**-6,
+    ElementType.F8E5M2: 2.0**-14,
+}
 
 
 def expected(operation: Operation, operands: Sequence[Array]) -> Array:
     """The result in its element type. Bit-exact where every partial sum is an integer below 2**53; integer results
     wrap as two's complement does."""
-    return np.asarray(operation.reference(_wide(operands))).astype(dtype_of(operation.signature.result))
+    return np.asarray(operation.reference(_wide(operands))).astype(dtype_of(operation.types.result))
 
 
 def bounds(operation: Operation, operands: Sequence[Array]) -> tuple[Array, Array]:
@@ -30,7 +35,7 @@ def bounds(operation: Operation, operands: Sequence[Array]) -> tuple[Array, Arra
     tolerance = error + u_out · (|reference| + smallest normal): the operation's own bound, by default
     min(K, 8·√K) · u_acc · Σ|terms|; the final rounding; results that underflow. u = 2**-digits.
     """
-    wide, result = _wide(operands), operation.signature.result
+    wide, result = _wide(operands), operation.types.result
     value = np.asarray(operation.reference(wide))
     rounding = result.unit * (abs(value) + _SMALLEST_NORMAL.get(result, 2.0**-126))
     return value, np.asarray(operation.error(wide) + rounding)

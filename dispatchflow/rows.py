@@ -68,6 +68,7 @@ def row_of(
         **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
         "requested_configuration": case.dispatch.requested,
         "applied_configuration": facts.get("applied"),
+        **_each_dispatch(chain),
         "flops": operation.flops(),
         "traffic_bytes": operation.traffic_bytes(),
         **{name: facts.get(name) for name in ("compile_s", "compiler_peak_bytes", "code_bytes")},
@@ -215,6 +216,23 @@ def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, f
             for name in ("cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")
         },
     }
+
+
+def dispatches(chain: Chain) -> list[tuple[str, str, float | None]]:
+    """Of each different dispatch, in the order of the compiler's dump: its name, its applied configuration, and the
+    median over blocks of what all its executions in one call took, in ns; None where the runtime tells none."""
+    compiled, found = chain["compile"].record, _measured(chain)
+    times = found.conditions.get("dispatches_ns", {}) if found else {}
+    return [
+        (name, configuration, summary(times[name]).median_ns if name in times else None)
+        for name, configuration in (compiled.facts.get("dispatches", ()) if compiled else ())
+    ]
+
+
+def _each_dispatch(chain: Chain) -> dict[str, Any]:
+    columns = ("dispatches", "dispatch_configurations", "dispatch_medians_ns")
+    found = dispatches(chain)
+    return {name: list(cells) for name, cells in zip(columns, zip(*found, strict=True), strict=True)} if found else {}
 
 
 def identity(chain: Chain, status: str) -> str:

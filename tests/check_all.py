@@ -1,4 +1,4 @@
-"""`doit check_all`: every operation × element type × layout × option × tuning that is no skip, compiled and verified.
+"""`doit check_all`: every operation × element type × layout × tuning, and every option, that is no skip, compiled and verified.
 
 The product of the registries as a spec in a directory of its own, made by dispatchflow itself: it shows progress, goes on
 where it was stopped, makes again only what changed, and names every failure with its reason. CI takes a part of the same

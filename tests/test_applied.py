@@ -111,6 +111,51 @@ def test_what_was_ignored_is_told(tuning, dump, says, case_of):
     assert says in reason
 
 
+def made(*names: str) -> Applied:
+    return Applied(tuple(AppliedExecutable(name, "none", ()) for name in names))
+
+
+SPLIT = ("main_dispatch_0_matmul_like_4x64x64x128_f32", "main_dispatch_1_reduction_4096x4_f32")
+
+
+def test_slices_are_read_from_the_names_of_what_was_made(case_of):
+    case = case_of(tuning="split_k_4", shape="64x64x512")
+    assert case.dispatch.missed(made(*SPLIT)) is None
+    for wrong in (SPLIT[:1], ("main_dispatch_0_matmul_64x64x512_f32",), (SPLIT[0].replace("4x64", "2x64"), SPLIT[1])):
+        assert "asked for 4 slices of k; the compiler made main_dispatch_0" in case.dispatch.missed(made(*wrong))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ({}, None),
+        ({"epilogue": "bias+relu"}, 1),
+        ({"epilogue": "bias", "tuning": "double_tiling_64x64_4x16x4"}, 1),
+        ({"epilogue": "bias", "tuning": "data_tiling"}, None),
+        ({"epilogue": "bias", "tuning": "split_k_2"}, None),
+        ({"operation": "matmul_splitk", "slices": 3}, 2),
+    ],
+)
+def test_an_operation_says_how_many_dispatches_it_becomes_and_a_tuning_may_add_some(words, expected, case_of):
+    dispatch = case_of(**words).dispatch
+    assert dispatch.dispatches == expected
+    assert (dispatch.demanded == dispatch.requested) == (expected is None)
+
+
+@pytest.mark.parametrize(("padding", "expected"), [(0, 1), (1, 2)])
+def test_padding_is_a_dispatch_before_a_fused_convolution(padding, expected, case_of):
+    shape = {"operation": "conv2d", "shape": "1x8x8x3x4x3x3"}
+    assert case_of(**shape, padding=padding, epilogue="bias").dispatch.dispatches == expected
+    assert case_of(**shape, padding=padding).dispatch.dispatches is None
+
+
+def test_other_dispatches_than_expected_are_told(case_of):
+    dispatch = case_of(epilogue="bias").dispatch
+    assert dispatch.missed(made("a")) is None
+    assert dispatch.missed(made("a", "b")) == "expected one dispatch, the compiler made 2: a, b"
+    assert dispatch.missed(made()) == "expected one dispatch, the compiler made 0: none"
+
+
 @pytest.mark.parametrize("tuning", ["data_tiling", "double_tiling_64x64_8x32x1"])
 def test_empty_dump_applied_nothing_that_was_asked(tuning, case_of):
     case = case_of(tuning=tuning)

@@ -23,7 +23,7 @@ def text(*records) -> str:
 
 @pytest.mark.parametrize(("unit", "ns"), [("ns", 2.5), ("us", 2.5e3), ("ms", 2.5e6), ("s", 2.5e9)])
 def test_time_of_a_call_is_in_its_record_s_own_unit(unit, ns):
-    assert parse(text(record(time=2.5, unit=unit))) == Block(ns, None, 7)
+    assert parse(text(record(time=2.5, unit=unit))) == Block(ns, {}, 7)
 
 
 def test_dispatches_are_summed_each_in_its_own_unit():
@@ -35,16 +35,17 @@ def test_dispatches_are_summed_each_in_its_own_unit():
         )
     )
     assert (found.ns, found.dispatch_ns) == (3e6, 2e6)
+    assert found.dispatches == {"main_dispatch_0_pack": 5e5, "main_dispatch_1_matmul": 1.5e6}
 
 
 def test_order_of_the_records_does_not_matter():
     call, dispatch = record(time=3), record("BM_main/main_dispatch_0", time=2)
-    assert parse(text(dispatch, call)) == parse(text(call, dispatch)) == Block(3e3, 2e3, 7)
+    assert parse(text(dispatch, call)) == parse(text(call, dispatch)) == Block(3e3, {"main_dispatch_0": 2e3}, 7)
 
 
 def test_aggregates_are_ignored():
     mean = record("BM_main/process_time/real_time_mean", time=99, kind="aggregate")
-    assert parse(text(mean, record(), mean)) == Block(2e3, None, 7)
+    assert parse(text(mean, record(), mean)) == Block(2e3, {}, 7)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What every operation, tuning and target must hold, over the registries: a new one is covered without a line here.
 
-The full product is `doit check_all`. Here every pair of choices of a matmul (this type with that tuning,
-this layout with that shape, …) occurs in at least one case but for rarer types, and of the other operations every choice.
+The product is `doit check_all`. Here every pair of choices of a plain matmul (this type with that tuning, this layout
+with that shape, …) occurs in at least one case but for rarer types, and of options and the other operations every choice.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from dispatchflow.workspace import Workspace
 pytestmark = pytest.mark.iree
 
 TUNING = tuple(tuning for family in TUNINGS.values() for tuning in family.expand({}))
+DEFAULT = TUNINGS["default"].expand({})[0]
 # Named CPUs are llvm-cpu again; other devices' compilers refuse what they will: tests/test_devices.py.
 RUN_HERE = {name: TARGETS[name] for name in ("llvm-cpu", "vmvx")}
 SHAPES = ((40, 24, 56), (1, 24, 40))
@@ -49,12 +50,14 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "depthwise_conv2d": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
     "attention": ((2, 17, 24, 16, 33), (1, 5, 7, 9, 40)),
     "pooling": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
+    "matmul_splitk": ((40, 24, 54), (1, 24, 42)),
 }
-"""Instead of these, where a dim is a window's."""
+"""Instead of these, where a dim is a window's, or a multiple."""
 
 
-LONE = ("i16", "i32", "i64", "f8E4M3FN", "f8E5M2")
-"""Element types of a matmul that are not paired with everything else: each pairing costs a compile."""
+LONE = {"i16", "i32", "i64", "f8E4M3FN", "f8E5M2", "split_k_2", "split_k_4", "split_k_8"}
+"""Element types and tunings of a matmul that are not paired with everything else, nor are options: each pairing costs
+a compile."""
 
 
 def operation_of(
@@ -73,11 +76,16 @@ def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
 
 
 def everything() -> Iterator[tuple[tuple[object, ...], Case]]:
-    """Every case of the registries that is not a skip, with the choices that it is made of."""
+    """Every case of the registries that is not a skip, with the choices that it is made of: all types, layouts and
+    tunings. An option that is not its default comes with the default layout and tuning; of the first type, with one of
+    these two."""
     for cls in OPERATIONS.values():
         shapes = SHAPES_OF.get(cls.name, SHAPES)
         for choice in product(cls.signatures, cls.layouts, chosen_of(cls), TUNING, RUN_HERE.values(), shapes):
             signature, layout, chosen, tuning, target, shape = choice
+            others = (layout != cls.layouts[0]) + (tuning != DEFAULT)
+            if chosen != next(chosen_of(cls)) and others > (signature == next(iter(cls.signatures))):
+                continue
             operation = operation_of(cls, shape, signature, layout, chosen)
             if unsupported_reason(operation, tuning, target) is None:
                 yield (
@@ -100,7 +108,12 @@ def covering(cases: dict[tuple[object, ...], Case], together: int) -> set[Case]:
 
 CASES = dict(everything())
 COVERING = covering(
-    {choice: case for choice, case in CASES.items() if choice[0] == "matmul" and choice[1] not in LONE}, 2
+    {
+        choice: case
+        for choice, case in CASES.items()
+        if choice[0] == "matmul" and not LONE & {*choice} and choice[3] == next(chosen_of(type(case.operation)))
+    },
+    2,
 )
 for name in OPERATIONS:
     COVERING |= covering({choice: case for choice, case in CASES.items() if choice[0] == name}, 1)
@@ -489,6 +502,55 @@ def test_a_word_changed_in_a_module_is_told(squares: Workspace, monkeypatch: pyt
         _module.cache_clear()
 
 
+UNFUSED: dict[str, tuple[str, dict[str, Any], tuple[tuple[str, str], ...]]] = {
+    "a bias left out": ("matmul", {"epilogue": "bias"}, (("%t, %p", "%t, %zero"),)),
+    "a bias of the rows": ("matmul", {"epilogue": "bias"}, (("(m, n) -> (n)", "(m, n) -> (m)"),)),
+    "a relu before the bias": (
+        *("matmul", {"epilogue": "bias+relu"}),
+        (("addf %t, %p", "maximumf %t, %least"), ("maximumf %x, %least", "addf %x, %p")),
+    ),
+    "slices of which the largest counts": ("matmul_splitk", {}, (("addf %so_far, %part", "maximumf %so_far, %part"),)),
+    "a chain's first product for its last": ("chain", {}, (("ins(%first, %arg2", "ins(%first, %arg1"),)),
+}
+"""What is broken → of which operation, how its text is changed: what only these operations have."""
+
+
+@pytest.mark.parametrize("broken", UNFUSED)
+def test_what_follows_a_sum_and_is_broken_is_told(
+    broken: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, options, changes = UNFUSED[broken]
+    cls = OPERATIONS[name]
+    operation, right = cls.make((16,) * len(cls.dims), **options), cls.body
+    text = wrong = right(operation, "")
+    for old, new in changes:
+        assert old in wrong
+        wrong = wrong.replace(old, new)
+    assert wrong != text
+    monkeypatch.setattr(cls, "body", lambda self, attribute: wrong)
+    case = Case(Dispatch(operation, DEFAULT), TARGETS["llvm-cpu"], 1)
+
+    assert_different(verified(squares, case), case)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        of("matmul", (40, 24, 56), dynamic="mnk", epilogue="bias+relu"),
+        of("conv2d", (2, 11, 9, 6, 10, 3, 2), padding=1, groups=2, epilogue="residual"),
+        replace(of("conv2d", (1, 6, 6, 4, 4, 3, 3), groups=2, epilogue="bias"), layout="nchw_fchw"),
+    ],
+    ids=lambda operation: operation.shape_name,
+)
+def test_an_epilogue_is_fused_beside_other_options(operation: Operation, squares: Workspace) -> None:
+    case = Case(Dispatch(operation, DEFAULT), TARGETS["llvm-cpu"], 1)
+
+    compiled = squares.executor.compile(case)
+
+    assert compiled.ok, compiled.reason
+    assert verified(squares, case).ok
+
+
 def replaced(lowering: Lowering, old: str, new: str) -> Lowering:
     changed = Lowering(lowering.prelude.replace(old, new), lowering.attribute.replace(old, new))
     assert changed != lowering
@@ -535,8 +597,9 @@ def test_a_convolution_of_one_image_keeps_its_configuration_in_a_region_only(
     assert in_region or (compiled.reason or "").startswith("configuration ignored: asked for distribution = [0, 8, ")
 
 
-def test_a_flag_that_did_nothing_is_a_failure(squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    family = TUNINGS["data_tiling"]
+@pytest.mark.parametrize("name", ["data_tiling", "split_k"])
+def test_a_flag_that_did_nothing_is_a_failure(name: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    family = TUNINGS[name]
     monkeypatch.setattr(family, "flags", ())
     operation = operation_of(OPERATIONS["matmul"], (24, 16, 16), "f32", "tt")
     case = Case(Dispatch(operation, family.expand({})[0]), TARGETS["llvm-cpu"], 1)
@@ -545,6 +608,18 @@ def test_a_flag_that_did_nothing_is_a_failure(squares: Workspace, monkeypatch: p
 
     assert not compiled.ok
     assert (compiled.reason or "").startswith("configuration ignored: ")
+
+
+def test_an_epilogue_that_became_a_dispatch_of_its_own_is_a_failure(squares: Workspace) -> None:
+    """Of a result of one element (IREE 3.13)."""
+    operation = OPERATIONS["matmul"].make((1, 1, 16), epilogue="bias")
+    case = Case(Dispatch(operation, DEFAULT), TARGETS["llvm-cpu"], 1)
+
+    compiled = squares.executor.compile(case)
+
+    assert not compiled.ok
+    assert (compiled.reason or "").startswith("expected one dispatch, the compiler made 2: main_dispatch_0_")
+    assert verify_is_not_reached(squares, case)
 
 
 def verify_is_not_reached(workspace: Workspace, case: Case) -> bool:

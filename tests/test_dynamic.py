@@ -1,5 +1,7 @@
 """Dims whose sizes the compiler is not told: one module for all sizes, run on tensors of each."""
 
+from itertools import product
+
 import pytest
 from real import sweep
 
@@ -25,9 +27,9 @@ def test_module_is_the_same_for_all_sizes_of_its_dynamic_dims():
 @pytest.mark.parametrize("name", ["matmul", "batch_matmul"])
 def test_only_the_types_in_the_module_leave_sizes_out(name):
     cls = OPERATIONS[name]
-    for words in cls.options["dynamic"].values[1:]:
-        sizes = (3, 4, 5, 6)[-len(cls.dims) :]
-        static, dynamic = (cls.make(sizes, layout="nn", accumulate="yes", dynamic=word) for word in ("no", words))
+    for words, epilogue in product(cls.options["dynamic"].values[1:], ("none", "bias", "residual")):
+        sizes, options = (3, 4, 5, 6)[-len(cls.dims) :], {"accumulate": "yes", "epilogue": epilogue}
+        static, dynamic = (cls.make(sizes, layout="nn", dynamic=word, **options) for word in ("no", words))
         assert [o.type.spelling for o in dynamic.operands()] == [o.type.spelling for o in static.operands()]
         assert (dynamic.flops(), dynamic.traffic_bytes()) == (static.flops(), static.traffic_bytes())
         known = [size for size, dim in zip(sizes, cls.dims, strict=True) if dim not in words]

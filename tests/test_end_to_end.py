@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -65,6 +66,14 @@ def test_the_first_run_leaves_one_row_a_case_with_everything_in_it(made: Project
     assert row["applied_configuration"]
     assert row["requested_configuration"] is None
     assert rows[TILED]["requested_configuration"] == "--iree-opt-data-tiling"
+    for several in rows.values():
+        assert (
+            len(several["dispatches"])
+            == len(several["dispatch_configurations"])
+            == (3 if several["tuning"] == "data_tiling" else 1)
+        )
+        assert " | ".join(several["dispatch_configurations"]) == several["applied_configuration"]
+        assert 0 < sum(several["dispatch_medians_ns"]) < 2 * several["dispatch_ns"]
     assert row["tags"] == ["small"]
     assert row["protocol"].startswith("fast-")
     assert row["compile_s"] > 0
@@ -234,6 +243,7 @@ def test_explain_says_why_nothing_would_run(copied: Project) -> None:
         assert f"\n{stage}: made: the store has it\n" in outcome.out
     assert "CHANGED" not in outcome.out
     assert "module.mlir" in outcome.out
+    assert re.search(r"\n  main_dispatch_0_matmul_16x16x16_f32 +[\d.]+ [nµm]?s  DoubleTilingExpert ", outcome.out)
 
 
 def test_a_changed_environment_is_explained_and_compiles_again_but_measures_nothing(copied: Project) -> None:

@@ -94,8 +94,8 @@ def test_configurations_of_a_spec_and_of_a_dump_are_compared_whatever_their_spel
 def test_spec_that_matched_nothing_is_told():
     case = given("a/mine.mlir")
     default = applied.parse((Path(__file__).parent / "data/configurations/default.mlir").read_text())
-    assert "mine_" in (case.dispatch.ignored(default) or "")
-    assert "matched nothing" in (case.dispatch.ignored(Applied(())) or "")
+    assert "mine_" in (case.dispatch.missed(default) or "")
+    assert "matched nothing" in (case.dispatch.missed(Applied(())) or "")
 
 
 @pytest.mark.iree

@@ -18,6 +18,9 @@ DISPATCHES = {
     **{f"matmul_{dtype}": {"dtype": dtype} for dtype in Matmul.signatures},
     **{f"matmul_f32_{layout}": {"layout": layout} for layout in Matmul.layouts[1:]},
     "matmul_f32_data_tiling": {"tuning": "data_tiling"},
+    "matmul_f16_f32_cast": {"dtype": "f16_f32", "epilogue": "cast"},
+    "matmul_f16_f32_f16_bias_relu": {"dtype": "f16_f32_f16", "epilogue": "bias+relu"},
+    "matmul_f32_split_k": {"tuning": "split_k_2"},
     "matmul_f32_double_tiling": {"tuning": "double_tiling_64x64_4x16x4"},
     "matmul_f16_f32_f16_nn_double_tiling_cache": {
         "tuning": "double_tiling_128x128_4x16x4_cache_64x64",
@@ -51,7 +54,9 @@ TUNED = {
     },
 }
 """Tunings of what is no matrix product of f32 on a CPU."""
-DEFAULTS = {cls: cls.make([4] * len(cls.dims)) for cls in OPERATIONS.values()}
+SIZES = {"matmul_splitk": 12}
+"""Instead of 4, where that is no multiple of what it must be."""
+DEFAULTS = {cls: cls.make([SIZES.get(cls.name, 4)] * len(cls.dims)) for cls in OPERATIONS.values()}
 OPERATIONS_MODULES = {
     operation.shape_name: operation
     for cls, default in DEFAULTS.items()
@@ -64,6 +69,7 @@ OPERATIONS_MODULES = {
             for value in (option.values[1:2] if isinstance(option.values, range) else option.values[1:])
         ],
     ]
+    if operation.illegal("llvm-cpu") is None
 }
 """Of each operation the default, and what each layout and option changes."""
 MODULES = [*DISPATCHES, *TUNED, *OPERATIONS_MODULES]

@@ -98,7 +98,7 @@ def test_names_of_all_combinations_are_distinct():
 @given(CASES)
 def test_name_fits_a_file_name_and_a_command_line(case):
     assert len(case.name.encode()) <= 200
-    assert re.fullmatch(r"[A-Za-z0-9_@.-]+", case.name)
+    assert re.fullmatch(r"[A-Za-z0-9_@.+-]+", case.name)
 
 
 def test_long_names_that_differ_at_their_ends_only_stay_distinct(case_of):

@@ -16,6 +16,7 @@ from dispatchflow import results
 from dispatchflow.inputs import dtype_of, exact, made, mistrust, random
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
 from dispatchflow.operations._contraction import zero_points
+from dispatchflow.operations._formula import function
 from dispatchflow.program import Program
 from dispatchflow.reference import _wide, bounds, expected
 from dispatchflow.reports.operations import page
@@ -27,20 +28,34 @@ SHAPES = {
     "depthwise_conv2d": (2, 7, 7, 3, 3, 3),
     "pooling": (2, 7, 7, 3, 3, 3),
     "batch_matmul": (3, 8, 8, 8),
+    "matmul_splitk": (12, 12, 12),
+    "chain": (8, 6, 8, 8),
 }
 
 
 def variants(cls: type[Operation]) -> Iterator[Operation]:
-    """All types, layouts and options; of numbers the default and the first two."""
+    """All types, layouts and options; of numbers the default and the first two. Of the first type up to two options
+    differ from their defaults, of the others one."""
     sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
     values = [
         dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
         for option in cls.options.values()
     ]
-    for signature, layout, chosen in product(cls.signatures.values(), cls.layouts, product(*values)):
-        operation = cls(sizes, signature, layout, tuple(chosen))
-        if operation.illegal("llvm-cpu") is None:
+    for word, layout, chosen in product(cls.signatures, cls.layouts, product(*values)):
+        operation = cls(sizes, cls.signatures[word], layout, tuple(chosen))
+        changed = sum(a != b for a, b in zip(operation.chosen, cls.make(sizes).chosen, strict=True))
+        if changed <= 1 + (word == next(iter(cls.signatures))) and operation.illegal("llvm-cpu") is None:
             yield operation
+
+
+def epilogue_of(operation: Operation) -> str:
+    return operation.option("epilogue") if "epilogue" in operation.options else "none"
+
+
+def other(operation: Operation, **changed: Any) -> Operation:
+    """The same with other options."""
+    chosen = tuple(changed.get(word, value) for word, value in zip(operation.options, operation.chosen, strict=True))
+    return replace(operation, chosen=chosen)
 
 
 ALL = [operation for cls in OPERATIONS.values() for operation in variants(cls)]
@@ -55,7 +70,7 @@ def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[st
         if recipe == "exact" and mistrust(operation):
             continue
         operands = made(operation, recipe)
-        got = np.asarray(result(_wide(operands))).astype(dtype_of(operation.signature.result))
+        got = np.asarray(result(_wide(operands))).astype(dtype_of(operation.types.result))
         if recipe == "exact" or operation.bitwise:
             found.add(compare_bits(got, expected(operation, operands)).word)
         else:
@@ -92,7 +107,7 @@ def test_dims_and_options_are_columns_and_no_word_means_two_things():
 def test_partial_sums_of_exact_inputs_are_exact(name):
     for operation in BY_NAME[name]:
         if "exact" in operation.recipes and mistrust(operation) is None:
-            digits = min(operation.signature.accumulator.digits, operation.signature.result.digits)
+            digits = min(operation.types.accumulator.digits, operation.types.result.digits)
             operands = [abs(operand) for operand in _wide(exact(operation))]
             assert np.abs(operation.reference(operands)).max() <= 2**digits
 
@@ -101,7 +116,7 @@ def test_partial_sums_of_exact_inputs_are_exact(name):
 def test_what_arithmetic_in_the_own_types_gives_is_right(name):
     """The reference's formula in the accumulator's type, its result rounded to the result's."""
     for operation in BY_NAME[name]:
-        types = operation.signature
+        types = operation.types
         for recipe in operation.recipes:
             operands = made(operation, recipe)
             narrow = [operand.astype(dtype_of(types.accumulator)) for operand in operands]
@@ -154,7 +169,7 @@ def test_reference_of_a_window_is_its_definition(name):
     first = next(iter(OPERATIONS[name].signatures.values()))
     shape = (2, 6, 5, 2, 4, 3, 2) if "f" in OPERATIONS[name].dims else (2, 6, 5, 2, 3, 2)
     for operation in BY_NAME[name]:
-        if operation.signature is first and operation.layout.startswith("nhwc"):
+        if operation.signature is first and operation.layout.startswith("nhwc") and epilogue_of(operation) == "none":
             small = replace(operation, sizes=shape)
             if small.illegal("llvm-cpu"):
                 continue
@@ -203,12 +218,6 @@ def test_the_page_of_operations_is_current():
 # --- planted errors: each is a result that a wrong program might give
 
 
-def other(operation: Operation, **changed: Any) -> Operation:
-    """The same with other options."""
-    chosen = tuple(changed.get(word, value) for word, value in zip(operation.options, operation.chosen, strict=True))
-    return replace(operation, chosen=chosen)
-
-
 def shifted(image: Any, operation: Operation) -> Any:
     return np.roll(image, 1, axis=operation.layout.index("h"))
 
@@ -253,13 +262,62 @@ def seen_by(operation: Operation, operands: Any, more: int = 0) -> Any:
     return found
 
 
+def unfused(operation: Operation, operands: list[Any]) -> Any:
+    """The sums that the epilogue is applied to."""
+    return other(operation, epilogue="none").reference(operands[:-1])
+
+
+def along_the_other_axis(operation: Operation, operands: list[Any]) -> Any:
+    """A bias or a scale of the rows."""
+    if operation.epilogue == "residual" or not operation.parameters():
+        return None
+    total, axis = unfused(operation, operands), operation.channel_axis
+    turned = np.moveaxis(total, axis - 1 if axis > 1 or total.ndim == 2 else axis + 1, axis)
+    parameter = np.resize(operands[-1], turned.shape[axis])
+    turned = turned + parameter.reshape([-1 if i == axis else 1 for i in range(total.ndim)])
+    return np.moveaxis(turned, axis, axis - 1 if axis > 1 or total.ndim == 2 else axis + 1)
+
+
+def before_the_bias(operation: Operation, operands: list[Any]) -> Any:
+    kind = operation.epilogue.partition("+")[2]
+    if not kind:
+        return None
+    plain = other(operation, epilogue="bias")
+    return plain.applied(function(kind)(unfused(operation, operands)), operands)
+
+
+def without_slice(array: Any, operation: Operation) -> Any:
+    """The last slice of k is nothing."""
+    axis, changed = operation.operands()[0].summed[0], array.copy()
+    size = operation.sizes[2] // operation.option("slices")
+    changed[(slice(None),) * axis + (slice(-size, None),)] = 0
+    return changed
+
+
+EPILOGUES = {
+    "no epilogue": lambda o, a: unfused(o, a) if o.parameters() else None,
+    "along the other axis": along_the_other_axis,
+    "the next column's": lambda o, a: o.reference([*a[:-1], np.roll(a[-1], 1, -1)]) if o.parameters() else None,
+    "the function before the bias": before_the_bias,
+    "the function left out": lambda o, a: other(o, epilogue="bias").reference(a) if "+" in o.epilogue else None,
+    "added instead of multiplied": lambda o, a: (
+        other(o, epilogue="bias").reference(a) if o.epilogue == "scale" else None
+    ),
+    "saturated": lambda o, a: (
+        np.clip(o.reference(a), -(2**o.types.result.digits), 2**o.types.result.digits - 1)
+        if o.epilogue == "cast" and not o.types.result.is_float
+        else None
+    ),
+}
 CONTRACTION = {
     "the first operand twice": lambda o, a: o.reference([a[0], a[0], *a[2:]]) if a[0].shape == a[1].shape else None,
     "a transposed operand": lambda o, a: (
         o.reference([a[0].swapaxes(-1, -2), *a[1:]]) if a[0].ndim > 1 else o.reference([a[0], a[1].T, *a[2:]])
     ),
     "a dropped term": lambda o, a: o.reference([without_last(a[0], o.operands()[0].summed[0]), *a[1:]]),
-    "nothing accumulated": lambda o, a: other(o, accumulate="no").reference(a[:2]) if len(a) > 2 else None,
+    "nothing accumulated": lambda o, a: (
+        other(o, accumulate="no").reference([*a[:2], *a[3:]]) if o.option("accumulate") == "yes" else None
+    ),
     "another batch": lambda o, a: o.reference([np.roll(a[0], 1, axis=0), *a[1:]]),
 }
 WINDOW = {
@@ -269,12 +327,12 @@ WINDOW = {
     ),
     "stride ignored": lambda o, a: (
         other(o, stride=1).reference(a)[tuple(slice(size) for size in o.result().shape)]
-        if o.option("stride") > 1
+        if o.option("stride") > 1 and epilogue_of(o) != "residual"
         else None
     ),
     "dilation ignored": lambda o, a: (
         replace(other(o, dilation=1)).reference(a)[tuple(slice(size) for size in o.result().shape)]
-        if o.option("dilation") > 1
+        if o.option("dilation") > 1 and epilogue_of(o) != "residual"
         else None
     ),
     "image on its side": lambda o, a: o.reference([a[0].swapaxes(*(o.layout.index(d) for d in "hw")), *a[1:]]),
@@ -282,9 +340,9 @@ WINDOW = {
 CONVOLUTION = {
     **WINDOW,
     "the window turned": lambda o, a: o.reference(
-        [a[0], np.flip(a[1], [o.layout.split("_")[1].index(d) for d in "hw"])]
+        [a[0], np.flip(a[1], [o.layout.split("_")[1].index(d) for d in "hw"]), *a[2:]]
     ),
-    "a dropped term": lambda o, a: o.reference([a[0], a[1] * (np.arange(a[1].size) != 0).reshape(a[1].shape)]),
+    "a dropped term": lambda o, a: o.reference([a[0], a[1] * (np.arange(a[1].size) != 0).reshape(a[1].shape), *a[2:]]),
 }
 ZERO_POINTS = {
     "zero points swapped": lambda o, a: other(
@@ -297,17 +355,33 @@ ZERO_POINTS = {
     "no product of zero points": lambda o, a: o.reference(a) - o.option("input_zp") * o.option("weight_zp") * o.terms,
 }
 PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
-    **dict.fromkeys(("matmul", "batch_matmul"), CONTRACTION),
+    "matmul": {**CONTRACTION, **EPILOGUES},
+    "batch_matmul": {**CONTRACTION, **EPILOGUES},
+    "matmul_splitk": {
+        **dict(list(CONTRACTION.items())[:3]),
+        "a slice left out": lambda o, a: o.reference([without_slice(a[0], o), a[1]]),
+        "slices that do not belong together": lambda o, a: o.reference(
+            [np.roll(a[0], o.sizes[2] // o.option("slices"), o.operands()[0].summed[0]), a[1]]
+        ),
+    },
+    "chain": {
+        "the first product left out": lambda o, a: a[0] @ a[2],
+        "the first product turned": lambda o, a: o.reference([a[1], a[0], a[2]]),
+        "a dropped term of the first": lambda o, a: o.reference([without_last(a[0], 1), *a[1:]]),
+        "a dropped term of the second": lambda o, a: o.reference([*a[:2], without_last(a[2], 0)]),
+        "the first product twice": lambda o, a: a[0] @ a[1] @ a[1] @ a[2],
+    },
     **{name: dict(list(CONTRACTION.items())[1:]) for name in ("matvec", "vecmat")},  # of different shapes
     "conv2d": {
         **CONVOLUTION,
-        "other channels": lambda o, a: o.reference([np.roll(a[0], 1, axis=o.layout.index("c")), a[1]]),
+        **EPILOGUES,
+        "other channels": lambda o, a: o.reference([np.roll(a[0], 1, axis=o.layout.index("c")), *a[1:]]),
         "a dropped group": lambda o, a: without_group(o.reference(a), o) if o.groups > 1 else None,
         "another group": lambda o, a: o.reference(
-            [np.roll(a[0], o.size("c") // o.groups, axis=o.layout.index("c")), a[1]]
+            [np.roll(a[0], o.size("c") // o.groups, axis=o.layout.index("c")), *a[1:]]
         ),
         "groups inside of channels": lambda o, a: (
-            o.reference([shuffled(a[0], o.layout.index("c"), o.groups), a[1]]) if o.groups > 1 else None
+            o.reference([shuffled(a[0], o.layout.index("c"), o.groups), *a[1:]]) if o.groups > 1 else None
         ),
     },
     "depthwise_conv2d": CONVOLUTION,

@@ -21,7 +21,8 @@ def test_option_is_swept_and_shows_where_it_is_not_the_default(plan_of):
 
 def test_override_reaches_the_sweeps_that_know_the_word():
     first, second = spec.parse(CONV + MATMUL, PurePath("t.toml"), {"stride": "2", "dtype": "i8"})
-    assert (first.options["stride"], second.options) == ((2,), {word: ("no",) for word in ("accumulate", "dynamic")})
+    assert first.options["stride"] == (2,)
+    assert second.options == {"accumulate": ("no",), "dynamic": ("no",), "epilogue": ("none",)}
     assert {s.spelling for sweep in (first, second) for s in sweep.signatures} == {"i8,i8->i32"}
 
 
@@ -84,3 +85,40 @@ def test_dims_of_several_operations_want_a_name(dims, says):
         _operation_of(dict.fromkeys(dims, "8"), {})
     assert "reduction: m, k" in caught.value.facts["known"]
     assert caught.value.hint.startswith("Say which: operation=")
+
+
+def test_dims_that_several_operations_have_mean_the_one_that_stands_for_them():
+    dims = {"m": "8", "n": "8", "k": "8"}
+    assert _operation_of(dims, {}) == "matmul"
+    assert _operation_of(dims, {"epilogue": "bias"}) == "matmul"
+    assert _operation_of(dims, {"slices": "2"}) == "matmul_splitk"
+    assert _operation_of({**dims, "l": "8"}, {}) == "chain"
+
+
+def test_slices_that_do_not_divide_k_are_a_skip_that_says_so(plan_of):
+    sweep = '[[sweep]]\noperation = "{}"\nshape = ["8x8x{}"]\n{}\n'
+    tuned = plan_of(sweep.format("matmul", 6, 'tuning = [{ family = "split_k", slices = [2, 3, 4] }]'))
+    assert [case.tuning.name for case in tuned.cases] == ["split_k_2", "split_k_3"]
+    assert [skip.reason for skip in tuned.skips] == [
+        "k = 6 is no multiple of 4 slices: the compiler would not split it"
+    ]
+    written = plan_of(sweep.format("matmul_splitk", 6, "slices = [3, 4, 6]"))
+    assert [case.operation.option("slices") for case in written.cases] == [3]
+    assert [skip.reason for skip in written.skips] == [
+        "k = 6 is no multiple of 4 slices",
+        "a slice of one term is no product",
+    ]
+
+
+@pytest.mark.parametrize("slices", ["1", "0", "[]", "true", '"2"', "[4, 1]"])
+def test_slices_are_integers_above_one(plan_of, slices):
+    with pytest.raises(SpecError) as caught:
+        plan_of(MATMUL + f'tuning = {{ family = "split_k", slices = {slices} }}\n')
+    assert "takes slices = 4, or a list; integers above 1" in str(caught.value.facts["found"])
+
+
+def test_a_cast_to_the_type_that_there_is_already_is_a_skip(plan_of):
+    found = plan_of(MATMUL + 'dtype = "f32,f16_f32,i8"\nepilogue = "cast"\n')
+    assert [case.operation.element_types for case in found.cases] == ["f16,f16->f32->f16", "i8,i8->i32->i8"]
+    assert [case.operation.result().element.mlir for case in found.cases] == ["f16", "i8"]
+    assert [skip.reason for skip in found.skips] == ["there is nothing to cast: the result is f32, as the operands are"]

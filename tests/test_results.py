@@ -127,9 +127,10 @@ AROUND = {"host": "h", "cpu": "c", "protocol": "std-1", "run": "r"}
 def row(case_of, records, resolver_of):
     """The row of a case that was compiled, verified as said, and measured with these blocks."""
 
-    def make(blocks=(), status="measured", verify=None, ceilings=(None, None), **recorded):
+    def make(blocks=(), status="measured", verify=None, ceilings=(None, None), dispatches=None, **recorded):
         resolver, case = resolver_of(), case_of(threads=1)
         facts = {"code_digest": "d", "applied": "P matmul<x>", "compile_s": 0.5, "code_bytes": 9}
+        facts["dispatches"] = [("pack", "P"), ("product", "P matmul<x>")]
         records.add(Record(resolver.chain(case)["compile"].key, "compile", facts=facts, **{"ok": True, **recorded}))
         inputs, expected = (
             resolver.supplies.inputs_action(case.operation),
@@ -147,7 +148,12 @@ def row(case_of, records, resolver_of):
             measurement = records.begin_measurement(resolver.chain(case)["profile"].key, {}, {}, "r")
             for number, ns in enumerate(blocks):
                 records.add_block(measurement, number, ns, ns / 2, 0.1)
-            records.end_measurement(measurement, status, None, {"cpus": [0], "load_1m": 0.5})
+            records.end_measurement(
+                measurement,
+                status,
+                None,
+                {"cpus": [0], "load_1m": 0.5} | ({"dispatches_ns": dispatches} if dispatches else {}),
+            )
         around = rows.Surroundings(resolver.toolchain, **AROUND)
         return rows.row_of(resolver.chain(case), ("tag",), ceilings, 1.1, around, time.time())
 
@@ -169,6 +175,20 @@ def test_row_of_a_measured_case_has_its_times_rates_and_conditions(row):
     assert (found["cpus"], found["load_1m"], found["governor"]) == ([0], 0.5, None)
     assert (found["tags"], found["applied_configuration"]) == (["tag"], "P matmul<x>")
     assert set(found) <= set(COLUMNS)
+
+
+def test_row_has_each_dispatch_in_the_dump_s_order_with_its_configuration_and_time(row):
+    found = row([100.0] * 6, verify=RIGHT, dispatches={"product": [7.0, 5.0, 6.0], "pack": [2.0, 1.0, 3.0]})
+    assert found["dispatches"] == ["pack", "product"]
+    assert found["dispatch_configurations"] == ["P", "P matmul<x>"]
+    assert found["dispatch_medians_ns"] == [2.0, 6.0]
+
+
+@pytest.mark.parametrize("told", [None, {"product": [6.0]}])
+def test_dispatch_of_which_the_runtime_tells_no_time_has_none(row, told):
+    found = row([100.0] * 6, verify=RIGHT, dispatches=told)
+    assert found["dispatches"] == ["pack", "product"]
+    assert found["dispatch_medians_ns"] == [None, 6.0 if told else None]
 
 
 def test_row_that_was_measured_goes_through_parquet_whole(row, tmp_path):

@@ -95,8 +95,6 @@ class Operation(Program):
     """Further axes: words of a spec, variables and columns."""
     by_dims: ClassVar[bool] = True
     """Whether dims on the command line choose it without its name; not where another with the same dims is meant."""
-    factors: ClassVar[int] = 2
-    """So many operands are multiplied in one term of a result's sum."""
     library_options: ClassVar[tuple[str, ...]] = ()
     """The options that `library_call` heeds; with another value of any other one it is not asked."""
 
@@ -113,13 +111,18 @@ class Operation(Program):
         return self.chosen[tuple(self.options).index(word)]
 
     @property
+    def types(self) -> Signature:
+        """Of data, accumulator and result: the signature, unless an option changes what the result has."""
+        return self.signature
+
+    @property
     def element_types(self) -> str:
-        return self.signature.spelling
+        return self.types.spelling
 
     @cached_property
     def label(self) -> str:
         """Sizes, types with layouts, and what is not the default: `512x512x512_f32t_f32t_f32t_accumulate_yes`."""
-        types, lettered = self.signature, set(self.layout) <= _LETTERS
+        types, lettered = self.types, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
             letters = self.layout.ljust(len(elements), Layout.ROW.value)
@@ -179,7 +182,8 @@ class Operation(Program):
             return f"what {library.name} calls for {self.name} is not written"
         for (word, option), value in zip(self.options.items(), self.chosen, strict=True):
             if word not in self.library_options and value != option.default:
-                return f"what {library.name} calls for {self.name} with {word}={value} is not written"
+                unusual = f"with another {word} than {option.default}"
+                return f"what {library.name} calls for {self.name} {unusual} is not written"
         return None
 
     @property
@@ -189,7 +193,7 @@ class Operation(Program):
     @property
     def bitwise(self) -> bool:
         """Whether random inputs too have one right result, bit by bit: integers, and what only selects or moves."""
-        return not self.signature.result.is_float
+        return not self.types.result.is_float
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
         """Σ|terms| of every result element in float64: the scale of its rounding error (Higham, Accuracy and
@@ -208,9 +212,20 @@ class Operation(Program):
         return prod(thinned.type.shape[axis] for axis in thinned.summed) if thinned else 1
 
     @property
+    def factors(self) -> int:
+        """So many operands are multiplied in one term of a result's sum."""
+        return 2
+
+    @property
     def addends(self) -> int:
         """Single values added to the sum: a bias, an accumulator that is not zero."""
         return 0
+
+    @property
+    def dispatches(self) -> int | None:
+        """How many different dispatches it must become; None where that is the compiler's choice. Another number is a
+        failure: what is measured as one dispatch is one."""
+        return None
 
     @abstractmethod
     def flops(self) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Loop, Operand, Operation, Option
+from dispatchflow.operations._epilogue import Summed
 from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def dynamic(*dims: str) -> Option:
     return Option(("no", *dims), "dims whose sizes the compiler is not told, a letter each: `?` in the module")
 
 
-class Contraction(Operation):
+class Contraction(Summed):
     """A named op of linalg that sums over `k`. A column-major operand has its last two dims swapped in memory."""
 
     lhs: ClassVar[str]
@@ -58,11 +59,15 @@ class Contraction(Operation):
     options: ClassVar[Mapping[str, Option]] = {
         "accumulate": Option(("no", "yes"), "whether the product is added to an operand instead of to zero")
     }
-    library_options: ClassVar[tuple[str, ...]] = ("accumulate",)
+    library_options: ClassVar[tuple[str, ...]] = ("accumulate", "epilogue")
 
     @property
     def _accumulates(self) -> bool:
-        return bool(self.option("accumulate") == "yes")
+        return bool("accumulate" in self.options and self.option("accumulate") == "yes")
+
+    @property
+    def channel_axis(self) -> int:
+        return self.out.index("n")
 
     @property
     def dynamic_dims(self) -> tuple[str, ...]:
@@ -79,19 +84,21 @@ class Contraction(Operation):
 
     def _tensor(self, dims: str, index: int) -> TensorType:
         sizes = dict(zip(self.dims, self.sizes, strict=True))
-        elements = (*self.signature.operands, self.signature.accumulator, self.signature.result)
+        types = self.types
+        elements = (*types.operands, types.accumulator, types.result)
         named = tuple(dim if dim in self.dynamic_dims else "" for dim in dims)
         return TensorType(tuple(sizes[dim] for dim in dims), elements[index], named if any(named) else ())
 
     def illegal(self, backend: str) -> str | None:
-        if self._accumulates and self.signature.accumulator is not self.signature.result:
+        if self._accumulates and self.types.accumulator is not self.types.result:
             return "what is accumulated into has the accumulator's type, which the result has not"
-        return None
+        return super().illegal(backend)
 
     def operands(self) -> tuple[Operand, ...]:
         lhs, rhs = self._stored()
         factors = (Operand(self._tensor(lhs, 0), summed=(lhs.index("k"),)), Operand(self._tensor(rhs, 1)))
-        return (*factors, Operand(self._tensor(self.out, 2))) if self._accumulates else factors
+        added = (Operand(self._tensor(self.out, 2)),) if self._accumulates else ()
+        return (*factors, *added, *self.parameters())
 
     def result(self) -> TensorType:
         return self._tensor(self.out, 3)
@@ -112,9 +119,7 @@ class Contraction(Operation):
         text += f"""\
     %sum = linalg.{self.name} {maps}{attribute}{ins} outs({init} : {c}) -> {c} loc(unknown)
 """
-        if accumulator == self.result():
-            return text + _mlir.returned("sum", accumulator)
-        return text + _mlir.narrowed("sum", accumulator, self.result()) + _mlir.returned("out", self.result())
+        return text + self.finished(accumulator)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -137,19 +142,20 @@ class Contraction(Operation):
             array if letter == "t" else array.swapaxes(-1, -2)
             for array, letter in zip(operands[:2], self.layout, strict=True)
         )
-        return _numeric.product(lhs, rhs) + (operands[2] if self._accumulates else 0)
+        return self.applied(_numeric.product(lhs, rhs) + (operands[2] if self._accumulates else 0), operands)
 
     def library_call(self, library: Library) -> str:
-        names = library.operands(self.signature, 2 + self._accumulates)
+        names = library.operands(self.library_types, 2 + self._accumulates)
         turned = [
             name if letter == "t" else f"{name}.swapaxes(-1, -2)"
             for name, letter in zip(names[:2], self.layout, strict=True)
         ]
-        return library.rounded(" @ ".join(turned) + (f" + {names[2]}" if self._accumulates else ""), self.signature)
+        total = " @ ".join(turned) + (f" + {names[2]}" if self._accumulates else "")
+        return self.library_finished(library, total)
 
     @property
     def addends(self) -> int:
-        return int(self._accumulates)
+        return int(self._accumulates) + super().addends
 
     def flops(self) -> int:
-        return 2 * prod(self.sizes)
+        return 2 * prod(self.sizes) + self.epilogue_flops()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Loop, Operand
 from dispatchflow.operations._contraction import FLOATS, zero_points
+from dispatchflow.operations._epilogue import Summed
 from dispatchflow.operations._window import Window
 from dispatchflow.types import Signature, TensorType, signature
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from dispatchflow.providers import Library
 
 
-class Convolution(Window):
+class Convolution(Summed, Window):
     """The layout is the image's letters and the weights', as in the names of linalg's ops; the window does not turn."""
 
     ops: ClassVar[Mapping[str, str]]
@@ -32,6 +33,16 @@ class Convolution(Window):
         """So many parts of the channels are convolved apart."""
         return 1
 
+    @property
+    def channel_axis(self) -> int:
+        return self.layout.index("c")
+
+    @property
+    def dispatches(self) -> int | None:
+        """The padding is copied by another one (IREE 3.13, on all backends)."""
+        fused = super().dispatches
+        return fused and fused + bool(self.option("padding"))
+
     def _weights(self) -> Operand:
         letters = self.layout.split("_")[1]
         # In the weights' part of a layout h and w are the window's, c is of one group.
@@ -41,21 +52,20 @@ class Convolution(Window):
         return Operand(TensorType(tuple(sizes.values()), self.signature.operands[1]), summed)
 
     def operands(self) -> tuple[Operand, ...]:
-        return (Operand(self.image(self.size("h"), self.size("w"), self.size("c"), 0)), self._weights())
+        image = self.image(self.size("h"), self.size("w"), self.size("c"), 0)
+        return (Operand(image), self._weights(), *self.parameters())
 
     def result(self) -> TensorType:
         return self.image(*self.outputs, self.size(self.outs), -1)
 
     def body(self, attribute: str) -> str:
-        image, weights = (operand.type for operand in self.operands())
-        out, accumulator = self.result(), self.image(*self.outputs, self.size(self.outs), -2)
+        image, weights = (operand.type for operand in self.operands()[:2])
+        accumulator = self.image(*self.outputs, self.size(self.outs), -2)
         points = zero_points(self)
         text, name, image = self.padded(image, str(points[0]) if points else image.element.zero)
         text += _mlir.filled(accumulator, accumulator.element.zero)
         text += self.convolved(name, image, weights, accumulator, attribute)
-        if accumulator == out:
-            return text + _mlir.returned("sum", out)
-        return text + _mlir.narrowed("sum", accumulator, out) + _mlir.returned("out", out)
+        return text + self.finished(accumulator)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -77,18 +87,18 @@ class Convolution(Window):
     def library_lacks(self, library: Library) -> str | None:
         if not self.signature.accumulator.is_float and self.option("dilation") != 1:
             return "torch has no convolution of integers with dilation (2.14: not implemented for 'Int')"
-        return Window.library_lacks(self, library)
+        return super().library_lacks(library)
 
     def library_call(self, library: Library) -> str:
         """torch's: images are nchw, weights fchw; one filter a group where the weights have no `f`."""
-        image, weights = library.operands(self.signature, 2)
+        image, weights = library.operands(self.library_types, 2)
         image = self.library_turned(image, self.layout[:4], "nchw")
         letters = self.layout.split("_")[1]
         weights = self.library_turned(weights, letters, "fchw" if "f" in letters else "chw")
         groups = self.groups if "f" in letters else self.size("c")
         weights += "" if "f" in letters else ".unsqueeze(1)"
         value = f"F.conv2d({image}, {weights}, {self.library_words}, groups={groups})"
-        return library.rounded(self.library_turned(value, "nchw", self.layout[:4]), self.signature)
+        return self.library_finished(library, self.library_turned(value, "nchw", self.layout[:4]))
 
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
@@ -123,4 +133,4 @@ class Convolution(Window):
 
     def flops(self) -> int:
         """Two for each element of the window and of the result; on padding too."""
-        return 2 * self.terms * self.result().size
+        return 2 * self.terms * self.result().size + self.epilogue_flops()

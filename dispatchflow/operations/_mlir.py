@@ -105,15 +105,15 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
     return [f"%{name} = arith.{cast} %{of} : {source.mlir} to {to.mlir}"], name
 
 
-def narrowed(source: str, wide: TensorType, result: TensorType) -> str:
-    """`%out`: `%source` rounded to the result's type."""
+def narrowed(source: str, wide: TensorType, result: TensorType, prefix: str = "") -> str:
+    """`%out`: `%source` rounded to the result's type; with a prefix `%PREFIXout`."""
     dims = "mnopqrst"[: len(wide.shape)]
     identity = f"affine_map<({', '.join(dims)}) -> ({', '.join(dims)})>"
     to = f"{wide.element.mlir} to {result.element.mlir}"
     lines = [f"%narrow = arith.truncf %wide : {to}", "narrow"]
-    inputs, slot = {source: wide}, ("slot", result)
-    text = generic("out", [identity] * 2, "p" * len(dims), inputs, slot, ("wide", "unused"), lines)
-    return empty("slot", result) + text
+    inputs, slot = {source: wide}, (f"{prefix}slot", result)
+    text = generic(f"{prefix}out", [identity] * 2, "p" * len(dims), inputs, slot, ("wide", "unused"), lines)
+    return empty(slot[0], result) + text
 
 
 def arith(word: str, element: ElementType) -> str:

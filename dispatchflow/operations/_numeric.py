@@ -8,6 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
+    from dispatchflow.types import ElementType
 
 ULPS = 8.0
 """So many units of rounding an exponential, an error function or a root of the compiler may be off: an allowance, as no
@@ -22,5 +23,10 @@ def product(lhs: Array, rhs: Array) -> Array:
     largest = [max(int(abs(array.max(initial=0))), int(abs(array.min(initial=0)))) for array in (lhs, rhs)]
     if largest[0] * largest[1] * lhs.shape[-1] < 2**53:
         return np.asarray((lhs.astype(np.float64) @ rhs.astype(np.float64)).astype(np.int64))
-    wrapped: Array = lhs @ rhs
-    return wrapped
+    found: Array = lhs @ rhs
+    return found
+
+
+def wrapped(array: Array, element: ElementType) -> Array:
+    """Integers as they are left in this type, in two's complement; floats as they are."""
+    return array if element.is_float else array.astype(element.numpy_name).astype(array.dtype)

@@ -53,7 +53,8 @@ class Window(Operation):
     def image(self, height: int, width: int, channels: int, index: int) -> TensorType:
         """In the layout's order; `index` of its element type: -1 the result's, -2 the accumulator's."""
         sizes = {"n": self.size("n"), "h": height, "w": width, "c": channels}
-        elements = (*self.signature.operands, self.signature.accumulator, self.signature.result)
+        types = self.types
+        elements = (*types.operands, types.accumulator, types.result)
         return TensorType(tuple(sizes[letter] for letter in self.layout[:4]), elements[index])
 
     def padded(self, image: TensorType, literal: str) -> tuple[str, str, TensorType]:

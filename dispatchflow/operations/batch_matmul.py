@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from dispatchflow.operations._base import Option
 from dispatchflow.operations._contraction import Contraction, dynamic
+from dispatchflow.operations._epilogue import EPILOGUE
 
 
 class BatchMatmul(Contraction):
@@ -16,4 +17,8 @@ class BatchMatmul(Contraction):
     dims: ClassVar[tuple[str, ...]] = ("b", "m", "n", "k")
     lhs, rhs, out = "bmk", "bkn", "bmn"
     layouts: ClassVar[tuple[str, ...]] = ("tt", "tn", "nt", "nn")
-    options: ClassVar[Mapping[str, Option]] = {**Contraction.options, "dynamic": dynamic("b", "m", "k", "bmnk")}
+    options: ClassVar[Mapping[str, Option]] = {
+        **Contraction.options,
+        "dynamic": dynamic("b", "m", "k", "bmnk"),
+        "epilogue": EPILOGUE,
+    }

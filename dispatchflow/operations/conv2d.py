@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Option
 from dispatchflow.operations._convolution import Convolution
+from dispatchflow.operations._epilogue import EPILOGUE
 from dispatchflow.types import TensorType
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ class Conv2d(Convolution):
     options: ClassVar[Mapping[str, Option]] = {
         **Convolution.options,
         "groups": Option(range(1, 4097), "parts of the channels that are convolved apart"),
+        "epilogue": EPILOGUE,
     }
-    library_options: ClassVar[tuple[str, ...]] = (*Convolution.library_options, "groups")
+    library_options: ClassVar[tuple[str, ...]] = (*Convolution.library_options, "groups", "epilogue")
     ops: ClassVar[Mapping[str, str]] = {layout: f"conv_2d_{layout}" for layout in layouts}
     outs, summed = "f", "hwc"
 
@@ -77,4 +79,4 @@ outs(%begun : {y.mlir}) -> {y.mlir} loc(unknown)
         return _mlir.generic("groups", maps, "ppppprrr", inputs, ("begun", y), ("a", "b", "so_far"), lines, attribute)
 
     def reference(self, operands: Sequence[Array]) -> Array:
-        return self.dense(*operands)
+        return self.applied(self.dense(*operands[:2]), operands)

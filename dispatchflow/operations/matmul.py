@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from dispatchflow.operations._base import Option
 from dispatchflow.operations._contraction import Contraction, dynamic
+from dispatchflow.operations._epilogue import EPILOGUE
 from dispatchflow.types import Signature, signature
 
 
@@ -16,8 +17,12 @@ class Matmul(Contraction):
     name: ClassVar[str] = "matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
     lhs, rhs, out = "mk", "kn", "mn"
-    options: ClassVar[Mapping[str, Option]] = {**Contraction.options, "dynamic": dynamic("m", "k", "mnk")}
     layouts: ClassVar[tuple[str, ...]] = ("tt", "tn", "nt", "nn")
+    options: ClassVar[Mapping[str, Option]] = {
+        **Contraction.options,
+        "dynamic": dynamic("m", "k", "mnk"),
+        "epilogue": EPILOGUE,
+    }
     signatures: ClassVar[Mapping[str, Signature]] = {
         **Contraction.signatures,
         "i16": signature("i16,i16->i32"),

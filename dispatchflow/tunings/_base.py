@@ -108,6 +108,9 @@ class Tuning:
     def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
         return Lowering()
 
+    keeps_dispatches: ClassVar[bool] = True
+    """Whether what an operation says of its dispatches holds; not where a family adds some: then `ignored` tells."""
+
     @property
     def annotates(self) -> bool:
         """Whether it is written into the module; else it is flags alone, and any module will do."""

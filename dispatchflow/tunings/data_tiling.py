@@ -12,7 +12,8 @@ from dispatchflow.tunings._base import Applied, Tuning
 from dispatchflow.types import ElementType
 
 _BACKENDS = ("llvm-cpu", "vmvx", "rocm")
-_PACKED = ("matmul", "batch_matmul", "matvec", "vecmat", "quantized_matmul")
+_PACKED = ("matmul", "batch_matmul", "chain", "matvec", "vecmat", "quantized_matmul")
+_PADDED = ("chain", "matvec", "vecmat")
 
 # --iree-opt-data-tiling takes the path that begins where dispatches are formed: same bytes (IREE 3.13).
 _PATHS = {"dispatch_creation": "--iree-opt-data-tiling", "global_opt": "--iree-global-opt-data-tiling"}
@@ -29,6 +30,7 @@ class DataTiling(Tuning):
     ukernels: str = "default"
 
     family: ClassVar[str] = "data_tiling"
+    keeps_dispatches: ClassVar[bool] = False
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
@@ -59,10 +61,11 @@ class DataTiling(Tuning):
             return f"data tiling packs {', '.join(_PACKED)}, not {operation.name}"
         if backend not in _BACKENDS:
             return f"data tiling packs nothing for {backend} (IREE 3.13), only for {', '.join(_BACKENDS)}"
-        if backend == "vmvx" and ElementType.BF16 in operation.signature.operands and _pads(operation):
-            return "vmvx cannot pad bf16 to tiles of 8x8x4 (IREE 3.13: bf16 constants are refused)"
-        if backend == "vmvx" and "vec" in operation.name and ElementType.BF16 in operation.signature.operands:
-            return "vmvx cannot pack a bf16 vector (IREE 3.13: bf16 constants are refused)"
+        if backend == "vmvx" and ElementType.BF16 in operation.signature.operands:
+            if operation.name in _PADDED:
+                return f"vmvx cannot pack the bf16 of a {operation.name} (IREE 3.13: bf16 constants are refused)"
+            if _pads(operation):
+                return "vmvx cannot pad bf16 to tiles of 8x8x4 (IREE 3.13: bf16 constants are refused)"
         if self.ukernels != "default" and backend != "llvm-cpu":
             return f"these microkernels are of llvm-cpu, not of {backend}"
         return None

@@ -1,0 +1,185 @@
+"""What comes behind a sum: nothing, or one more function of each of its elements, fused into the same dispatch."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dispatchflow.operations import _formula, _mlir
+from dispatchflow.operations._base import Operand, Operation, Option
+from dispatchflow.types import Signature, TensorType
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
+
+EPILOGUE = Option(
+    ("none", "bias", "bias+relu", "bias+gelu", "residual", "scale", "cast"),
+    "what is done to each element of the sum, in the same dispatch: `bias` and `scale` are an operand with one value a "
+    "column or channel, `residual` is one of the result's shape, `cast` converts to the operands' type",
+)
+# word → the lines that make %z of the sum %t and the operand %p, before the function that a `+` in the word names
+_LINES = {
+    "bias": ["z = add t p"],
+    "bias+relu": ["x = add t p"],
+    "bias+gelu": ["x = add t p"],
+    "residual": ["z = add t p"],
+    "scale": ["z = mul t p"],
+    "cast": [],
+}
+
+
+class Summed(Operation):
+    """Sums in the accumulator's type, does what the option `epilogue` says in that type, rounds to the result's."""
+
+    @property
+    @abstractmethod
+    def channel_axis(self) -> int:
+        """Of the result: the one that has a bias and a scale for each of its elements."""
+
+    @property
+    def epilogue(self) -> str:
+        return str(self.option("epilogue")) if "epilogue" in self.options else "none"
+
+    @property
+    def _function(self) -> str | None:
+        """What is computed of the sum with its bias."""
+        return self.epilogue.partition("+")[2] or None
+
+    @property
+    def types(self) -> Signature:
+        given = self.signature
+        return Signature(given.operands, given.accumulator, given.operands[0]) if self.epilogue == "cast" else given
+
+    @property
+    def dispatches(self) -> int | None:
+        return None if self.epilogue == "none" else 1
+
+    def illegal(self, backend: str) -> str | None:
+        if self.epilogue == "cast" and self.types.result is self.signature.result:
+            return f"there is nothing to cast: the result is {self.types.result.mlir}, as the operands are"
+        why = self._function and _formula.illegal(self._function, self.signature.accumulator)
+        return why or super().illegal(backend)
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        return ("random",) if self._function == "gelu" else super().recipes
+
+    @property
+    def factors(self) -> int:
+        return 3 if self.epilogue == "scale" else 2
+
+    @property
+    def addends(self) -> int:
+        return int(_adds(self.epilogue))
+
+    def parameters(self) -> tuple[Operand, ...]:
+        """The epilogue's operand, the last one; none where it has none. In the result's type."""
+        if self.epilogue in ("none", "cast"):
+            return ()
+        result, axis = self.result(), self.channel_axis
+        if self.epilogue == "residual":
+            return (Operand(result),)
+        named = result.dynamic[axis : axis + 1]
+        return (Operand(TensorType((result.shape[axis],), result.element, named if any(named) else ())),)
+
+    def finished(self, total: TensorType) -> str:
+        """From `%sum`, of the accumulator's type, up to `return`."""
+        result, words = self.result(), self.epilogue
+        if words == "none" and total == result:
+            return _mlir.returned("sum", total)
+        if words == "none":
+            return _mlir.narrowed("sum", total, result) + _mlir.returned("out", result)
+        dims = "mnopqrst"[: len(total.shape)]
+        parameters = {f"arg{len(self.operands()) - 1}": operand.type for operand in self.parameters()}
+        widened, _ = _mlir.widened("p", "narrow", result.element, total.element)
+        lines = [*_LINES[words], *(_formula.UNARY[self._function][0] if self._function else ())]
+        work = [*(widened if parameters else ()), *(_formula.spelt(line, total.element) for line in lines)]
+        made = "z" if lines else "t"
+        if total.element is not result.element:
+            truncated = f"arith.trunc{'f' if result.element.is_float else 'i'}"
+            work.append(f"%y = {truncated} %{made} : {total.element.mlir} to {result.element.mlir}")
+            made = "y"
+        maps = _mlir.affine(
+            dims, dims, *(dims if words == "residual" else dims[self.channel_axis] for _ in parameters), dims
+        )
+        arguments = ("t", *["narrow" if widened else "p"][: len(parameters)], "unused")
+        text = _formula.constants(lines, total.element) + _mlir.empty("slot", result)
+        inputs, slot = {"sum": total, **parameters}, ("slot", result)
+        text += _mlir.generic("out", maps, "p" * len(dims), inputs, slot, arguments, [*work, made])
+        return text + _mlir.returned("out", result)
+
+    @property
+    def library_types(self) -> Signature:
+        """What a library sums in and into: the accumulator's type, where an operand follows."""
+        types = self.types
+        return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
+
+    def library_lacks(self, library: Library) -> str | None:
+        why = self._function and _formula.library_lacks(library, self._function)
+        return why or super().library_lacks(library)
+
+    def library_finished(self, library: Library, total: str) -> str:
+        """The expression of the result; `total` is the sum's, of operands in `library_types`."""
+        types = self.types
+        if not self.parameters():
+            return library.rounded(total, types)
+        parameter = f"x{len(self.operands()) - 1}"
+        if types.result is not types.accumulator:
+            parameter = library.cast(parameter, types.accumulator)
+        if self.epilogue != "residual":
+            sides = (-1 if axis == self.channel_axis else 1 for axis in range(len(self.result().shape)))
+            parameter += f".reshape({', '.join(map(str, sides))})"
+        value = f"({total}) {'*' if self.epilogue == 'scale' else '+'} {parameter}"
+        if self._function:
+            value = _formula.library_call(library, self._function, value)
+        return value if types.result is types.accumulator else library.cast(f"({value})", types.result)
+
+    def applied(self, total: Array, operands: Sequence[Array]) -> Array:
+        """What `reference` makes of the sums."""
+        from dispatchflow.operations import _numeric
+
+        if not self.parameters():
+            return total
+        found = self._joined(total, self._spread(operands[-1]))
+        if self._function:
+            # Wrapped as the accumulator is: the function is not linear, so that it cannot be done at the end.
+            found = _formula.function(self._function)(_numeric.wrapped(found, self.types.accumulator))
+        return found
+
+    def _joined(self, total: Array, parameter: Array) -> Array:
+        joined: Array = total * parameter if self.epilogue == "scale" else total + parameter
+        return joined
+
+    def _spread(self, parameter: Array) -> Array:
+        """With as many dims as the result."""
+        if self.epilogue == "residual":
+            return parameter
+        rank = len(self.result().shape)
+        return parameter.reshape([-1 if axis == self.channel_axis else 1 for axis in range(rank)])
+
+    def error(self, operands: Sequence[Array]) -> Array:
+        """The sum's own, then what each step makes of it: addition and scaling round once, a relu moves two numbers no
+        further apart."""
+        if not self.parameters():
+            return super().error(operands)
+        unit, parameter = self.types.accumulator.unit, self._spread(operands[-1])
+        index = tuple(self.options).index("epilogue")
+        plain = replace(self, chosen=(*self.chosen[:index], "none", *self.chosen[index + 1 :]))
+        joined, off = self._joined(plain.reference(operands[:-1]), parameter), plain.error(operands[:-1])
+        off = off * abs(parameter) if self.epilogue == "scale" else off
+        off = off + unit * (abs(joined) + off)
+        return _formula.gelu_error(joined, off, unit) if self._function == "gelu" else off
+
+    def epilogue_flops(self) -> int:
+        """One for each operation of the epilogue's formula; none for a conversion."""
+        if self.epilogue in ("none", "cast"):
+            return 0
+        each = 1 + (_formula.UNARY[self._function][1] if self._function else 0)
+        return each * self.result().size
+
+
+def _adds(epilogue: str) -> bool:
+    return epilogue.startswith("bias") or epilogue == "residual"

@@ -1,0 +1,103 @@
+"""E[m,n] = Σ_l D[m,l] · C[l,n] with D[m,l] = Σ_k A[m,k] · B[k,l]"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dispatchflow.operations import _mlir
+from dispatchflow.operations._base import Operand, Operation, growth
+from dispatchflow.types import Signature, TensorType, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+    from dispatchflow.providers import Library
+
+
+class Chain(Operation):
+    """Two matrix products, one after the other, in one module; the first result is in the last one's type. Where both
+    have the same sizes they are one dispatch that is called twice."""
+
+    name: ClassVar[str] = "chain"
+    dims: ClassVar[tuple[str, ...]] = ("m", "n", "k", "l")
+    signatures: ClassVar[Mapping[str, Signature]] = {
+        "f32": signature("f32,f32,f32->f32"),
+        "f16": signature("f16,f16,f16->f16"),
+        "f16_f32_f16": signature("f16,f16,f16->f32->f16"),
+        "bf16_f32_bf16": signature("bf16,bf16,bf16->f32->bf16"),
+        "f64": signature("f64,f64,f64->f64"),
+        "i32": signature("i32,i32,i32->i32"),
+    }
+
+    def _tensor(self, dims: str, wide: bool = False) -> TensorType:
+        sizes = dict(zip(self.dims, self.sizes, strict=True))
+        element = self.types.accumulator if wide else self.types.result
+        return TensorType(tuple(sizes[dim] for dim in dims), element)
+
+    def operands(self) -> tuple[Operand, ...]:
+        return (
+            Operand(self._tensor("mk"), summed=(1,)),
+            Operand(self._tensor("kl")),
+            Operand(self._tensor("ln"), summed=(0,)),
+        )
+
+    def result(self) -> TensorType:
+        return self._tensor("mn")
+
+    def body(self, attribute: str) -> str:
+        text, first = self._product("first", "arg0", "arg1", ("mk", "kl", "ml"))
+        second, last = self._product("second", first, "arg2", ("ml", "ln", "mn"))
+        return text + second + _mlir.returned(last, self.result())
+
+    def _product(self, name: str, lhs: str, rhs: str, dims: tuple[str, str, str]) -> tuple[str, str]:
+        """(text, the name of the product in the result's type)"""
+        a, b, (total, out) = (
+            self._tensor(dims[0]),
+            self._tensor(dims[1]),
+            (self._tensor(dims[2], w) for w in (True, False)),
+        )
+        ins, c = f"ins(%{lhs}, %{rhs} : {a.mlir}, {b.mlir})", total.mlir
+        text = _mlir.filled(total, total.element.zero, f"{name}_")
+        text += f"    %{name} = linalg.matmul {ins} outs(%{name}_init : {c}) -> {c} loc(unknown)\n"
+        if total == out:
+            return text, name
+        return text + _mlir.narrowed(name, total, out, f"{name}_"), f"{name}_out"
+
+    def reference(self, operands: Sequence[Array]) -> Array:
+        from dispatchflow.operations._numeric import product
+
+        a, b, c = operands
+        return product(product(a, b), c)
+
+    def library_call(self, library: Library) -> str:
+        types = self.signature
+        a, b, c = library.operands(types, 3)
+        exact = f"({a} @ {b})"
+        first = library.rounded(exact, types)
+        wide = first if first == exact else library.cast(first, types.accumulator)
+        return library.rounded(f"{wide} @ {c}", types)
+
+    @property
+    def factors(self) -> int:
+        return 3
+
+    @property
+    def terms(self) -> int:
+        return self.sizes[2] * self.sizes[3]
+
+    def error(self, operands: Sequence[Array]) -> Array:
+        """Of the second product, and what it makes of the first one's: its sum's and its rounding to the result's
+        type."""
+        a, b, c = operands
+        types, (_, _, k, l) = self.types, self.sizes  # noqa: E741
+        first, unit = a @ b, types.accumulator.unit
+        off = growth(k) * unit * (abs(a) @ abs(b))
+        if types.accumulator is not types.result:
+            off = off + types.result.unit * (abs(first) + off)
+        bound: Array = off @ abs(c) + growth(l) * unit * ((abs(first) + off) @ abs(c))
+        return bound
+
+    def flops(self) -> int:
+        """Of both products."""
+        m, n, k, l = self.sizes  # noqa: E741
+        return 2 * m * l * (k + n)

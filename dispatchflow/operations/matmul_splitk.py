@@ -1,0 +1,77 @@
+"""C[m,n] = Σ_s P[s,m,n] with P[s,m,n] = Σ_k A[m, s·K/S + k] · B[s·K/S + k, n]"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from dispatchflow.operations import _mlir
+from dispatchflow.operations._base import Loop, Option
+from dispatchflow.operations._contraction import Contraction
+from dispatchflow.types import TensorType
+
+
+class MatmulSplitk(Contraction):
+    """Matrix product whose sum over `k` is split into `slices`, each a product of its own, added up in a second
+    dispatch: written so in the module. The tuning `split_k` asks the compiler to do the same to a `matmul`."""
+
+    name: ClassVar[str] = "matmul_splitk"
+    dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
+    lhs, rhs, out = "mk", "kn", "mn"
+    layouts: ClassVar[tuple[str, ...]] = ("tt", "tn", "nt", "nn")
+    options: ClassVar[Mapping[str, Option]] = {
+        "slices": Option(range(2, 1025), "how many parts of `k` are summed by themselves; `k` is a multiple of it")
+    }
+    by_dims: ClassVar[bool] = False
+    library_options: ClassVar[tuple[str, ...]] = ("slices",)
+
+    @property
+    def dispatches(self) -> int:
+        return 2
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return ()
+
+    def illegal(self, backend: str) -> str | None:
+        slices, k = self.option("slices"), self.sizes[2]
+        if k % slices:
+            return f"k = {k} is no multiple of {slices} slices"
+        return "a slice of one term is no product" if k == slices else super().illegal(backend)
+
+    def body(self, attribute: str) -> str:
+        slices, total = self.option("slices"), self._tensor(self.out, 2)
+        parts = TensorType((slices, *total.shape), total.element)
+        text, inputs, maps = "", {}, []
+        for i, (dims, operand) in enumerate(zip(self._stored(), self.operands(), strict=True)):
+            axis, (sliced, kind) = dims.index("k"), self._sliced(dims, operand.type)
+            groups = "[[0], [1, 2]]" if axis else "[[0, 1], [2]]"
+            text += (
+                f"    %sliced{i} = tensor.expand_shape %arg{i} {groups} output_shape {list(kind.shape)} : "
+                f"{operand.type.mlir} into {kind.mlir} loc(unknown)\n"
+            )
+            inputs[f"sliced{i}"] = kind
+            maps.append(sliced)
+        element, product = total.element, _mlir.arith("mul", total.element)
+        wide = [_mlir.widened(f"wide_{x}", x, t.element, element) for x, t in zip("ab", inputs.values(), strict=True)]
+        (a_lines, a), (b_lines, b) = wide
+        lines = [*a_lines, *b_lines, f"%term = {product} %{a}, %{b} : {element.mlir}"]
+        lines += [f"%next = {_mlir.arith('add', element)} %so_far, %term : {element.mlir}", "next"]
+        text += _mlir.filled(parts, element.zero, "parts_")
+        text += _mlir.generic(
+            *("parts", _mlir.affine("smnk", *maps, "smn"), "pppr", inputs, ("parts_init", parts)),
+            *(("a", "b", "so_far"), lines),
+        )
+        text += _mlir.filled(total, element.zero)
+        add = [f"%next = {_mlir.arith('add', element)} %so_far, %part : {element.mlir}", "next"]
+        text += _mlir.generic(
+            *("sum", _mlir.affine("smn", "smn", "mn"), "rpp", {"parts": parts}, ("init", total)),
+            *(("part", "so_far"), add),
+        )
+        return text + self.finished(total)
+
+    def _sliced(self, dims: str, operand: TensorType) -> tuple[str, TensorType]:
+        """An operand's dims and type with `k` as slices and what is left of it."""
+        axis, slices = dims.index("k"), self.option("slices")
+        shape = (*operand.shape[:axis], slices, operand.shape[axis] // slices, *operand.shape[axis + 1 :])
+        return dims.replace("k", "sk"), TensorType(shape, operand.element)

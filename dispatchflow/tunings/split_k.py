@@ -1,0 +1,67 @@
+"""The sum over k split into slices, each a product of its own, added up in a second dispatch:
+`--iree-dispatch-creation-split-matmul-reduction`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dispatchflow.operations import Operation
+from dispatchflow.tunings._base import Applied, Tuning
+
+_FLAG = "--iree-dispatch-creation-split-matmul-reduction"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitK(Tuning):
+    slices: int
+
+    family: ClassVar[str] = "split_k"
+    keeps_dispatches: ClassVar[bool] = False
+
+    @classmethod
+    def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
+        if not parameters:
+            return _SHIPPED
+        given = parameters.get("slices")
+        several = given if isinstance(given, list) else [given]
+        if set(parameters) != {"slices"} or not several or not all(type(s) is int and s > 1 for s in several):
+            raise ValueError("takes slices = 4, or a list; integers above 1")
+        return tuple(cls(slices) for slices in dict.fromkeys(several))
+
+    @classmethod
+    def parse(cls, word: str) -> Tuning | None:
+        match = re.fullmatch(r"split_k_([1-9]\d*)", word)
+        return cls(int(match[1])) if match and int(match[1]) > 1 else None
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}_{self.slices}"
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return (f"{_FLAG}={self.slices}",)
+
+    def illegal(self, operation: Operation, backend: str) -> str | None:
+        if operation.name != "matmul":
+            return f"the compiler splits the sum of a matmul, not of {operation.name}"
+        if operation.dynamic_dims:
+            return "the compiler splits no sum of dynamic sizes (IREE 3.13: ignored for k, refused for m)"
+        if operation.terms % self.slices:
+            return f"k = {operation.terms} is no multiple of {self.slices} slices: the compiler would not split it"
+        return None
+
+    def requested(self, operation: Operation) -> str:
+        return f"{_FLAG}={self.slices}"
+
+    def ignored(self, operation: Operation, applied: Applied) -> str | None:
+        # The product has a new outermost dim in its name, `…_matmul_like_4x64x64x2048_f32`, behind it comes its sum.
+        names = [executable.name for executable in applied.executables]
+        if len(names) > 1 and any(re.search(rf"_like_(\d+x)*{self.slices}x", name) for name in names):
+            return None
+        return f"asked for {self.slices} slices of k; the compiler made {', '.join(names) or 'nothing'}"
+
+
+_SHIPPED: tuple[Tuning, ...] = tuple(SplitK(slices) for slices in (2, 4, 8))

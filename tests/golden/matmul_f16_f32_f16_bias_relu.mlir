@@ -1,0 +1,19 @@
+module @dispatch {
+  func.func @main(%arg0: tensor<4x6xf16> loc(unknown), %arg1: tensor<6x5xf16> loc(unknown), %arg2: tensor<5xf16> loc(unknown)) -> tensor<4x5xf16> {
+    %zero = arith.constant 0.0 : f32 loc(unknown)
+    %empty = tensor.empty() : tensor<4x5xf32> loc(unknown)
+    %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<4x5xf32>) -> tensor<4x5xf32> loc(unknown)
+    %sum = linalg.matmul ins(%arg0, %arg1 : tensor<4x6xf16>, tensor<6x5xf16>) outs(%init : tensor<4x5xf32>) -> tensor<4x5xf32> loc(unknown)
+    %least = arith.constant 0.0 : f32 loc(unknown)
+    %slot = tensor.empty() : tensor<4x5xf16> loc(unknown)
+    %out = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (n)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]} ins(%sum, %arg2 : tensor<4x5xf32>, tensor<5xf16>) outs(%slot : tensor<4x5xf16>) {
+    ^bb0(%t: f32 loc(unknown), %narrow: f16 loc(unknown), %unused: f16 loc(unknown)):
+      %p = arith.extf %narrow : f16 to f32 loc(unknown)
+      %x = arith.addf %t, %p : f32 loc(unknown)
+      %z = arith.maximumf %x, %least : f32 loc(unknown)
+      %y = arith.truncf %z : f32 to f16 loc(unknown)
+      linalg.yield %y : f16 loc(unknown)
+    } -> tensor<4x5xf16> loc(unknown)
+    return %out : tensor<4x5xf16> loc(unknown)
+  } loc(unknown)
+} loc(unknown)
