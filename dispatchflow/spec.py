@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from dispatchflow import flags, module_spec
-from dispatchflow.axes import Axis, AxisError, axis
+from dispatchflow import flags, module_spec, spec_words
+from dispatchflow.axes import Axis
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import Location
 from dispatchflow.module import Module
-from dispatchflow.operations import OPERATIONS, OPTIONS, Operation, Option
+from dispatchflow.operations import OPERATIONS, OPTIONS, Operation
 from dispatchflow.program import Program
 from dispatchflow.providers import IREE, PROVIDERS
 from dispatchflow.rotation import CACHES, HOT
-from dispatchflow.shapes import Shape, classes, classes_of
-from dispatchflow.targets import HINTS, TARGETS, Target
-from dispatchflow.tunings import TUNINGS, GivenFile, Tuning
-from dispatchflow.types import Signature, signature
+from dispatchflow.shapes import Shape
+from dispatchflow.targets import TARGETS, Target
+from dispatchflow.tunings import Tuning
+from dispatchflow.types import Signature
 
-T = TypeVar("T")
 PROGRAMS: dict[str, type[Program]] = {**OPERATIONS, Module.name: Module}
 
-# What a sweep may say. Values are checked below, where the allowed ones are known.
+# What a sweep may say. Values are checked in spec_words, where the allowed ones are known.
 _Words = str | list[str]
 _OPERATION_FIELDS: list[tuple[str, Any, Any]] = [  # beside its dims
     ("dtype", _Words, None),
@@ -129,22 +128,26 @@ def sweep(table: Mapping[str, Any], where: str, read: module_spec.Read = _no_fil
         axes |= _operation_axes(words, program, place)
     else:
         reference = [] if words.reference is None else [words.reference]
-        against = next(iter(_chosen(reference, TARGETS, "target", at("reference"))), None)
+        against = next(iter(spec_words.chosen(reference, TARGETS, "target", at("reference"))), None)
         axes["modules"] = module_spec.modules(words, against, place, read)
     return Sweep(
         operation=program,
         **axes,
-        tunings=_tunings(words.tuning, place, read),
-        targets=_chosen(_list(words.target), TARGETS, "target", at("target")),
-        threads=tuple(dict.fromkeys(_threads(word, at("threads")) for word in _list(words.threads))),
-        flags=_flags(words.flags, place),
-        providers=_chosen(
-            _list(words.provider), dict(zip(PROVIDERS, PROVIDERS, strict=True)), "provider", at("provider")
+        tunings=spec_words.tunings(words.tuning, place, read),
+        targets=spec_words.chosen(spec_words.listed(words.target), TARGETS, "target", at("target")),
+        threads=tuple(
+            dict.fromkeys(spec_words.threads(word, at("threads")) for word in spec_words.listed(words.threads))
         ),
-        caches=_chosen(_list(words.cache), dict(zip(CACHES, CACHES, strict=True)), "cache", at("cache")),
-        tags=tuple(_list(words.tags)),
-        include=tuple(_list(words.include)),
-        exclude=tuple(_list(words.exclude)),
+        flags=spec_words.extra_flags(words.flags, place),
+        providers=spec_words.chosen(
+            spec_words.listed(words.provider), dict(zip(PROVIDERS, PROVIDERS, strict=True)), "provider", at("provider")
+        ),
+        caches=spec_words.chosen(
+            spec_words.listed(words.cache), dict(zip(CACHES, CACHES, strict=True)), "cache", at("cache")
+        ),
+        tags=tuple(spec_words.listed(words.tags)),
+        include=tuple(spec_words.listed(words.include)),
+        exclude=tuple(spec_words.listed(words.exclude)),
         place=where,
     )
 
@@ -161,34 +164,21 @@ def _operation_axes(words: Any, operation: type[Operation], place: Location) -> 
         raise SpecError(
             f"{operation.name} needs a size for {', '.join(missing)}",
             {"spec": place.sweep, "dims": ", ".join(operation.dims)},
-            f"Add {place.spelt(missing[0], 512)}, or a list, or {_shape_of(512, operation, place)}.",
+            f"Add {place.spelt(missing[0], 512)}, or a list, or {spec_words.shape_of(512, operation, place)}.",
         )
     layouts = {word: word for word in operation.layouts}
     return {
-        "dims": tuple(_axis(getattr(words, dim), at(dim)) for dim in given),
-        "shapes": _shapes(words, operation, place),
-        "signatures": _signatures(words.dtype, operation, at("dtype")),
-        "layouts": _chosen(_list(words.layout or operation.layouts[0]), layouts, "layout", at("layout")),
+        "dims": tuple(spec_words.dimension(getattr(words, dim), at(dim)) for dim in given),
+        "shapes": spec_words.shapes(words, operation, place),
+        "signatures": spec_words.signatures(words.dtype, operation, at("dtype")),
+        "layouts": spec_words.chosen(
+            spec_words.listed(words.layout or operation.layouts[0]), layouts, "layout", at("layout")
+        ),
         "options": {
-            word: _values(getattr(words, word), option, word, at(word)) for word, option in operation.options.items()
+            word: spec_words.options(getattr(words, word), option, word, at(word))
+            for word, option in operation.options.items()
         },
     }
-
-
-def _values(written: Any, option: Option, word: str, place: str) -> tuple[str | int, ...]:
-    if written is None:
-        return (option.default,)
-    found = []
-    for item in _list(written):
-        try:
-            found.append(option.parse(item))
-        except ValueError as error:
-            names = [] if isinstance(option.values, range) else option.values
-            facts = {"spec": place, "allowed": error}
-            raise SpecError(f"{word} cannot be {item!r}", facts, suggestion(str(item), names)) from error
-    if not found:
-        raise SpecError(f"'{word}' is empty", {"spec": place}, "Name at least one, or leave the word out.")
-    return tuple(dict.fromkeys(found))
 
 
 def _program(name: object, place: str) -> type[Program]:
@@ -221,158 +211,3 @@ def _typed(table: Mapping[str, Any], program: type[Program], place: str) -> Any:
         raise SpecError(
             "wrong type", {"spec": place + where.rstrip("`"), "found": found.strip("`"), "allowed": names}
         ) from error
-
-
-def _list(value: Any) -> list[Any]:
-    """A word or a list of words; a comma separates words too, so that specs and variables read alike."""
-    items = value if isinstance(value, list | tuple) else [value]
-    split = (item.replace(",", " ").split() if isinstance(item, str) else [item] for item in items)
-    return [word for words in split for word in words]
-
-
-def _chosen(words: Sequence[str], known: Mapping[str, T], what: str, place: str) -> tuple[T, ...]:
-    for word in words:
-        if word not in known:
-            raise SpecError(
-                f"unknown {what} '{word}'",
-                {"spec": place, "known": ", ".join(known)},
-                HINTS.get(word) or suggestion(word, known),
-            )
-    return tuple(dict.fromkeys(known[word] for word in words))
-
-
-def _axis(written: object, place: str) -> Axis:
-    try:
-        return axis(written)
-    except AxisError as error:
-        raise SpecError("not a size", {"spec": place, "found": error}, "") from error
-
-
-def _shape_of(size: int, operation: type[Operation], place: Location) -> str:
-    return place.spelt("shape", "x".join([str(size)] * len(operation.dims)))
-
-
-def _shapes(words: Any, operation: type[Operation], place: Location) -> tuple[Shape, ...]:
-    """Of `64x80x96`, and of classes by name."""
-    found: list[Shape] = []
-    for word in _list(words.shape or []):
-        sizes = word.split("x")
-        if len(sizes) == len(operation.dims) and all(s.isdecimal() and 0 < int(s) < 2**31 for s in sizes):
-            found.append(Shape(tuple(map(int, sizes))))
-        else:
-            found += _class(word, words, operation, place)
-    return tuple(dict.fromkeys(found))
-
-
-def _class(word: str, words: Any, operation: type[Operation], place: Location) -> tuple[Shape, ...]:
-    known = classes_of(operation.name)
-    if word not in known:
-        problem = f"{operation.name} has no shapes '{word}'" if word in classes() else f"'{word}' is not a shape"
-        facts = {"spec": place.at("shape"), "form": "x".join(operation.dims), "classes": ", ".join(known) or "none"}
-        hint = suggestion(word, known) or f"Write {_shape_of(64, operation, place)}."
-        raise SpecError(problem, facts, hint)
-    own = dict.fromkeys(option for shape in known[word] for option, _ in shape.options)
-    if twice := [option for option in own if getattr(words, option) is not None]:
-        facts = {"spec": place.at("shape"), "also given": ", ".join(twice)}
-        raise SpecError(f"the shapes of '{word}' say their own {twice[0]}", facts, "Leave one of them out.")
-    return known[word]
-
-
-def _signatures(written: Any, operation: type[Operation], place: str) -> tuple[Signature, ...]:
-    known = {**operation.signatures, **{s.spelling: s for s in operation.signatures.values()}}
-    words: list[str] = []
-    for item in written if isinstance(written, list) else [written or next(iter(operation.signatures))]:
-        for word in re.split(r"[;\s]+", re.sub(r"\s*(,|->)\s*", r"\1", item.strip())):
-            words += [word] if "->" in word else word.split(",")
-    found = []
-    for word in words:
-        try:
-            found.append(known[word] if word in known else known[signature(word).spelling])
-        except KeyError:
-            facts = {
-                "spec": place,
-                "known": ", ".join(operation.signatures),
-                "spelt": ", ".join(s.spelling for s in operation.signatures.values()),
-            }
-            raise SpecError(f"{operation.name} has no element types '{word}'", facts, suggestion(word, known)) from None
-    return tuple(dict.fromkeys(found))
-
-
-def _tunings(written: Any, place: Location, read: module_spec.Read) -> tuple[Tuning, ...]:
-    found: list[Tuning] = []
-    for item in written if isinstance(written, list) else [written]:
-        if isinstance(item, str):
-            for word in _list(item):
-                found += _named_tuning(word, place, read)
-            continue
-        parameters = dict(item)
-        family = parameters.pop("family", None)
-        if not isinstance(family, str) or family not in TUNINGS:
-            facts = {"spec": place.at("tuning"), "known": ", ".join(TUNINGS)}
-            raise SpecError(
-                f"unknown tuning family {family!r}",
-                facts,
-                suggestion(str(family), TUNINGS) or 'Write {family = "…", …}.',
-            )
-        found += _expanded(TUNINGS[family], parameters, place, read)
-    return tuple(dict.fromkeys(found))
-
-
-def _expanded(
-    family: type[Tuning], parameters: dict[str, Any], place: Location, read: module_spec.Read
-) -> tuple[Tuning, ...]:
-    if family.file_parameter is not None:
-        name = parameters.get(family.file_parameter)
-        if not isinstance(name, str):
-            form = f'{{family = "{family.family}", {family.file_parameter} = "my.mlir"}}'
-            hint = f"Write {form}, or {family.family}:my.mlir."
-            raise SpecError(f"{family.family} needs a file", {"spec": place.at("tuning")}, hint)
-        file, content = module_spec.file(name, "tuning", place, read)
-        title = re.sub(r"[^\w-]", "-", PurePath(name).stem, flags=re.ASCII)
-        try:
-            given = GivenFile(file.path, title, content.decode())
-        except UnicodeDecodeError as error:
-            facts = {"spec": place.at("tuning"), "file": name, "found": error}
-            raise SpecError("this file is no text", facts, "iree-opt prints bytecode as text.") from error
-        parameters = {**parameters, family.file_parameter: given}
-    try:
-        return family.expand(parameters)
-    except ValueError as error:
-        raise SpecError(f"{family.family} cannot be this", {"spec": place.at("tuning"), "found": error}, "") from error
-
-
-def _named_tuning(word: str, place: Location, read: module_spec.Read) -> tuple[Tuning, ...]:
-    name, _, path = word.partition(":")
-    if name in TUNINGS and (not path or TUNINGS[name].file_parameter):
-        return _expanded(TUNINGS[name], {TUNINGS[name].file_parameter or "": path} if path else {}, place, read)
-    for family in TUNINGS.values():
-        if (tuning := family.parse(word)) is not None:
-            return (tuning,)
-    names = [*TUNINGS, *(tuning.name for family in TUNINGS.values() for tuning in family.expand({}))]
-    facts = {"spec": place.at("tuning"), "known": ", ".join(dict.fromkeys(names))}
-    raise SpecError(f"unknown tuning '{word}'", facts, suggestion(word, names))
-
-
-def _flags(written: str | list[str], place: Location) -> tuple[flags.Flags, ...]:
-    """A value is all flags of one compile, so that white space and commas separate no values."""
-    found = []
-    for value in written if isinstance(written, list) else [written]:
-        try:
-            found.append(flags.parse(value))
-        except ValueError as error:
-            facts = {"spec": place.at("flags"), "found": error}
-            hint = f"Write {place.spelt('flags', '--iree-opt-level=O2')}."
-            raise SpecError("these cannot be extra flags", facts, hint) from error
-    if not found:
-        hint = f"Write {place.spelt('flags', '')} for none, or leave the word out."
-        raise SpecError("'flags' is empty", {"spec": place.at("flags")}, hint)
-    return tuple(dict.fromkeys(found))
-
-
-def _threads(word: int | str, place: str) -> int | None:
-    if word == "all":
-        return None
-    count = int(word) if str(word).isdecimal() else 0
-    if not 0 < count <= 4096:
-        raise SpecError(f"{word!r} is not a number of threads", {"spec": place, "allowed": '1 … 4096, or "all"'}, "")
-    return count

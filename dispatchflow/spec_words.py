@@ -1,0 +1,194 @@
+"""The values of a sweep's words: each checked where the allowed ones are known.
+
+Raises, all of them: SpecError, naming the place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from dispatchflow import flags, module_spec
+from dispatchflow.axes import Axis, AxisError, axis
+from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.location import Location
+from dispatchflow.operations import Operation, Option
+from dispatchflow.shapes import Shape, classes, classes_of
+from dispatchflow.targets import HINTS
+from dispatchflow.tunings import TUNINGS, GivenFile, Tuning
+from dispatchflow.types import Signature, signature
+
+T = TypeVar("T")
+
+
+def options(written: Any, option: Option, word: str, place: str) -> tuple[str | int, ...]:
+    if written is None:
+        return (option.default,)
+    found = []
+    for item in listed(written):
+        try:
+            found.append(option.parse(item))
+        except ValueError as error:
+            names = [] if isinstance(option.values, range) else option.values
+            facts = {"spec": place, "allowed": error}
+            raise SpecError(f"{word} cannot be {item!r}", facts, suggestion(str(item), names)) from error
+    if not found:
+        raise SpecError(f"'{word}' is empty", {"spec": place}, "Name at least one, or leave the word out.")
+    return tuple(dict.fromkeys(found))
+
+
+def listed(value: Any) -> list[Any]:
+    """A word or a list of words; a comma separates words too, so that specs and variables read alike."""
+    items = value if isinstance(value, list | tuple) else [value]
+    split = (item.replace(",", " ").split() if isinstance(item, str) else [item] for item in items)
+    return [word for words in split for word in words]
+
+
+def chosen(words: Sequence[str], known: Mapping[str, T], what: str, place: str) -> tuple[T, ...]:
+    for word in words:
+        if word not in known:
+            raise SpecError(
+                f"unknown {what} '{word}'",
+                {"spec": place, "known": ", ".join(known)},
+                HINTS.get(word) or suggestion(word, known),
+            )
+    return tuple(dict.fromkeys(known[word] for word in words))
+
+
+def dimension(written: object, place: str) -> Axis:
+    try:
+        return axis(written)
+    except AxisError as error:
+        raise SpecError("not a size", {"spec": place, "found": error}, "") from error
+
+
+def shape_of(size: int, operation: type[Operation], place: Location) -> str:
+    return place.spelt("shape", "x".join([str(size)] * len(operation.dims)))
+
+
+def shapes(words: Any, operation: type[Operation], place: Location) -> tuple[Shape, ...]:
+    """Of `64x80x96`, and of classes by name."""
+    found: list[Shape] = []
+    for word in listed(words.shape or []):
+        sizes = word.split("x")
+        if len(sizes) == len(operation.dims) and all(s.isdecimal() and 0 < int(s) < 2**31 for s in sizes):
+            found.append(Shape(tuple(map(int, sizes))))
+        else:
+            found += _class(word, words, operation, place)
+    return tuple(dict.fromkeys(found))
+
+
+def _class(word: str, words: Any, operation: type[Operation], place: Location) -> tuple[Shape, ...]:
+    known = classes_of(operation.name)
+    if word not in known:
+        problem = f"{operation.name} has no shapes '{word}'" if word in classes() else f"'{word}' is not a shape"
+        facts = {"spec": place.at("shape"), "form": "x".join(operation.dims), "classes": ", ".join(known) or "none"}
+        hint = suggestion(word, known) or f"Write {shape_of(64, operation, place)}."
+        raise SpecError(problem, facts, hint)
+    own = dict.fromkeys(option for shape in known[word] for option, _ in shape.options)
+    if twice := [option for option in own if getattr(words, option) is not None]:
+        facts = {"spec": place.at("shape"), "also given": ", ".join(twice)}
+        raise SpecError(f"the shapes of '{word}' say their own {twice[0]}", facts, "Leave one of them out.")
+    return known[word]
+
+
+def signatures(written: Any, operation: type[Operation], place: str) -> tuple[Signature, ...]:
+    known = {**operation.signatures, **{s.spelling: s for s in operation.signatures.values()}}
+    words: list[str] = []
+    for item in written if isinstance(written, list) else [written or next(iter(operation.signatures))]:
+        for word in re.split(r"[;\s]+", re.sub(r"\s*(,|->)\s*", r"\1", item.strip())):
+            words += [word] if "->" in word else word.split(",")
+    found = []
+    for word in words:
+        try:
+            found.append(known[word] if word in known else known[signature(word).spelling])
+        except KeyError:
+            facts = {
+                "spec": place,
+                "known": ", ".join(operation.signatures),
+                "spelt": ", ".join(s.spelling for s in operation.signatures.values()),
+            }
+            raise SpecError(f"{operation.name} has no element types '{word}'", facts, suggestion(word, known)) from None
+    return tuple(dict.fromkeys(found))
+
+
+def tunings(written: Any, place: Location, read: module_spec.Read) -> tuple[Tuning, ...]:
+    found: list[Tuning] = []
+    for item in written if isinstance(written, list) else [written]:
+        if isinstance(item, str):
+            for word in listed(item):
+                found += _named_tuning(word, place, read)
+            continue
+        parameters = dict(item)
+        family = parameters.pop("family", None)
+        if not isinstance(family, str) or family not in TUNINGS:
+            facts = {"spec": place.at("tuning"), "known": ", ".join(TUNINGS)}
+            raise SpecError(
+                f"unknown tuning family {family!r}",
+                facts,
+                suggestion(str(family), TUNINGS) or 'Write {family = "…", …}.',
+            )
+        found += _expanded(TUNINGS[family], parameters, place, read)
+    return tuple(dict.fromkeys(found))
+
+
+def _expanded(
+    family: type[Tuning], parameters: dict[str, Any], place: Location, read: module_spec.Read
+) -> tuple[Tuning, ...]:
+    if family.file_parameter is not None:
+        name = parameters.get(family.file_parameter)
+        if not isinstance(name, str):
+            form = f'{{family = "{family.family}", {family.file_parameter} = "my.mlir"}}'
+            hint = f"Write {form}, or {family.family}:my.mlir."
+            raise SpecError(f"{family.family} needs a file", {"spec": place.at("tuning")}, hint)
+        file, content = module_spec.file(name, "tuning", place, read)
+        title = re.sub(r"[^\w-]", "-", PurePath(name).stem, flags=re.ASCII)
+        try:
+            given = GivenFile(file.path, title, content.decode())
+        except UnicodeDecodeError as error:
+            facts = {"spec": place.at("tuning"), "file": name, "found": error}
+            raise SpecError("this file is no text", facts, "iree-opt prints bytecode as text.") from error
+        parameters = {**parameters, family.file_parameter: given}
+    try:
+        return family.expand(parameters)
+    except ValueError as error:
+        raise SpecError(f"{family.family} cannot be this", {"spec": place.at("tuning"), "found": error}, "") from error
+
+
+def _named_tuning(word: str, place: Location, read: module_spec.Read) -> tuple[Tuning, ...]:
+    name, _, path = word.partition(":")
+    if name in TUNINGS and (not path or TUNINGS[name].file_parameter):
+        return _expanded(TUNINGS[name], {TUNINGS[name].file_parameter or "": path} if path else {}, place, read)
+    for family in TUNINGS.values():
+        if (tuning := family.parse(word)) is not None:
+            return (tuning,)
+    names = [*TUNINGS, *(tuning.name for family in TUNINGS.values() for tuning in family.expand({}))]
+    facts = {"spec": place.at("tuning"), "known": ", ".join(dict.fromkeys(names))}
+    raise SpecError(f"unknown tuning '{word}'", facts, suggestion(word, names))
+
+
+def extra_flags(written: str | list[str], place: Location) -> tuple[flags.Flags, ...]:
+    """A value is all flags of one compile, so that white space and commas separate no values."""
+    found = []
+    for value in written if isinstance(written, list) else [written]:
+        try:
+            found.append(flags.parse(value))
+        except ValueError as error:
+            facts = {"spec": place.at("flags"), "found": error}
+            hint = f"Write {place.spelt('flags', '--iree-opt-level=O2')}."
+            raise SpecError("these cannot be extra flags", facts, hint) from error
+    if not found:
+        hint = f"Write {place.spelt('flags', '')} for none, or leave the word out."
+        raise SpecError("'flags' is empty", {"spec": place.at("flags")}, hint)
+    return tuple(dict.fromkeys(found))
+
+
+def threads(word: int | str, place: str) -> int | None:
+    if word == "all":
+        return None
+    count = int(word) if str(word).isdecimal() else 0
+    if not 0 < count <= 4096:
+        raise SpecError(f"{word!r} is not a number of threads", {"spec": place, "allowed": '1 … 4096, or "all"'}, "")
+    return count
