@@ -108,7 +108,11 @@ class Operation(Program):
         return cls(tuple(sizes), cls.signatures[types or first], layout or cls.layouts[0], chosen)
 
     def option(self, word: str) -> Any:
-        return self.chosen[tuple(self.options).index(word)]
+        return self._by_word[word]
+
+    @cached_property
+    def _by_word(self) -> dict[str, str | int]:
+        return dict(zip(self.options, self.chosen, strict=True))
 
     @property
     def types(self) -> Signature:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
@@ -69,7 +70,7 @@ class Contraction(Summed):
     def channel_axis(self) -> int:
         return self.out.index("n")
 
-    @property
+    @cached_property
     def dynamic_dims(self) -> tuple[str, ...]:
         words = self.option("dynamic") if "dynamic" in self.options else "no"
         return () if words == "no" else tuple(words)
@@ -121,7 +122,7 @@ class Contraction(Summed):
 """
         return text + self.finished(accumulator)
 
-    @property
+    @cached_property
     def loops(self) -> tuple[Loop, ...]:
         loops = [Loop(dim, size, dim == "k") for dim, size in zip(self.dims, self.sizes, strict=True)]
         return tuple(sorted(loops, key=lambda loop: loop.summed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dispatchflow.operations import _formula, _mlir
@@ -48,7 +49,7 @@ class Summed(Operation):
         """What is computed of the sum with its bias."""
         return self.epilogue.partition("+")[2] or None
 
-    @property
+    @cached_property
     def types(self) -> Signature:
         given = self.signature
         return Signature(given.operands, given.accumulator, given.operands[0]) if self.epilogue == "cast" else given

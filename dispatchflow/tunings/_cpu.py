@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 
-from dispatchflow.operations import Loop, Operation
+from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
 from dispatchflow.tunings._base import Applied, Lowering
 
@@ -14,11 +14,10 @@ from dispatchflow.tunings._base import Applied, Lowering
 _MAX_TILE_BYTES = 32768
 
 
-def configuration(loops: Iterable[Loop], levels: Mapping[str, Mapping[str, int]]) -> str:
-    """`distribution = [64, 64, 0], …` as the compiler prints it: for each level a size a loop, 0 where it says none."""
+def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) -> str:
+    """`distribution = [64, 64, 0], …` as the compiler prints it: for each level a size a dim, 0 if it says none."""
     return ", ".join(
-        f"{level} = [{', '.join(str(sizes.get(loop.dim, 0)) for loop in loops)}]"
-        for level, sizes in sorted(levels.items())
+        f"{level} = [{', '.join(str(sizes.get(dim, 0)) for dim in dims)}]" for level, sizes in sorted(levels.items())
     )
 
 

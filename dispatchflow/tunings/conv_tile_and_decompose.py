@@ -91,7 +91,8 @@ class ConvTileAndDecompose(Tuning):
         }
 
     def requested(self, operation: Operation) -> str:
-        return _cpu.configuration(operation.loops, self._levels(_channels(operation) or ""))
+        dims = [loop.dim for loop in operation.loops]
+        return _cpu.configuration(dims, self._levels(_channels(operation) or ""))
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
         return _cpu.ignored(self.requested(operation), _PIPELINE, applied)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
@@ -89,10 +90,16 @@ class DoubleTiling(Tuning):
         return levels
 
     def requested(self, operation: Operation) -> str:
-        return _cpu.configuration(operation.loops, self._levels)
+        return _configuration(self, tuple([loop.dim for loop in operation.loops]))
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
         return _cpu.ignored(self.requested(operation), _PIPELINE, applied)
+
+
+@lru_cache
+def _configuration(tuning: DoubleTiling, dims: tuple[str, ...]) -> str:
+    """Thousands of cases differ in their sizes only."""
+    return _cpu.configuration(dims, tuning._levels)
 
 
 _DIMS = {"b", "m", "n", "k"}
