@@ -125,8 +125,9 @@ class Operation(Program):
 
     @cached_property
     def label(self) -> str:
-        """Sizes, types with layouts, and what is not the default: `512x512x512_f32t_f32t_f32t_accumulate_yes`."""
-        types, lettered = self.types, set(self.layout) <= _LETTERS
+        """Sizes, types with layouts, and what is not the default: `512x512x512_f32t_f32t_f32t_accumulate_yes`. Types as
+        they were chosen: two of them may become one under an option."""
+        types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
             letters = self.layout.ljust(len(elements), Layout.ROW.value)
