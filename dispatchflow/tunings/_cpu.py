@@ -1,4 +1,4 @@
-"""What families that give tile sizes to llvm-cpu share: an op-level `compilation_info`."""
+"""What families that give tile sizes to llvm-cpu share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import prod
 
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
+from dispatchflow.tunings import _tiles
 from dispatchflow.tunings._base import Applied, Lowering
 
 # "One or more operations with large vector sizes": the refusal begins at 512 native vectors of the unrolled
@@ -22,15 +23,7 @@ def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) 
 
 
 def lowering(configured: str, pipeline: str, syntax: Syntax, region: bool = False) -> Lowering:
-    return Lowering(
-        prelude=f"""\
-#config = #iree_cpu.lowering_config<{configured}>
-#translation = #iree_codegen.translation_info<pipeline = {syntax.cpu_pipeline(pipeline)}>
-#compilation = #iree_codegen.compilation_info<lowering_config = #config, translation_info = #translation>
-""",
-        attribute="{compilation_info = #compilation} ",
-        region=region,
-    )
+    return _tiles.lowering(f"#iree_cpu.lowering_config<{configured}>", syntax.cpu_pipeline(pipeline), region)
 
 
 def inexpressible(syntax: Syntax) -> str | None:
@@ -52,29 +45,4 @@ def ignored(asked: str, pipeline: str, applied: Applied) -> str | None:
         if any(config == asked for _, config in executable.configurations):
             wrong = executable.pipeline != pipeline
             return f"applied under pipeline {executable.pipeline}" if wrong else None
-    return f"asked for {asked}; applied {applied.text or 'nothing'}"
-
-
-def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
-    """A parameter's sizes; `form` is what it must look like: `[m, n]`, `k`, or several with ` or `.
-
-    Raises:
-        ValueError: another number of them, or one below `least`.
-    """
-    found = tuple(value) if isinstance(value, list | tuple) else (value,)
-    counts = {one.count(",") + 1 for one in form.split(" or ")}
-    if len(found) not in counts or not all(type(size) is int and size >= least for size in found):
-        kind = "positive integers" if least else "integers, 0 or more"
-        raise ValueError(f"{name} = {value!r}; expected {form}, {kind}")
-    return found
-
-
-def check_names(parameters: Mapping[str, object], forms: Mapping[str, str], optional: Iterable[str] = ()) -> None:
-    """Raises:
-    ValueError: a parameter that is unknown, or one missing.
-    """
-    unknown = sorted(set(parameters) - set(forms))
-    missing = sorted(set(forms) - set(parameters) - set(optional))
-    if unknown or missing:
-        wrong = f"unknown parameter '{unknown[0]}'" if unknown else f"parameter '{missing[0]}' is missing"
-        raise ValueError(f"{wrong}; allowed are {', '.join(f'{name} = {form}' for name, form in forms.items())}")
+    return _tiles.not_applied(asked, applied)

@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 from dispatchflow.attributes import configurations
-from dispatchflow.tunings._base import Applied, GivenFile
+from dispatchflow.program import Program
+from dispatchflow.tunings._base import Applied, GivenFile, Tuning
 
 _SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTuning(Tuning):
+    file: GivenFile
+
+    file_parameter: ClassVar[str | None] = "file"
+    of_any_program: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """`tuning_spec_my_0123abcd`"""
+        return f"{self.family}_{named(self.file)}"
+
+    @property
+    def files(self) -> tuple[GivenFile, ...]:
+        return (self.file,)
+
+    def requested(self, operation: Program) -> str:
+        """The configurations that it has to give; of many the first."""
+        found = _configurations(self.file.text)
+        more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        return f"of {named(self.file)}: {' or '.join(found[:_SHOWN])}{more}"
+
+    def ignored(self, operation: Program, applied: Applied) -> str | None:
+        """Why none of its configurations is among those that were applied, None when one is."""
+        found = _configurations(self.file.text)
+        if any(config in found for executable in applied.executables for _, config in executable.configurations):
+            return None
+        return f"{named(self.file)} matched nothing: it has {len(found)} to give; applied {applied.text or 'nothing'}"
 
 
 def check(file: GivenFile) -> None:
@@ -20,21 +53,6 @@ def check(file: GivenFile) -> None:
 
 def named(file: GivenFile) -> str:
     return f"{file.title}_{file.digest[:8]}"
-
-
-def requested(file: GivenFile) -> str:
-    """The configurations that it has to give; of many the first."""
-    found = _configurations(file.text)
-    more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return f"of {named(file)}: {' or '.join(found[:_SHOWN])}{more}"
-
-
-def ignored(file: GivenFile, applied: Applied) -> str | None:
-    """Why none of its configurations is among those that were applied, None when one is."""
-    found = _configurations(file.text)
-    if any(config in found for executable in applied.executables for _, config in executable.configurations):
-        return None
-    return f"{named(file)} matched nothing: it has {len(found)} to give; applied {applied.text or 'nothing'}"
 
 
 @lru_cache(maxsize=64)

@@ -1,8 +1,9 @@
-"""What families that give matrix-instruction tiles to GPUs share: an op-level `compilation_info`."""
+"""What families that give matrix-instruction tiles to GPUs share."""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from dispatchflow.attributes import canonical
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
 from dispatchflow.targets import Target
-from dispatchflow.tunings import _cpu
+from dispatchflow.tunings import _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
 _BACKENDS = ("cuda", "rocm")
@@ -57,7 +58,7 @@ class Mma:
 
 
 @dataclass(frozen=True, slots=True)
-class MmaTiling(Tuning):
+class MmaTiling(Tuning, ABC):
     """`workgroup` is [m, n] and `reduction` k of a workgroup's tile, in elements; `subgroups` are how many share it,
     along m and n; `promote`: the operands that go through shared memory; `stages`: depth of the software pipeline."""
 
@@ -80,13 +81,13 @@ class MmaTiling(Tuning):
         if not set(parameters) - {"mma"}:
             tiles = _TILES_32_BITS if mma.operand in ("F32", "F64") else _TILES_16_BITS
             return tuple(cls(name, (m, n), k, (along_m, along_n)) for m, n, k, along_m, along_n in tiles)
-        _cpu.check_names(parameters, _FORMS, optional=("promote", "stages"))
-        (wm, wn), (sm, sn) = (_cpu.sizes(word, parameters[word], _FORMS[word]) for word in ("workgroup", "subgroups"))
-        (k,) = _cpu.sizes("reduction", parameters["reduction"], "k")
+        _tiles.check_names(parameters, _FORMS, optional=("promote", "stages"))
+        (wm, wn), (sm, sn) = (_tiles.sizes(word, parameters[word], _FORMS[word]) for word in ("workgroup", "subgroups"))
+        (k,) = _tiles.sizes("reduction", parameters["reduction"], "k")
         promote = tuple(parameters.get("promote", (0, 1)))
         if promote not in _PROMOTED:
             raise ValueError(f"promote = {list(promote)}; expected {_FORMS['promote']}")
-        stages = None if "stages" not in parameters else _cpu.sizes("stages", parameters["stages"], "a number")[0]
+        stages = None if "stages" not in parameters else _tiles.sizes("stages", parameters["stages"], "a number")[0]
         return (cls(name, (wm, wn), k, (sm, sn), promote, stages),)
 
     @classmethod
@@ -117,9 +118,9 @@ class MmaTiling(Tuning):
         """AMD's MFMA instructions are of 64 lanes, WMMA and Nvidia's of 32."""
         return 64 if self.mma.startswith("MFMA") else 32
 
+    @abstractmethod
     def levels(self, operation: Operation) -> dict[str, str]:
         """The configuration's entries that this pipeline reads tiles from."""
-        raise NotImplementedError
 
     def per_loop(self, operation: Operation, **sizes: int) -> str:
         return f"[{', '.join(str(sizes.get(loop.dim, 0)) for loop in operation.loops)}]"
@@ -143,13 +144,9 @@ class MmaTiling(Tuning):
     def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
         sizes, *options = self._translation.split(", gpu_pipeline_options", 1)
         dictionary = f", {{gpu_pipeline_options{options[0]}}}" if options else ""
-        return Lowering(
-            prelude=f"""\
-#config = #iree_gpu.lowering_config<{{{self._configuration(operation)}}}>
-#translation = #iree_codegen.translation_info<pipeline = #iree_gpu.pipeline<{self.pipeline}> {sizes}{dictionary}>
-#compilation = #iree_codegen.compilation_info<lowering_config = #config, translation_info = #translation>
-""",
-            attribute="{compilation_info = #compilation} ",
+        return _tiles.lowering(
+            f"#iree_gpu.lowering_config<{{{self._configuration(operation)}}}>",
+            f"#iree_gpu.pipeline<{self.pipeline}> {sizes}{dictionary}",
         )
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
@@ -170,9 +167,9 @@ class MmaTiling(Tuning):
             return "the depth of the pipeline changes nothing on cuda (IREE 3.13: the same code for 0 to 5 stages)"
         return self.misfit({loop.dim: loop.size for loop in loops}, {"m": wm, "n": wn, "k": self.reduction})
 
+    @abstractmethod
     def misfit(self, sizes: Mapping[str, int], tile: Mapping[str, int]) -> str | None:
         """Why a problem of these sizes cannot have this tile, None when it can."""
-        raise NotImplementedError
 
     def exceeds(self, operation: Operation, target: Target) -> str | None:
         if (gpu := target.gpu) is None:
@@ -196,10 +193,4 @@ class MmaTiling(Tuning):
         return f"{self.pipeline} {self._translation} {self._configuration(operation)}"
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        asked = (self.pipeline, self._translation, self._configuration(operation))
-        for executable in applied.executables:
-            if any(
-                (executable.pipeline, executable.translation, found) == asked for _, found in executable.configurations
-            ):
-                return None
-        return f"asked for {self.requested(operation)}; applied {applied.text or 'nothing'}"
+        return _tiles.ignored(self.pipeline, self._translation, self._configuration(operation), applied)

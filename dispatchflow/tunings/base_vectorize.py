@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from dispatchflow.attributes import canonical
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
-from dispatchflow.tunings import _cpu
+from dispatchflow.tunings import _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
 _PIPELINE = "BaseVectorize"
@@ -33,8 +33,8 @@ class BaseVectorize(Tuning):
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
         if not parameters:
             return _SHIPPED
-        _cpu.check_names(parameters, _FORMS)
-        sizes = {name: _cpu.sizes(name, value, _FORMS[name]) for name, value in parameters.items()}
+        _tiles.check_names(parameters, _FORMS)
+        sizes = {name: _tiles.sizes(name, value, _FORMS[name]) for name, value in parameters.items()}
         (wm, wn), (tm, tn), (k,) = sizes["workgroup"], sizes["thread"], sizes["reduction"]
         return (cls((wm, wn), (tm, tn), k),)
 
@@ -65,13 +65,9 @@ class BaseVectorize(Tuning):
         return f"workgroup_size = [{self._threads[0]}, {self._threads[1]}, 1]"
 
     def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
-        return Lowering(
-            prelude=f"""\
-#config = #iree_codegen.lowering_config<{self._configuration(operation)}>
-#translation = #iree_codegen.translation_info<pipeline = #iree_gpu.spirv_pipeline<{_PIPELINE}> {self._translation}>
-#compilation = #iree_codegen.compilation_info<lowering_config = #config, translation_info = #translation>
-""",
-            attribute="{compilation_info = #compilation} ",
+        return _tiles.lowering(
+            f"#iree_codegen.lowering_config<{self._configuration(operation)}>",
+            f"#iree_gpu.spirv_pipeline<{_PIPELINE}> {self._translation}",
         )
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
@@ -96,12 +92,7 @@ class BaseVectorize(Tuning):
         return f"{_PIPELINE} {self._translation} {self._configuration(operation)}"
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        asked = (_PIPELINE, self._translation, self._configuration(operation))
-        for executable in applied.executables:
-            found = (executable.pipeline, executable.translation)
-            if any((*found, config) == asked for _, config in executable.configurations):
-                return None
-        return f"asked for {self.requested(operation)}; applied {applied.text or 'nothing'}"
+        return _tiles.ignored(_PIPELINE, self._translation, self._configuration(operation), applied)
 
 
 # The compiler's own for 64x64x64 and its neighbours.

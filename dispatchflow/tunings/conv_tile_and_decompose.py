@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
-from dispatchflow.tunings import _cpu
+from dispatchflow.tunings import _cpu, _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
 _PIPELINE = "ConvTileAndDecomposeExpert"
@@ -35,11 +35,11 @@ class ConvTileAndDecompose(Tuning):
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
         if not parameters:
             return _SHIPPED
-        _cpu.check_names(parameters, _FORMS)
+        _tiles.check_names(parameters, _FORMS)
         return (
             cls(
                 **{
-                    name: _cpu.sizes(name, value, _FORMS[name], least=int(name != "distribution"))
+                    name: _tiles.sizes(name, value, _FORMS[name], least=int(name != "distribution"))
                     for name, value in parameters.items()
                 }
             ),

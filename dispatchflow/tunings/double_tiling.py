@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
-from dispatchflow.tunings import _cpu
+from dispatchflow.tunings import _cpu, _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
 _PIPELINE = "DoubleTilingExpert"
@@ -37,8 +37,8 @@ class DoubleTiling(Tuning):
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
         if not parameters:
             return _SHIPPED
-        _cpu.check_names(parameters, _FORMS, optional=("cache",))
-        sizes = {name: _cpu.sizes(name, value, _FORMS[name]) for name, value in parameters.items()}
+        _tiles.check_names(parameters, _FORMS, optional=("cache",))
+        sizes = {name: _tiles.sizes(name, value, _FORMS[name]) for name, value in parameters.items()}
         (dm, dn), (vm, vn), (k,) = sizes["distribution"], sizes["vector"], sizes["reduction"]
         return (cls((dm, dn), (vm, vn), k, sizes.get("cache")),)
 
