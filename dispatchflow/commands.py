@@ -85,7 +85,8 @@ def block_argv(
 ) -> tuple[str, ...]:
     """One block: warm-up, then calls for `block_s`, or exactly `iterations` once that many are known to take so long
     (finding the number costs google-benchmark as much again). `dispatches`: then once more, untimed, for the runtime's
-    own account of each dispatch. `rotation`: a second module, whose function is called and calls the first one's."""
+    own account of each dispatch. `rotation`: a second module, whose function is called and calls the first one's; then
+    dispatches are not told apart."""
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (
         tool,
@@ -98,5 +99,5 @@ def block_argv(
         f"--benchmark_min_warmup_time={protocol.warmup_s}",
         f"--benchmark_min_time={length}",
         "--benchmark_format=json",
-        *(("--dispatch_statistics=true",) if dispatches else ()),
+        *(("--dispatch_statistics=true",) if dispatches and rotation is None else ()),
     )

@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from dispatchflow import blocks, commands, machine, processes, room, statistics
 from dispatchflow.errors import ToolError
@@ -56,6 +56,9 @@ class Trial:
     adopted: bool = False
     """Another invocation measured it while this one was waiting."""
 
+    rotation: ClassVar[str | None] = None
+    """The module that calls the measured one with other inputs each time."""
+
     def spent(self, block: blocks.Block, wall_s: float) -> float:
         """Seconds of a block that count towards the protocol's budget."""
         return wall_s
@@ -79,6 +82,7 @@ class Trial:
             # A second pass as long as the first: enough of them for a median, not one a block.
             dispatches=toolchain.dispatch_statistics and len(self.blocks_ns) < self.protocol.min_blocks,
             function=self.function,
+            rotation=self.rotation,
         )
 
 

@@ -15,6 +15,9 @@ from dispatchflow.types import TensorType
 HOT, COLD = "hot", "cold"
 CACHES = (HOT, COLD)
 
+FILE = "rotation.vmfb"
+"""Its name in the directory where it runs."""
+
 VERSION = 1
 """Raise it when what a cold call does changes."""
 

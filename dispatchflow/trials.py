@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from dispatchflow import actions, commands, providing, rotation
+from dispatchflow import actions, providing, rotation
 from dispatchflow.actions import Action
 from dispatchflow.blocks import Block
 from dispatchflow.chain import Chain, Resolver
@@ -34,20 +34,12 @@ class ColdTrial(_Slow):
 
     problem: str | None = None
 
+    rotation: ClassVar[str | None] = rotation.FILE
+
     def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
         if self.problem is not None:
             raise ToolError(f"the rotation of the inputs: {self.problem}")
-        return commands.block_argv(
-            toolchain.tool("iree-benchmark-module"),
-            "module.vmfb",
-            commands.device_flags(self.device.uri, self.device.cpus),
-            self.inputs,
-            self.protocol,
-            self.iterations,
-            dispatches=False,
-            function=self.function,
-            rotation="rotation.vmfb",
-        )
+        return super().argv(toolchain)
 
 
 @dataclass
@@ -105,5 +97,5 @@ def trial(executor: Executor, chain: Chain, made: Artifacts) -> Trial:
         return Trial(**shared)
     compiled = executor.compile_module(*rotated(resolver, case))
     if compiled.ok:
-        shared["objects"]["rotation.vmfb"] = compiled.outputs["vmfb"]
+        shared["objects"][rotation.FILE] = compiled.outputs["vmfb"]
     return ColdTrial(**shared, problem=compiled.reason)

@@ -13,7 +13,7 @@ from dispatchflow.keys import Digest
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
-from dispatchflow.rotation import HOT
+from dispatchflow.rotation import FILE, HOT
 from dispatchflow.store import Store
 
 
@@ -100,7 +100,7 @@ def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
             own = output if output.endswith(".mlir") else f"{output}.bin"  # a tuning's file keeps its name
             found[names.get(output, f"{stage}.log" if output == "log" else own)] = digest
     if (turns := trials.rotation_action(resolver, chain.case)) and (made := resolver.found(turns)) and made.ok:
-        found["rotation.vmfb"] = made.outputs["vmfb"]
+        found[FILE] = made.outputs["vmfb"]
     if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
         for name, digests in data.digests.items():
             found |= {f"{name}.bin": digests[0]} if name.startswith("expected") else data.files(name)
@@ -133,7 +133,6 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
     given = operands.inputs(program.recipes[-1]) if operands else ()
     declared = resolver.supplies.declaration(program) if isinstance(program, Module) else None
     outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
-    cold = None if case.cache == HOT else "rotation.vmfb"
     return {
         "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case)),
         "run": commands.run_argv(
@@ -145,9 +144,9 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
             flags,
             given,
             resolver.settings.protocol,
-            dispatches=toolchain.dispatch_statistics and cold is None,
+            dispatches=toolchain.dispatch_statistics,
             function=program.function,
-            rotation=cold,
+            rotation=None if case.cache == HOT else FILE,
         ),
     }
 
