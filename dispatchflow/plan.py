@@ -13,7 +13,7 @@ from dispatchflow.errors import SpecError
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
-from dispatchflow.providers import IREE
+from dispatchflow.providers import IREE, LIBRARIES
 from dispatchflow.spec import Sweep
 from dispatchflow.targets import Target
 from dispatchflow.tunings import TUNINGS, Tuning
@@ -104,20 +104,18 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
     ways = [(tuning, IREE) for tuning in sweep.tunings if IREE in sweep.providers]
     ways += [(_DEFAULT, provider) for provider in sweep.providers if provider != IREE]
     for program in sweep.modules or _operations(sweep):
-        for (tuning, provider), target, threads in product(ways, sweep.targets, sweep.threads):
-            dispatch, given = Dispatch(program, tuning), threads if target.has_threads else None
-            for flags, cache in product(sweep.flags if provider == IREE else ((),), sweep.caches):
-                case = Case(dispatch, target, given, flags, provider, cache)
+        unfit = {target.name: _unfit(program, target) for target in sweep.targets}
+        for (tuning, provider), target in product(ways, sweep.targets):
+            dispatch, flags = Dispatch(program, tuning), sweep.flags if provider == IREE else ((),)
+            if provider == IREE:
+                reason = unfit[target.name] or _unfit_tuning(program, tuning, target)
+            else:
+                reason = LIBRARIES[provider].lacks(program, target)
+            for threads, extra, cache in product(sweep.threads, flags, sweep.caches):
+                case = Case(dispatch, target, threads if target.has_threads else None, extra, provider, cache)
                 if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
                     continue
-                reason = _reason(case)
                 yield case if reason is None else Skip(case.name, reason, sweep.place)
-
-
-def _reason(case: Case) -> str | None:
-    if case.library is not None:
-        return case.library.lacks(case.operation, case.target)
-    return unsupported_reason(case.operation, case.tuning, case.target)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
@@ -138,12 +136,22 @@ def _operations(sweep: Sweep) -> Iterator[Operation]:
 
 def unsupported_reason(program: Program, tuning: Tuning, target: Target) -> str | None:
     """Why this combination is a skip, None when it can be tried."""
+    return _unfit(program, target) or _unfit_tuning(program, tuning, target)
+
+
+def _unfit(program: Program, target: Target) -> str | None:
+    """The same for all tunings, of which there are many."""
     if not isinstance(program, Operation):
-        return f"{tuning.family} is written on an operation, not into a user's module" if tuning.annotates else None
+        return None
     if target.lacks:
         signature = program.types
         for element in (*signature.operands, signature.accumulator, signature.result):
             if element in target.lacks:
                 return f"{element.mlir} on {target.name}: {target.lacks[element]}"
-    illegal = program.illegal(target.backend) or tuning.illegal(program, target.backend)
-    return illegal or tuning.exceeds(program, target)
+    return program.illegal(target.backend)
+
+
+def _unfit_tuning(program: Program, tuning: Tuning, target: Target) -> str | None:
+    if not isinstance(program, Operation):
+        return f"{tuning.family} is written on an operation, not into a user's module" if tuning.annotates else None
+    return tuning.illegal(program, target.backend) or tuning.exceeds(program, target)
