@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import runpy
 import signal
 import sys
 import threading
@@ -21,7 +20,7 @@ from typing import Any
 from doit.cmdparse import CmdParseError
 from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
-from dispatchflow import room
+from dispatchflow import dodo_file, room
 from dispatchflow.errors import DispatchflowError
 from dispatchflow.line import Line, read
 from dispatchflow.recall import Recall
@@ -89,7 +88,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
     began = time.monotonic()
     gc.disable()  # planning makes many values and no cycles; `Run` enables it for what takes long
     try:
-        line, names = read(argv), namespace(dodo)
+        line, names = read(argv), dodo_file.namespace(dodo)
         recall = _recall(dodo.parent, line, names)
         if recall is not None and (said := recall.said()) is not None:
             code, text = said
@@ -116,19 +115,9 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
         os._exit(128 + number)  # not through the interpreter's end, where threads that still wait would complain
 
 
-def namespace(dodo: Path) -> dict[str, Any]:
-    """The dodo file's names. It is executed once more, with our `main()` doing nothing: tasks may stand below it."""
-    return runpy.run_path(str(dodo), run_name="dodo")
-
-
 def _recall(root: Path, line: Line, names: Mapping[str, Any]) -> Recall | None:
     """None where the answer may depend on more than `Recall` sees: tasks of the user's own, options beside -n,
     the age of measurements."""
-    if _has_tasks(names) or not line.plain or {"remeasure", "retry"} & set(line.variables):
+    if dodo_file.has_tasks(names) or not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
-    words = line.words or names.get("DOIT_CONFIG", {}).get("default_tasks") or []
-    return Recall(root, words, line.variables)
-
-
-def _has_tasks(names: Mapping[str, Any]) -> bool:
-    return any(name.startswith("task_") or hasattr(value, "create_doit_tasks") for name, value in names.items())
+    return Recall(root, line.words or dodo_file.default_words(names), line.variables)

@@ -15,6 +15,7 @@ from doit.task import Task
 
 from dispatchflow.actions import STAGES
 from dispatchflow.dispatch import Case
+from dispatchflow.dodo_file import has_tasks
 from dispatchflow.errors import NothingMatched, SpecError, suggestion
 from dispatchflow.plan import Plan, Skip
 
@@ -119,6 +120,7 @@ def _nothing(word: str, pattern: str, plan: Plan) -> NothingMatched:
 
 def foreign_tasks(names: dict[str, Any], commands: Sequence[str]) -> list[Task]:
     """The tasks of the user's own `task_*` functions."""
-    creators = any(name.startswith("task_") or hasattr(value, "create_doit_tasks") for name, value in names.items())
-    tasks: list[Task] = doit_loader.load_tasks(names, [*STAGES, *commands], allow_delayed=False) if creators else []
+    if not has_tasks(names):
+        return []
+    tasks: list[Task] = doit_loader.load_tasks(names, [*STAGES, *commands], allow_delayed=False)
     return tasks

@@ -14,7 +14,7 @@ from doit.dependency import Dependency
 from doit.reporter import ConsoleReporter
 from doit.task import Stream, Task
 
-from dispatchflow import loader, tasks
+from dispatchflow import dodo_file, loader, tasks
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.chain import Chain
@@ -49,7 +49,7 @@ class Run(DoitRun):  # type: ignore[misc]
         app: App = self.loader.app
         workspace = app.workspace()
         own = app.foreign()
-        words = args or app.names.get("DOIT_CONFIG", {}).get("default_tasks") or []
+        words = args or dodo_file.default_words(app.names)
         selection = loader.with_dependencies(app.select(workspace, words, own), own, workspace.plan)
         if not selection.cases and not selection.foreign:
             raise NothingMatched(
@@ -90,7 +90,7 @@ class Run(DoitRun):  # type: ignore[misc]
         control = TaskControl([*made, *foreign])
         control.process([task.name for task in made] + selection.foreign)
         # Our tasks ask the store; only a user's own tasks need doit's database, under its usual name.
-        config = app.names.get("DOIT_CONFIG", {}) if foreign else {"backend": "sqlite3", "dep_file": ":memory:"}
+        config = dodo_file.config(app.names) if foreign else {"backend": "sqlite3", "dep_file": ":memory:"}
         database = DoitRun(task_loader=self.loader).get_backends()[config.get("backend", "dbm")]
         self.dep_manager = Dependency(database, config.get("dep_file", ".doit.db"))
         reporter, stream = Reporter(sys.stdout, {}), Stream(config.get("verbosity"))

@@ -2,7 +2,7 @@ import pytest
 from doit.task import Task
 
 from dispatchflow.actions import STAGES
-from dispatchflow.cli import namespace
+from dispatchflow.dodo_file import namespace
 from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.loader import foreign_tasks, select, skips, with_dependencies
 

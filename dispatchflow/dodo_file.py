@@ -1,0 +1,27 @@
+"""A user's dodo.py: what stands in it beside our `main()`."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def namespace(dodo: Path) -> dict[str, Any]:
+    """The dodo file's names. It is executed once more, with our `main()` doing nothing: tasks may stand below it."""
+    return runpy.run_path(str(dodo), run_name="dodo")
+
+
+def has_tasks(names: Mapping[str, Any]) -> bool:
+    return any(name.startswith("task_") or hasattr(value, "create_doit_tasks") for name, value in names.items())
+
+
+def config(names: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = names.get("DOIT_CONFIG", {})
+    return found
+
+
+def default_words(names: Mapping[str, Any]) -> Sequence[str]:
+    """What a command line without words stands for; none: everything."""
+    return config(names).get("default_tasks") or []
