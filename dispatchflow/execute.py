@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dispatchflow import actions, applied, commands, module, processes, room, vmfb
 from dispatchflow.actions import Action, Data
-from dispatchflow.chain import Resolver
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import StoreError, ToolError
 from dispatchflow.keys import Digest, digest_of
@@ -22,6 +21,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.providing import LibraryPlace
 from dispatchflow.records import Record
+from dispatchflow.resolver import Resolver
 from dispatchflow.running import Place, Result, failed, log_of
 from dispatchflow.store import DamagedObject, Store
 from dispatchflow.targets import Device
@@ -122,16 +122,12 @@ class Executor:
     ) -> Record:
         """A module's vmfb and what the compiler chose for it. `missed` tells, from the compiler's dump, why that is not
         what was demanded: then the action failed. `files`: named in the flags by their content."""
-        resolver = self.resolver
-        digest = digest_of(text)
-        form = actions.compilations(flags, resolver.toolchain.digest, resolver.environment, demanded)
-        action = actions.compilation(digest, form)
 
         def make(scratch: Path) -> Result:
             (scratch / "module.mlir").write_bytes(text)
             for file in files:
                 (scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
-            argv = commands.compile_argv(resolver.toolchain.compiler, flags)
+            argv = commands.compile_argv(self.resolver.toolchain.compiler, flags)
             outcome = self._run_compiler(argv, scratch, "module.mlir")
             given = {file.name: self.store.put_file(scratch / file.name) for file in files}
             outputs = log_of(self.store, scratch) | given
@@ -156,7 +152,7 @@ class Executor:
             reason = inspected.problem or missed(found)
             return reason is None, reason, outputs, facts
 
-        return self._make(action, make)
+        return self._make(self.resolver.compilation(digest_of(text), tuple(flags), demanded), make)
 
     def inputs(self, program: Program) -> Record | None:
         """None while a module's types are not known."""

@@ -139,12 +139,8 @@ def sweep(table: Mapping[str, Any], where: str, read: module_spec.Read = _no_fil
             dict.fromkeys(spec_words.threads(word, at("threads")) for word in spec_words.listed(words.threads))
         ),
         flags=spec_words.extra_flags(words.flags, place),
-        providers=spec_words.chosen(
-            spec_words.listed(words.provider), dict(zip(PROVIDERS, PROVIDERS, strict=True)), "provider", at("provider")
-        ),
-        caches=spec_words.chosen(
-            spec_words.listed(words.cache), dict(zip(CACHES, CACHES, strict=True)), "cache", at("cache")
-        ),
+        providers=spec_words.named(words.provider, PROVIDERS, "provider", at("provider")),
+        caches=spec_words.named(words.cache, CACHES, "cache", at("cache")),
         tags=tuple(spec_words.listed(words.tags)),
         include=tuple(spec_words.listed(words.include)),
         exclude=tuple(spec_words.listed(words.exclude)),
@@ -166,14 +162,11 @@ def _operation_axes(words: Any, operation: type[Operation], place: Location) -> 
             {"spec": place.sweep, "dims": ", ".join(operation.dims)},
             f"Add {place.spelt(missing[0], 512)}, or a list, or {spec_words.shape_of(512, operation, place)}.",
         )
-    layouts = {word: word for word in operation.layouts}
     return {
         "dims": tuple(spec_words.dimension(getattr(words, dim), at(dim)) for dim in given),
         "shapes": spec_words.shapes(words, operation, place),
         "signatures": spec_words.signatures(words.dtype, operation, at("dtype")),
-        "layouts": spec_words.chosen(
-            spec_words.listed(words.layout or operation.layouts[0]), layouts, "layout", at("layout")
-        ),
+        "layouts": spec_words.named(words.layout or operation.layouts[0], operation.layouts, "layout", at("layout")),
         "options": {
             word: spec_words.options(getattr(words, word), option, word, at(word))
             for word, option in operation.options.items()

@@ -57,6 +57,10 @@ def chosen(words: Sequence[str], known: Mapping[str, T], what: str, place: str) 
     return tuple(dict.fromkeys(known[word] for word in words))
 
 
+def named(written: Any, known: Sequence[str], what: str, place: str) -> tuple[str, ...]:
+    return chosen(listed(written), {word: word for word in known}, what, place)
+
+
 def dimension(written: object, place: str) -> Axis:
     try:
         return axis(written)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dispatchflow import actions, providing, rotation
+from dispatchflow import providing, rotation
 from dispatchflow.actions import Action
 from dispatchflow.blocks import Block
-from dispatchflow.chain import Chain, Resolver
+from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import ToolError
 from dispatchflow.execute import Artifacts, Executor
@@ -16,6 +16,7 @@ from dispatchflow.installed import Installed
 from dispatchflow.keys import digest_of
 from dispatchflow.measure import Trial
 from dispatchflow.operations import Operation
+from dispatchflow.resolver import Resolver
 from dispatchflow.targets import TARGETS
 from dispatchflow.toolchain import Toolchain
 
@@ -71,8 +72,7 @@ def rotation_action(resolver: Resolver, case: Case) -> Action | None:
     if resolver.sets(case) is None or case.library is not None:
         return None
     text, flags = rotated(resolver, case)
-    form = actions.compilations(flags, resolver.toolchain.digest, resolver.environment)
-    return actions.compilation(digest_of(text), form)
+    return resolver.compilation(digest_of(text), flags)
 
 
 def trial(executor: Executor, chain: Chain, made: Artifacts) -> Trial:

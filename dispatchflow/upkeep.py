@@ -265,6 +265,5 @@ def _referenced(workspace: Workspace) -> set[Key]:
 def _calibration(workspace: Workspace) -> Iterator[actions.Action]:
     resolver = workspace.resolver
     flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host)
-    form = actions.compilations(flags, resolver.toolchain.digest, resolver.environment)
     for kernel in calibration.kernels(machine.cpu().flags, machine.last_level_cache_bytes(), machine.memory_bytes()):
-        yield actions.compilation(digest_of(kernel.module.encode()), form)
+        yield resolver.compilation(digest_of(kernel.module.encode()), flags)

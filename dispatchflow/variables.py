@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dispatchflow import limits
-from dispatchflow.chain import VERIFY_MODES, Settings
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.module import Module
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.providers import PROVIDERS
 from dispatchflow.reports.table import FORMATS
+from dispatchflow.resolver import VERIFY_MODES, Settings
 
 AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
 MODULE = ("file", "function", "inputs", "reference")

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dispatchflow import commands, module, processes, providing, trials
-from dispatchflow.chain import Chain, Resolver
+from dispatchflow.chain import Chain
 from dispatchflow.keys import Digest
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
+from dispatchflow.resolver import Resolver
 from dispatchflow.rotation import FILE, HOT
 from dispatchflow.store import Store
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dispatchflow import commands, devices, installed, machine, module_spec, plan, spec, toolchain, variables
 from dispatchflow.ceilings import Ceilings
-from dispatchflow.chain import Chain, Resolver, Settings
+from dispatchflow.chain import Chain
 from dispatchflow.database import store_path
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import NothingMatched, SpecError, suggestion
@@ -26,6 +26,7 @@ from dispatchflow.plan import Plan, Skip
 from dispatchflow.program import Program
 from dispatchflow.recall import Recall
 from dispatchflow.reports import units
+from dispatchflow.resolver import Resolver, Settings
 from dispatchflow.rotation import COLD, not_coldable
 from dispatchflow.shapes import classes, classes_of
 from dispatchflow.stamps import stamp

@@ -10,12 +10,12 @@ import hypothesis
 import pytest
 
 from dispatchflow import plan, spec
-from dispatchflow.chain import Resolver, Settings
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest
 from dispatchflow.plan import Plan
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.records import Records
+from dispatchflow.resolver import Resolver, Settings
 from dispatchflow.targets import Device, HostCpu, Target
 from dispatchflow.toolchain import Toolchain
 

@@ -1,9 +1,9 @@
 import pytest
 
-from dispatchflow.chain import Settings
 from dispatchflow.errors import SpecError
 from dispatchflow.limits import Limits
 from dispatchflow.protocols import PROTOCOLS
+from dispatchflow.resolver import Settings
 from dispatchflow.variables import VARIABLES, parse, settings
 
 TIME_LIMITS = ("compile_limit", "run_limit", "block_limit")
