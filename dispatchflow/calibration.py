@@ -1,7 +1,7 @@
-"""Modules whose only work is arithmetic or memory traffic: what this machine can do at most, measured and not typed in.
+"""Modules whose only work is arithmetic or memory traffic: what a device can do at most, measured and not typed in.
 
-A rate above the ceiling cannot be true, and is called `suspect`. Compiled for llvm-cpu and run with the same
-runtime, threads and CPUs as the cases; the fastest block ever seen counts.
+A rate above the ceiling cannot be true, and is called `suspect`. Compiled for llvm-cpu, or for the target of a GPU, and
+run with the same runtime, threads and CPUs as the cases; the fastest block ever seen counts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dispatchflow.targets import Target
 from dispatchflow.types import ElementType, Signature, TensorType
 
 MARGIN = 1.1
@@ -24,13 +25,21 @@ _WIDE = {
 _CACHED = (2**17, 2**16, 2**18)
 """Elements of f32 or i32; the first alone unless something is suspect. A smaller set lies nearer, in a larger one the
 launch counts less."""
+ENOUGH_NS = 5e6
+"""Beside a call that takes so long its launch counts no more."""
+_GPU_SIZES = (2**14, 2**19, 2**24)
+"""Of multiply-adds: from a software rasterizer to a large GPU are five orders of magnitude."""
+_GPU_CACHED = (2**22, 2**20, 2**24)
+_GPU_CACHE_BYTES = 2**28
+"""No GPU of 2025 has a larger last cache (AMD MI300X: 256 MiB); what they have, drivers do not tell."""
 _PART_OF_MEMORY = 8
 READ = "_read"
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """`work` is what one call does: flops, or bytes moved. `spare`: measured only when a rate is suspect."""
+    """`work` is what one call does: flops, or bytes moved. `spare`: measured only when a rate is suspect. `growth`: how
+    many smaller ones of its kind there are, each of which may take long enough."""
 
     name: str
     kind: str
@@ -38,28 +47,51 @@ class Kernel:
     input: TensorType
     work: int
     spare: bool = False
+    growth: int = 0
 
 
-def kernels(cpu_flags: str, cache_bytes: int | None, memory_bytes: int) -> tuple[Kernel, ...]:
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """A CPU, or a GPU as one target's code uses it. `register_bytes`: of a vector; None where each lane is a thread."""
+
+    register_bytes: int | None
+    faster: frozenset[ElementType]
+    """Operands whose products may run above the rate of the multiply-adds that are measured."""
+    cache_bytes: int | None
+    """Working sets of twice that much are in memory."""
+
+
+def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Processor:
+    """`cpu_flags`, `cache_bytes`: this machine's."""
+    if target.has_threads:
+        flags = set(cpu_flags.split())
+        wide = frozenset(element for element, names in _WIDE.items() if flags.intersection(names))
+        return Processor(64 if "avx512f" in flags else 32, wide, cache_bytes)
+    of_matrix = {mma.rpartition("_")[2].lower() for mma in target.gpu.mma} if target.gpu else set()
+    simple = {element for element in (ElementType.F32, ElementType.F64) if element.mlir not in of_matrix}
+    return Processor(None, frozenset(ElementType) - simple, _GPU_CACHE_BYTES)
+
+
+def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
     """Registers only, f32 and f64; reading and writing, and reading alone, sets that stay in the caches; and, where
     that is affordable, of twice the last cache."""
-    register_bytes = 64 if "avx512f" in cpu_flags.split() else 32
-    found = [_compute(ElementType.F32, register_bytes * 2), _compute(ElementType.F64, register_bytes)]
-    for size in _CACHED:
-        found += [_copying("cache", size, size != _CACHED[0]), _reading("cache", size, size != _CACHED[0])]
-    if cache_bytes is not None and 2 * cache_bytes <= memory_bytes // _PART_OF_MEMORY:
-        found += [_copying("memory", cache_bytes // 4), _reading("memory", cache_bytes // 2)]
+    if (register := processor.register_bytes) is not None:
+        found, sizes = [_compute(ElementType.F32, register * 2), _compute(ElementType.F64, register)], _CACHED
+    else:
+        elements, sizes = (ElementType.F32, ElementType.F64), _GPU_CACHED
+        found = [_independent(element, growth) for element in elements for growth in range(len(_GPU_SIZES))]
+    for size in sizes:
+        found += [_copying("cache", size, size != sizes[0]), _reading("cache", size, size != sizes[0])]
+    if (cache := processor.cache_bytes) is not None and 2 * cache <= memory_bytes // _PART_OF_MEMORY:
+        found += [_copying("memory", cache // 4), _reading("memory", cache // 2)]
     return tuple(found)
 
 
-def compute_kind(signature: Signature, cpu_flags: str) -> str | None:
+def compute_kind(signature: Signature, processor: Processor) -> str | None:
     """Which compute ceiling bounds these types; None where none that we measure does (integers, wide dot products)."""
-    if signature.accumulator is ElementType.F64:
-        return "f64"
-    if not signature.accumulator.is_float:
+    if not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
-    wide = {flag for element in signature.operands for flag in _WIDE.get(element, ())}
-    return None if wide & set(cpu_flags.split()) else "f32"
+    return "f64" if signature.accumulator is ElementType.F64 else "f32"
 
 
 def traffic_kind(working_set_bytes: int, cache_bytes: int | None) -> str:
@@ -85,6 +117,27 @@ def _compute(element: ElementType, vector: int) -> Kernel:
     tensor = TensorType((size,), element)
     module = _elementwise(tensor, prelude, constants, ", compilation_info = #compilation", chain, f"%x{steps}")
     return Kernel(f"multiply_add_{element.mlir}_{vector}", element.mlir, module, tensor, 2 * steps * size)
+
+
+def _independent(element: ElementType, growth: int) -> Kernel:
+    """Eight chains of multiply-adds on every element, for processors whose lanes are threads: one thread has enough to
+    do at once."""
+    chains, steps, size = 8, 64, _GPU_SIZES[growth]
+    lines = []
+    for c in range(chains):
+        lines.append(f"      %x{c}_0 = arith.addf %x0, %c{c} : {element.mlir} loc(unknown)")
+        lines += [
+            f"      %x{c}_{i + 1} = math.fma %x{c}_{i}, %p, %q : {element.mlir} loc(unknown)" for i in range(steps)
+        ]
+    lines.append(f"      %s0 = arith.addf %x0_{steps}, %q : {element.mlir} loc(unknown)")
+    for c in range(1, chains):
+        lines.append(f"      %s{c} = arith.addf %s{c - 1}, %x{c}_{steps} : {element.mlir} loc(unknown)")
+    values = {"p": 0.999, "q": 0.001, **{f"c{c}": 0.125 * c for c in range(chains)}}
+    constants = "".join(f"    %{n} = arith.constant {v} : {element.mlir} loc(unknown)\n" for n, v in values.items())
+    tensor = TensorType((size,), element)
+    module = _elementwise(tensor, "", constants, "", "\n".join(lines), f"%s{chains - 1}")
+    work = 2 * chains * steps * size
+    return Kernel(f"multiply_add_{element.mlir}_{size}", element.mlir, module, tensor, work, growth=growth)
 
 
 def _copying(level: str, size: int, spare: bool = False) -> Kernel:
@@ -145,22 +198,20 @@ class Work:
     read_bytes: int
     cold: bool = False
 
-    def kinds(self, cpu_flags: str, cache_bytes: int | None) -> tuple[str, ...]:
+    def kinds(self, processor: Processor) -> tuple[str, ...]:
         """The kinds of kernels whose rates are its ceilings."""
-        compute = compute_kind(self.signature, cpu_flags)
-        level = "memory" if self.cold else traffic_kind(self.traffic_bytes, cache_bytes)
+        compute = compute_kind(self.signature, processor)
+        level = "memory" if self.cold else traffic_kind(self.traffic_bytes, processor.cache_bytes)
         return (*([compute] if compute else []), level, level + READ)
 
 
-def ceilings(
-    rates: Mapping[str, float], work: Work, cpu_flags: str, cache_bytes: int | None
-) -> tuple[float | None, float | None]:
+def ceilings(rates: Mapping[str, float], work: Work, processor: Processor) -> tuple[float | None, float | None]:
     """(flops per s, bytes per s) that nothing that does this work can exceed; None where unknown.
 
     Of reading alone and reading and writing the faster stands: no mixture of the two is faster than both. What is cold
     reads its inputs from memory, and may write into a cache.
     """
-    *compute, level, reading = work.kinds(cpu_flags, cache_bytes)
+    *compute, level, reading = work.kinds(processor)
     flops = rates.get(compute[0]) if compute else None
     if work.cold:
         read = rates.get(reading)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from dispatchflow import calibration, machine
-from dispatchflow.actions import Call, Data, measurement
+from dispatchflow.actions import Action, Call, Data, measurement
+from dispatchflow.calibration import Kernel, Processor, Work
+from dispatchflow.dispatch import Case
 from dispatchflow.execute import Executor
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.measure import Session, Trial
+from dispatchflow.operations import Operation
 from dispatchflow.program import ENTRY
 from dispatchflow.protocols import Protocol
+from dispatchflow.rotation import COLD
 from dispatchflow.store import Store
-from dispatchflow.targets import Device
+from dispatchflow.targets import TARGETS, Device, Target
 from dispatchflow.toolchain import Toolchain
 
 _PROTOCOL = Protocol(
@@ -22,55 +27,99 @@ _PROTOCOL = Protocol(
 )
 
 
+def _calibrated(target: Target) -> Target:
+    """Whose code is calibrated for this one: on this machine's CPU always llvm-cpu's."""
+    return TARGETS["llvm-cpu"] if target.has_threads else target
+
+
+def work_of(case: Case) -> Work | None:
+    """What its ceilings are of; None where nobody said how much it does: a user's module."""
+    program = case.operation
+    if not isinstance(program, Operation):
+        return None
+    read_bytes = sum(operand.type.nbytes for operand in program.operands())
+    return Work(program.signature, program.traffic_bytes(), read_bytes, case.cache == COLD)
+
+
 class Ceilings:
-    """Per number of threads: kind → flops or bytes per s, of the fastest block ever recorded."""
+    """Per number of threads, or target of a GPU: kind → flops or bytes per s, of the fastest block ever recorded."""
 
-    def __init__(self, store: Store, toolchain: Toolchain, executor: Executor, flags: Sequence[str]) -> None:
-        self._store, self._toolchain, self._executor, self._flags = store, toolchain, executor, flags
-        self._known: dict[int, dict[str, float]] = {}
+    def __init__(self, store: Store, toolchain: Toolchain, executor: Executor) -> None:
+        self._store, self._toolchain, self._executor = store, toolchain, executor
+        self._known: dict[tuple[str, int], dict[str, float]] = {}
 
-    def _name(self, device: Device) -> str:
-        processor = machine.cpu()
-        modules = digest_of("".join(kernel.module for kernel in self._kernels()).encode())
-        ingredients: dict[str, Any] = {
-            "cpu": processor.model,
-            "flags": processor.flags,
-            "threads": device.threads,
-            "modules": modules,
-        }
+    def of(self, case: Case, device: Device) -> tuple[float | None, float | None]:
+        """(flops per s, bytes per s), each None where it is not known."""
+        if (work := work_of(case)) is None:
+            return None, None
+        return calibration.ceilings(self._rates(case.target, device), work, self._processor(case.target))
+
+    def kinds(self, case: Case) -> tuple[str, ...]:
+        """Of the kernels that it is bounded by."""
+        work = work_of(case)
+        return work.kinds(self._processor(case.target)) if work else ()
+
+    def compilations(self, target: Target) -> list[Action]:
+        """Of all kernels for such a target."""
+        flags = self._flags(target)
+        return [
+            self._executor.resolver.compilation(digest_of(kernel.module.encode()), flags)
+            for kernel in self._kernels(target)
+        ]
+
+    def _flags(self, target: Target) -> tuple[str, ...]:
+        return _calibrated(target).resolved_flags(self._executor.resolver.host)
+
+    def _processor(self, target: Target) -> Processor:
+        return calibration.processor(target, machine.cpu().flags, machine.last_level_cache_bytes())
+
+    def _kernels(self, target: Target) -> tuple[Kernel, ...]:
+        return calibration.kernels(self._processor(target), machine.memory_bytes())
+
+    def _name(self, target: Target, device: Device) -> str:
+        modules = digest_of("".join(kernel.module for kernel in self._kernels(target)).encode())
+        ingredients: dict[str, Any] = {"modules": modules}
+        if target.has_threads:
+            processor = machine.cpu()
+            ingredients |= {"cpu": processor.model, "flags": processor.flags, "threads": device.threads}
+        else:
+            ingredients |= {"target": target.name, "device": device.digest}
         return f"ceilings:{key_of('ceilings', ingredients)}"
 
-    def _kernels(self) -> tuple[calibration.Kernel, ...]:
-        return calibration.kernels(machine.cpu().flags, machine.last_level_cache_bytes(), machine.memory_bytes())
-
-    def rates(self, device: Device) -> dict[str, float]:
+    def _rates(self, target: Target, device: Device) -> dict[str, float]:
         """What was reached so far; empty when never calibrated."""
-        if device.threads not in self._known:
-            self._known[device.threads] = json.loads(self._store.records.remembered(self._name(device)) or "{}")
-        return self._known[device.threads]
+        place = (_calibrated(target).name, device.threads)
+        if place not in self._known:
+            self._known[place] = json.loads(self._store.records.remembered(self._name(target, device)) or "{}")
+        return self._known[place]
 
-    def lacking(self, device: Device, kinds: Iterable[str]) -> list[str]:
+    def lacking(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
         """Those of these kinds that were never measured, and can be."""
-        known = {kernel.kind for kernel in self._kernels()} - set(self.rates(device))
+        known = {kernel.kind for kernel in self._kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
 
-    def calibrate(self, device: Device, session: Session, kinds: Collection[str], spare: bool = False) -> None:
+    def calibrate(
+        self, target: Target, device: Device, session: Session, kinds: Collection[str], spare: bool = False
+    ) -> None:
         """Once more; the highest ever stands. A kernel that does not compile or run here leaves its ceiling unknown."""
-        plain = Device(
-            "local-sync" if device.threads == 1 else "local-task", device.threads, device.cpus, device.identity
-        )
-        wanted = [kernel for kernel in self._kernels() if kernel.kind in kinds and spare >= kernel.spare]
-        trials = [(kernel, trial) for kernel in wanted if (trial := self._trial(kernel, plain, session))]
-        rates = dict(self.rates(device))
-        for kernel, trial in trials:
-            session.decide(trial)
-            if trial.blocks_ns:
-                rates[kernel.kind] = max(rates.get(kernel.kind, 0.0), kernel.work / min(trial.blocks_ns) * 1e9)
-        self._store.records.remember(self._name(device), json.dumps(rates))
-        self._known[device.threads] = rates
+        if target.has_threads:
+            uri = TARGETS["llvm-cpu"].device(device.threads)
+            device = Device(uri, device.threads, device.cpus, device.identity)
+        wanted = [kernel for kernel in self._kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
+        flags, rates, enough = self._flags(target), self._rates(target, device), set[str]()
+        for _, larger in groupby(sorted(wanted, key=lambda kernel: kernel.growth), lambda kernel: kernel.growth):
+            lacking = [kernel for kernel in larger if kernel.kind not in enough]
+            trials = [(kernel, trial) for kernel in lacking if (trial := self._trial(kernel, flags, device, session))]
+            for kernel, trial in trials:
+                session.decide(trial)
+                if trial.blocks_ns:
+                    ns = min(trial.blocks_ns)
+                    rates[kernel.kind] = max(rates.get(kernel.kind, 0.0), kernel.work / ns * 1e9)
+                    enough |= {kernel.kind} if ns > calibration.ENOUGH_NS else set()
+        self._store.records.remember(self._name(target, device), json.dumps(rates))
 
-    def _trial(self, kernel: calibration.Kernel, device: Device, session: Session) -> Trial | None:
-        compiled = self._executor.compile_module(kernel.module.encode(), self._flags)
+    def _trial(self, kernel: Kernel, flags: Sequence[str], device: Device, session: Session) -> Trial | None:
+        compiled = self._executor.compile_module(kernel.module.encode(), flags)
         if not compiled.ok:
             return None
         ones = f"{kernel.input.spelling}=1"

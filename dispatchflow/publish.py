@@ -9,26 +9,8 @@ from typing import Any
 
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
-from dispatchflow.dispatch import Case
-from dispatchflow.operations import Operation
-from dispatchflow.rotation import COLD
 from dispatchflow.rows import Row, Surroundings, credible_ns, identity, row_of, standing
 from dispatchflow.workspace import Workspace
-
-
-def work_of(case: Case) -> calibration.Work | None:
-    """What its ceilings are of; None where there are none: nobody said how much a user's module does, and what is not
-    this CPU was not calibrated."""
-    program = case.operation
-    if not isinstance(program, Operation) or not case.target.has_threads:
-        return None
-    read_bytes = sum(operand.type.nbytes for operand in program.operands())
-    return calibration.Work(program.signature, program.traffic_bytes(), read_bytes, case.cache == COLD)
-
-
-def ceiling_kinds(case: Case) -> tuple[str, ...]:
-    work = work_of(case)
-    return work.kinds(machine.cpu().flags, machine.last_level_cache_bytes()) if work else ()
 
 
 def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
@@ -36,7 +18,7 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
     around = Surroundings(
         workspace.toolchain, platform.node(), machine.cpu().model, workspace.settings.protocol.id, workspace.run
     )
-    tags, cache, now = workspace.plan.tags, machine.last_level_cache_bytes(), time.time()
+    tags, now = workspace.plan.tags, time.time()
     limits: dict[tuple[str, str, int, str], tuple[tuple[float | None, float | None], float]] = {}
 
     def place(chain: Chain) -> tuple[str, str, int, str]:
@@ -48,12 +30,9 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
 
     rows = []
     for chain in chains:
-        program = chain.case.operation
         if (at := place(chain)) not in limits:
-            bounds: tuple[float | None, float | None] = (None, None)
-            if (work := work_of(chain.case)) is not None:
-                bounds = calibration.ceilings(workspace.ceilings.rates(chain.device), work, machine.cpu().flags, cache)
-            limits[at] = bounds, credible_ns(program, bounds, calibration.MARGIN)
+            bounds = workspace.ceilings.of(chain.case, chain.device)
+            limits[at] = bounds, credible_ns(chain.case.operation, bounds, calibration.MARGIN)
         rows.append(Row(chain, standing(chain, limits[at][1]), row))
     return rows
 

@@ -27,7 +27,7 @@ from dispatchflow.progress import Progress
 from dispatchflow.records import Record
 from dispatchflow.rotation import HOT
 from dispatchflow.rows import Row
-from dispatchflow.targets import Device
+from dispatchflow.targets import Device, Target
 from dispatchflow.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -104,20 +104,19 @@ class Stages:
         self._prepared.update(dict.fromkeys(new))
         self.trials |= {case: trial for case in new if (trial := self._pending_trial(case)) is not None}
         self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.max_blocks)
-        for device, kinds in self._bounded():
-            if lacking := workspace.ceilings.lacking(device, kinds):
-                workspace.ceilings.calibrate(device, self.session, lacking)
+        for target, device, kinds in self._bounded():
+            if lacking := workspace.ceilings.lacking(target, device, kinds):
+                workspace.ceilings.calibrate(target, device, self.session, lacking)
 
-    def _bounded(self) -> list[tuple[Device, list[str]]]:
-        """One device for each number of threads of this CPU that was measured with: what ceilings are of; and their
-        kinds."""
-        devices: dict[int, Device] = {}
-        kinds: dict[int, list[str]] = {}
+    def _bounded(self) -> list[tuple[Target, Device, list[str]]]:
+        """What ceilings are of: one place for each number of threads of this CPU, and each other target, that was
+        measured with; and their kinds."""
+        places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
         for case, trial in self.trials.items():
-            if found := publish.ceiling_kinds(case):
-                devices[trial.device.threads] = trial.device
-                kinds.setdefault(trial.device.threads, []).extend(found)
-        return [(device, kinds[threads]) for threads, device in devices.items()]
+            if found := self.workspace.ceilings.kinds(case):
+                place = (case.target.driver if case.target.has_threads else case.target.name, trial.device.threads)
+                places.setdefault(place, (case.target, trial.device, []))[2].extend(found)
+        return list(places.values())
 
     @cached_property
     def session(self) -> Session:
@@ -179,8 +178,8 @@ class Stages:
         rows = publish.rows_of(workspace, chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
             # Either the result is wrong or the ceiling: calibration may have had a slow moment. The highest stands.
-            for device, kinds in self._bounded():
-                workspace.ceilings.calibrate(device, self.session, kinds, spare=True)
+            for target, device, kinds in self._bounded():
+                workspace.ceilings.calibrate(target, device, self.session, kinds, spare=True)
             rows = publish.rows_of(workspace, chains)
         asked = [row for row in rows if cases[row.chain.case] == "profile"]
         new, shown = publish.publish(workspace, asked), view.names(workspace.view_path)

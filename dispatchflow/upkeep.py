@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from dispatchflow import (
-    actions,
-    calibration,
     commands,
     keeping,
-    machine,
     processes,
     releases,
     results,
@@ -28,7 +25,6 @@ from dispatchflow.keys import Digest, Key, digest_file, digest_of
 from dispatchflow.records import Record
 from dispatchflow.reports import store as report
 from dispatchflow.store import DamagedObject, Store
-from dispatchflow.targets import TARGETS
 from dispatchflow.toolchain import Toolchain
 from dispatchflow.workspace import Workspace
 
@@ -258,12 +254,6 @@ def _referenced(workspace: Workspace) -> set[Key]:
             keys |= {action.key for action in one.resolver.supplies.actions(chain.case.operation)}
             if (action := trials.rotation_action(one.resolver, chain.case)) is not None:
                 keys.add(action.key)
-        keys |= {action.key for action in _calibration(one)}
+        targets = {case.target.name: case.target for case in one.plan.cases}
+        keys |= {action.key for target in targets.values() for action in one.ceilings.compilations(target)}
     return keys
-
-
-def _calibration(workspace: Workspace) -> Iterator[actions.Action]:
-    resolver = workspace.resolver
-    flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host)
-    for kernel in calibration.kernels(machine.cpu().flags, machine.last_level_cache_bytes(), machine.memory_bytes()):
-        yield resolver.compilation(digest_of(kernel.module.encode()), flags)

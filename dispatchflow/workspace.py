@@ -32,7 +32,7 @@ from dispatchflow.shapes import classes, classes_of
 from dispatchflow.stamps import stamp
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
-from dispatchflow.targets import TARGETS, Device, Target
+from dispatchflow.targets import Device, Target
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
@@ -236,8 +236,7 @@ class Workspace:
 
     @cached_property
     def ceilings(self) -> Ceilings:
-        flags = (*TARGETS["llvm-cpu"].resolved_flags(self.resolver.host),)
-        return Ceilings(self.store, self.toolchain, self.executor, flags)
+        return Ceilings(self.store, self.toolchain, self.executor)
 
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
         return self.resolver.chains(cases)

@@ -9,12 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from dispatchflow import publish, results, rows
-from dispatchflow.calibration import Work, ceilings
+from dispatchflow.calibration import Work, ceilings, compute_kind, processor
 from dispatchflow.keys import digest_file
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.records import Record
 from dispatchflow.results import COLUMNS, read, write_part
 from dispatchflow.store import Store
+from dispatchflow.targets import TARGETS
+from dispatchflow.types import signature
 
 VALUES = {
     "int32": 7, "int64": 2**40, "double": 0.1, "string": "é|,\n", "list<int64>": [0, 2**40], "list<double>": [0.1, 1e300],
@@ -246,7 +248,24 @@ RATES = {"f32": 9e9, "cache": 4e9, "cache_read": 6e9, "memory": 2e9, "memory_rea
 def test_ceiling_of_bytes(rates, work, bytes_per_s):
     """The faster of reading and of reading and writing, of the level in which it lies; a cache is as fast as memory at
     least; what is cold reads its inputs from memory, and writes elsewhere."""
-    assert ceilings(rates, work, "avx2", cache_bytes=1000) == (9e9, bytes_per_s)
+    assert ceilings(rates, work, processor(TARGETS["llvm-cpu"], "avx2", 1000)) == (9e9, bytes_per_s)
+
+
+@pytest.mark.parametrize(
+    ("target", "cpu_flags", "bounded"),
+    [
+        ("llvm-cpu", "avx2 f16c", {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}),
+        ("llvm-cpu", "avx512f avx512_bf16", {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": None}),
+        ("vulkan", "avx2", {"f32": "f32", "f64": "f64", "f16": None, "bf16": None}),
+        ("cuda-sm_89", "avx2", {"f32": "f32", "f64": "f64", "f16": None, "bf16": None}),
+        ("rocm-gfx942", "avx2", {"f32": None, "f64": None, "f16": None, "bf16": None}),
+    ],
+)
+def test_multiply_adds_bound_what_has_no_faster_instruction(target, cpu_flags, bounded):
+    """Wide dot products, matrix instructions and packed halves are above them; gfx942 multiplies f32 and f64 by MFMA."""
+    place = processor(TARGETS[target], cpu_flags, 2**20)
+    types = {name: signature(f"{name},{name}->{'f64' if name == 'f64' else 'f32'}") for name in bounded}
+    assert {name: compute_kind(types[name], place) for name in bounded} == bounded
 
 
 def test_noisy_row_says_how_noisy(row):
