@@ -37,17 +37,17 @@ class Dispatch:
         return self.tuning.requested(cast(Operation, self.operation)) if self._known else None
 
     @property
-    def dispatches(self) -> int | None:
-        """How many the operation must become; None where that is not known, or this tuning's to say."""
-        expected = self.operation.dispatches if isinstance(self.operation, Operation) else None
-        return expected if self.tuning.keeps_dispatches else None
+    def dispatches(self) -> tuple[int, ...]:
+        """How many the operation may become; none where that is not known, or this tuning's to say."""
+        expected = self.operation.dispatches if isinstance(self.operation, Operation) else ()
+        return expected if self.tuning.keeps_dispatches else ()
 
     @property
     def demanded(self) -> str | None:
         """All that the compiler's dump must show: as `missed` checks it, in words that enter the compile's key."""
-        if self.dispatches is None:
+        if not self.dispatches:
             return self.requested
-        return f"{self.requested or 'default'}; {self.dispatches} dispatches"
+        return f"{self.requested or 'default'}; {self._expected} dispatches"
 
     def missed(self, applied: Applied) -> str | None:
         """Why what was made is not what was asked, None when it is."""
@@ -55,10 +55,14 @@ class Dispatch:
         if why is not None:
             return f"configuration ignored: {why}"
         names, expected = [executable.name for executable in applied.executables], self.dispatches
-        if expected is None or len(names) == expected:
+        if not expected or len(names) in expected:
             return None
-        units = "one dispatch" if expected == 1 else f"{expected} dispatches"
+        units = "one dispatch" if expected == (1,) else f"{self._expected} dispatches"
         return f"expected {units}, the compiler made {len(names)}: {', '.join(names) or 'none'}"
+
+    @property
+    def _expected(self) -> str:
+        return " or ".join(map(str, self.dispatches))
 
     @property
     def _known(self) -> bool:

@@ -622,6 +622,16 @@ def test_an_epilogue_that_became_a_dispatch_of_its_own_is_a_failure(squares: Wor
     assert verify_is_not_reached(squares, case)
 
 
+def test_a_convolution_that_has_its_padding_fused_is_one_dispatch_and_no_failure(squares: Workspace) -> None:
+    operation = OPERATIONS["conv2d"].make((1, 10, 10, 8, 16, 3, 3), padding=1, epilogue="bias+relu")
+    flag = "--iree-dispatch-creation-enable-fuse-padding-into-linalg-consumer-ops"
+
+    compiled = squares.executor.compile(Case(Dispatch(operation, DEFAULT), TARGETS["llvm-cpu"], 1, (flag,)))
+
+    assert compiled.ok, compiled.reason
+    assert len(compiled.facts["dispatches"]) == 1
+
+
 def verify_is_not_reached(workspace: Workspace, case: Case) -> bool:
     return workspace.executor.verify(case, workspace.resolver.chain(case).device) is None
 

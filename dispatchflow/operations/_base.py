@@ -227,10 +227,10 @@ class Operation(Program):
         return 0
 
     @property
-    def dispatches(self) -> int | None:
-        """How many different dispatches it must become; None where that is the compiler's choice. Another number is a
+    def dispatches(self) -> tuple[int, ...]:
+        """How many different dispatches it may become; none where that is the compiler's choice. Another number is a
         failure: what is measured as one dispatch is one."""
-        return None
+        return ()
 
     @abstractmethod
     def flops(self) -> int:

@@ -38,10 +38,10 @@ class Convolution(Summed, Window):
         return self.layout.index("c")
 
     @property
-    def dispatches(self) -> int | None:
-        """The padding is copied by another one (IREE 3.13, on all backends)."""
+    def dispatches(self) -> tuple[int, ...]:
+        """One more may copy the padding, and does unless flags ask for its fusion (IREE 3.13, on all backends)."""
         fused = super().dispatches
-        return fused and fused + bool(self.option("padding"))
+        return (*fused, *(count + 1 for count in fused)) if self.option("padding") else fused
 
     def _weights(self) -> Operand:
         letters = self.layout.split("_")[1]

@@ -26,8 +26,9 @@ class MatmulSplitk(Contraction):
     library_options: ClassVar[tuple[str, ...]] = ("slices",)
 
     @property
-    def dispatches(self) -> int:
-        return 2
+    def dispatches(self) -> tuple[int, ...]:
+        """With one, nothing was split."""
+        return (2,)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
