@@ -149,8 +149,8 @@ class Case:
         threads = "" if self.threads is None else f"-{self.threads}t"
         cache = "" if self.cache == HOT else f"-{self.cache}"
         how = self.tuning.name if self.provider == IREE else self.provider
-        name = f"{self.shape_name}_{how}{extra.label(self.flags)}@{self.target.name}{threads}{cache}"
-        if len(name.encode()) <= _MAX_NAME_BYTES:
-            return name
-        digest = digest_of(name.encode())
-        return f"{name[: _MAX_NAME_BYTES - len(digest) - 1]}_{digest}"
+        what, where = f"{self.shape_name}_{how}{extra.label(self.flags)}", f"@{self.target.name}{threads}{cache}"
+        if len(what) + len(where) > _MAX_NAME_BYTES:
+            end = f"_{digest_of(what.encode())}{where}"
+            return what[: _MAX_NAME_BYTES - len(end)] + end
+        return what + where

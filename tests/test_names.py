@@ -109,6 +109,15 @@ def test_long_names_that_differ_at_their_ends_only_stay_distinct(case_of):
     assert {len(name) for name in names} == {200}
 
 
+def test_a_long_name_keeps_its_target_and_threads(case_of):
+    flags = tuple(f"--iree-dispatch-creation-enable-something-long-{i}" for i in range(5))
+    names = [replace(case_of(threads=1), flags=flags, target=TARGETS[name]).name for name in ("llvm-cpu", "vulkan")]
+    digests = {name.split("@")[0].rpartition("_")[2] for name in names}
+    assert [name.split("@")[1] for name in names] == ["llvm-cpu-1t", "vulkan-1t"]
+    assert len(digests) == 1
+    assert replace(case_of(threads=1), flags=flags[:-1]).name.split("@")[0].rpartition("_")[2] not in digests
+
+
 @pytest.mark.parametrize("tuning", SHIPPED, ids=lambda tuning: tuning.name)
 def test_shipped_tuning_is_found_by_its_name(tuning):
     assert type(tuning).parse(tuning.name) == tuning
