@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from dispatchflow import flags, module_spec
+from dispatchflow import errors, flags, module_spec
 from dispatchflow.axes import Axis, AxisError, axis
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import Location
@@ -33,7 +33,7 @@ def options(written: Any, option: Option, word: str, place: str) -> tuple[str | 
         except ValueError as error:
             names = [] if isinstance(option.values, range) else option.values
             facts = {"spec": place, "allowed": error}
-            raise SpecError(f"{word} cannot be {item!r}", facts, suggestion(str(item), names)) from error
+            raise SpecError(f"{word} cannot be {errors.written(item)}", facts, suggestion(str(item), names)) from error
     if not found:
         raise SpecError(f"'{word}' is empty", {"spec": place}, "Name at least one, or leave the word out.")
     return tuple(dict.fromkeys(found))

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import commands, devices, installed, machine, module_spec, plan, spec, toolchain, variables
+from dispatchflow import commands, devices, installed, machine, meant, module_spec, plan, spec, toolchain, variables
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain
 from dispatchflow.database import store_path
@@ -21,14 +21,13 @@ from dispatchflow.location import COMMAND_LINE
 from dispatchflow.locks import Machine
 from dispatchflow.measure import Bench
 from dispatchflow.module import Module
-from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
+from dispatchflow.operations import DIMS, Operation
 from dispatchflow.plan import Plan, Skip
 from dispatchflow.program import Program
 from dispatchflow.recall import Recall
 from dispatchflow.reports import units
 from dispatchflow.resolver import Resolver, Settings
 from dispatchflow.rotation import COLD, not_coldable
-from dispatchflow.shapes import classes, classes_of
 from dispatchflow.stamps import stamp
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
@@ -131,8 +130,8 @@ class Workspace:
             elif set(own) & set(variables.MODULE):
                 operations = [Module.name]
             else:
-                dims = {name: value for name, value in own.items() if name in DIMS}
-                operations = [_operation_of(dims, words)] if dims else _having(own["shape"], words)
+                dims = [name for name in own if name in DIMS]
+                operations = [meant.by_dims(dims, words)] if dims else meant.by_shapes(own["shape"], words)
             table = {"tags": list(self.values.get("tags", ())), **words, **own}
             read = self._reader(Path())
             return [spec.sweep({**table, "operation": name}, COMMAND_LINE, read) for name in operations]
@@ -248,36 +247,6 @@ def _memory_for(program: Program) -> int:
         return 0
     tensors = [*(operand.type for operand in program.operands()), program.result()]
     return _REFERENCE_BYTES * sum(tensor.size for tensor in tensors)
-
-
-def _operation_of(dims: Mapping[str, str], words: Mapping[str, str]) -> str:
-    """The one operation that has all these dims, no other, and the options among `words`."""
-    options = [word for word in words if word in OPTIONS]
-    having = {n: o for n, o in OPERATIONS.items() if set(options) <= set(o.options) and set(dims) <= set(o.dims)}
-    exact = [name for name, operation in having.items() if len(operation.dims) == len(dims)]
-    exact = [name for name in exact if having[name].by_dims] or exact
-    if len(found := exact or list(having)) == 1:
-        return found[0]
-    known = {name: having[name] for name in exact} or having or OPERATIONS
-    several = "several operations have" if exact else "no operation has just" if having else "no operation has"
-    facts = {
-        "given": ", ".join([*dims, *options]),
-        "known": "; ".join(f"{name}: {', '.join(operation.dims)}" for name, operation in known.items()),
-    }
-    raise SpecError(f"{several} these dims", facts, f"Say which: operation={next(iter(known))}.")
-
-
-def _having(written: str, words: Mapping[str, str]) -> list[str]:
-    """The operations that have all these classes of shapes and the options among `words`."""
-    options = {word for word in words if word in OPTIONS}
-    named = written.replace(",", " ").split()
-    found = [n for n, o in OPERATIONS.items() if options <= set(o.options) and set(named) <= set(classes_of(n))]
-    if not found or not named:
-        facts = {"given": ", ".join([*named, *sorted(options)]), "classes": ", ".join(classes())}
-        unknown = next((word for word in named if word not in classes()), "")
-        hint = suggestion(unknown, classes()) or "Say which operation: operation=matmul."
-        raise SpecError("no operation has all these shapes", facts, hint)
-    return found
 
 
 def _from_anywhere(path: Path) -> str:

@@ -117,7 +117,10 @@ def test_a_network_brings_its_own_words_and_the_others_are_swept(plan_of):
         ({"operation": "conv2d", "shape": "resnet50", "stride": "2"}, ["say their own stride", "resnet50"]),
         ({"operation": "matmul", "shape": "tiny", "m": "8"}, ["both 'shape' and dims"]),
         ({"shape": "alinged"}, ["no operation has all these shapes", "tiny, large_k", "Did you mean 'aligned'?"]),
-        ({"shape": "64x64x64"}, ["no operation has all these shapes", "operation=matmul"]),
+        ({"shape": "64x64x64"}, ["several operations have 3 dims", "matmul: m, n, k", "operation=matmul."]),
+        ({"shape": "64x64"}, ["several operations have 2 dims", "matvec: m, k", "operation=elementwise."]),
+        ({"shape": "tiny 4x4x4x4"}, ["several operations have 4 dims", "operation=batch_matmul."]),
+        ({"shape": "1x2x3x4x5x6x7x8"}, ["no operation has 8 dims"]),
         ({"shape": "tiny", "specs": ("a.toml",)}, ["specs= and a sweep are both given"]),
     ],
 )

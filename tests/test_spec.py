@@ -53,7 +53,7 @@ def table(**words: str) -> str:
             {"tuning": '{family = "double_tiling", distribution = [64, 64], vector = [4, 4], reduction = true}'},
             ["reduction = True", "k, positive integers"],
         ),
-        (".target", {"target": '"cuda"'}, ["unknown target 'cuda'", "llvm-cpu, llvm-cpu-x86-64-v2"]),
+        (".target", {"target": '"cuda"'}, ["unknown target 'cuda'", "llvm-cpu, llvm-cpu-x86-64-v2", "'cuda-sm_80'?"]),
         (".threads", {"threads": "0"}, ["0 is not a number of threads", '1 … 4096, or "all"']),
         (".threads", {"threads": "-1"}, ["-1 is not a number of threads"]),
         (".threads", {"threads": '"many"'}, ["'many' is not a number of threads"]),

@@ -42,14 +42,16 @@ class Option:
         return ", ".join(self.values)
 
     def parse(self, word: object) -> str | int:
-        """The value that a spec or a variable says.
+        """The value that a spec or a variable says; TOML's `true` and `false` are `yes` and `no` where there are these.
 
         Raises:
             ValueError: it is none of them; the message says which are.
         """
+        if isinstance(word, bool):
+            word = "yes" if word else "no"
         number = isinstance(self.values, range)
         value = int(word) if number and isinstance(word, str) and word.removeprefix("-").isdecimal() else word
-        if not isinstance(value, int if number else str) or isinstance(value, bool) or value not in self.values:
+        if not isinstance(value, int if number else str) or value not in self.values:
             raise ValueError(self.allowed)
         assert isinstance(value, str | int)
         return value
