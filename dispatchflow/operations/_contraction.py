@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
@@ -38,6 +39,12 @@ def zero_points(operation: Operation) -> tuple[int, ...]:
     """What is subtracted from each of two operands before they are multiplied; none where the operation is not
     quantized."""
     return tuple(operation.option(word) for word in ZERO_POINTS if word in operation.options)
+
+
+def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
+    """What a library multiplies: the operands, in the accumulator's type, without their zero points."""
+    points = zip_longest(names, zero_points(operation), fillvalue=0)
+    return [f"({name} {'+' if point < 0 else '-'} {abs(point)})" if point else str(name) for name, point in points]
 
 
 def dynamic(*dims: str) -> Option:
@@ -146,7 +153,7 @@ class Contraction(Summed):
         return self.applied(_numeric.product(lhs, rhs) + (operands[2] if self._accumulates else 0), operands)
 
     def library_call(self, library: Library) -> str:
-        names = library.operands(self.library_types, 2 + self._accumulates)
+        names = library_centered(self, library.operands(self.library_types, 2 + self._accumulates))
         turned = [
             name if letter == "t" else f"{name}.swapaxes(-1, -2)"
             for name, letter in zip(names[:2], self.layout, strict=True)
