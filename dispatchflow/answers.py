@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,11 @@ class List(Look):
     def execute(self, params: Any, args: list[str]) -> int:
         workspace, own = self.app.workspace(), self.app.foreign()
         if args == ["skipped"]:
-            for skip in workspace.plan.skips:
+            skips = workspace.plan.skips
+            for skip in skips:
                 print(f"{skip.name}  {skip.reason}")
+            if len(reasons := Counter(skip.reason for skip in skips)) < len(skips):
+                print("\n" + "\n".join(f"{count:>6,}  {reason}" for reason, count in reasons.most_common()))
             return 0
         if params["all"] or args:
             selection = self.app.select(workspace, args or list(STAGES), own)

@@ -28,6 +28,22 @@ def test_columns_of_text_are_aligned_numbers_to_the_right():
     assert shown.splitlines() == ["name     ns", "a       1.5", "long  20000"]
 
 
+@pytest.mark.parametrize(
+    ("score", "shown"),
+    [
+        (0.0, "0"),
+        (1.234e-5, "1.2e-05"),
+        (0.00123, "0.0012"),
+        (0.0512, "0.051"),
+        (0.98, "0.98"),
+        (3.14159, "3.14"),
+        (2e4, "2e+04"),
+    ],
+)
+def test_a_score_has_two_digits_however_small(score, shown):
+    assert run.verification({"verification": "within bound", "score": score}) == f"within bound {shown}"
+
+
 @given(st.lists(st.tuples(*[st.text("ab é", max_size=5)] * 3), min_size=1), st.tuples(*[st.booleans()] * 3))
 def test_every_cell_of_an_aligned_table_starts_or_ends_at_its_column(lines, right):
     widths = [max(len(line[i]) for line in lines) for i in range(3)]

@@ -66,7 +66,7 @@ def verification(row: Mapping[str, Any]) -> str:
     word, score = str(row.get("verification")), row.get("score")
     if score is None or word in ("not compared", "not verified"):
         return word
-    return f"{word} {score:.2f}" if score < 1e3 else f"{word} {score:.0e}"
+    return f"{word} {score:.2g}" if score < 1 else f"{word} {score:.2f}" if score < 1e3 else f"{word} {score:.0e}"
 
 
 def interval(row: Mapping[str, Any]) -> str:
