@@ -150,7 +150,7 @@ class Case:
         cache = "" if self.cache == HOT else f"-{self.cache}"
         how = self.tuning.name if self.provider == IREE else self.provider
         what, where = f"{self.shape_name}_{how}{extra.label(self.flags)}", f"@{self.target.name}{threads}{cache}"
-        if len(what) + len(where) > _MAX_NAME_BYTES:
-            end = f"_{digest_of(what.encode())}{where}"
-            return what[: _MAX_NAME_BYTES - len(end)] + end
+        if len(content := what.encode()) + len(where) > _MAX_NAME_BYTES:
+            end = f"_{digest_of(content)}{where}"
+            return content[: _MAX_NAME_BYTES - len(end)].decode(errors="ignore") + end
         return what + where
