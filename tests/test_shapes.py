@@ -42,7 +42,7 @@ def test_every_shape_is_one_of_its_operation_and_each_is_another(name, operation
 def inner(operation: str, shape: Shape) -> list[int]:
     """The sizes that a tile may cut: no batch, no window."""
     own = zip(OPERATIONS[operation].dims, shape.sizes, strict=True)
-    images = operation in ("conv2d", "depthwise_conv2d", "pooling")
+    images = "h" in OPERATIONS[operation].dims
     return [size for dim, size in own if dim not in ("b", "kh", "kw", *(["n"] if images else []))]
 
 
@@ -61,6 +61,11 @@ HOLDS = {
 def test_a_class_is_what_it_says(name, operation):
     for shape in classes()[name].shapes[operation]:
         assert HOLDS[name](inner(operation, shape), made(operation, shape)), shape
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_operation_has_shapes_that_cut_evenly_and_that_do_not(operation):
+    assert set(classes_of(operation)) >= {"aligned", "unaligned", "narrow", "tiny"}
 
 
 def multiply_adds(name: str, *operations: str) -> int:
@@ -135,7 +140,9 @@ def test_without_an_operation_a_class_is_swept_by_all_that_have_it(tmp_path: Pat
     found = Workspace(tmp_path, {"shape": "llama_decode", "threads": "1"}).plan
     assert {case.operation.name for case in found.cases} == set(classes()["llama_decode"].shapes)
     strided = Workspace(tmp_path, {"shape": "tiny", "dilation": "1"}).plan
-    assert {case.operation.name for case in strided.cases} == {"conv2d", "depthwise_conv2d", "pooling"}
+    assert {case.operation.name for case in strided.cases} == {
+        name for name, cls in OPERATIONS.items() if "dilation" in cls.options
+    }
 
 
 def test_classes_times_everything_are_planned_at_once(plan_of):
