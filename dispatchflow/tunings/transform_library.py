@@ -40,5 +40,5 @@ class TransformLibrary(GivenTuning):
         return f"{self.family}_{named(self.file)}{entry}"
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        return (f"--iree-codegen-transform-dialect-library={self.file.name}@{self.entry}",)
+    def flag(self) -> str:
+        return f"--iree-codegen-transform-dialect-library={self.file.name}@{self.entry}"

@@ -26,5 +26,5 @@ class TuningSpec(GivenTuning):
         return (cls(parameters["file"]),)
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        return (f"--iree-codegen-tuning-spec-path={self.file.name}",)
+    def flag(self) -> str:
+        return f"--iree-codegen-tuning-spec-path={self.file.name}"
