@@ -29,6 +29,8 @@ class Gpu:
     subgroup_size: int
     mma: tuple[str, ...]
     threads: int = 1024
+    assumed_bytes: int | None = None
+    """The shared memory that IREE takes it to have, where that is not what it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,8 @@ _RDNA = ("F32_16x16x16_F16", "F16_16x16x16_F16", "F32_16x16x16_BF16", "BF16_16x1
 # pipelines that take one, and without AMD's blocked ones (`…x4B`) and mixed f8.
 _GPUS = {
     "sm_80": Gpu(166912, 32, _NV),
-    **dict.fromkeys(("sm_86", "sm_89"), Gpu(101376, 32, _NV)),
+    "sm_86": Gpu(101376, 32, _NV, assumed_bytes=166912),
+    "sm_89": Gpu(101376, 32, _NV),
     "sm_120": Gpu(101376, 32, (*_NV, *_NV_F8)),
     "gfx90a": Gpu(65536, 64, (*_MFMA, *_CDNA2)),
     "gfx942": Gpu(65536, 64, (*_MFMA, *_CDNA3)),

@@ -1,5 +1,9 @@
 """Matrix-instruction tiles of GPUs: what may be asked for, where, and that it is what the compiler applied."""
 
+import dataclasses
+import re
+import subprocess
+
 import pytest
 
 from dispatchflow import plan, spec
@@ -7,12 +11,13 @@ from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.errors import SpecError
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.plan import unsupported_reason
-from dispatchflow.targets import TARGETS
+from dispatchflow.targets import TARGETS, Gpu
 from dispatchflow.tunings import TUNINGS
 from dispatchflow.workspace import Workspace
 
 NV = "NV_MMA_SYNC_F32_16x8x16_F16"
 FAMILIES = ("tile_and_fuse", "vector_distribute")
+AMD = {"mma": "MFMA_F32_16x16x16_F16", "target": "rocm-gfx942"}
 
 
 def reason(
@@ -42,12 +47,33 @@ def test_tile_that_fits_is_no_skip(family):
         ({"shape": (250, 256, 256)}, "m = 250 is no multiple of the tile's 64"),
         ({"shape": (250, 256, 256), "family": "vector_distribute"}, None),
         ({"shape": (256, 40, 256), "family": "vector_distribute"}, "n = 40 is less than the tile's 64"),
+        ({"shape": (250, 250, 256), "family": "vector_distribute"}, None),
+        ({"shape": (256, 256, 250), "family": "vector_distribute"}, None),
+        (
+            {"shape": (250, 256, 250), "family": "vector_distribute"},
+            "m = 250 and k = 250 are both no multiple of the tile's 64 and 32, and operand 0 is promoted",
+        ),
+        ({"shape": (256, 250, 250), "family": "vector_distribute"}, "k = 250 and n = 250 are both no multiple"),
+        ({"shape": (250, 256, 250), "family": "vector_distribute", "tile": "64x64x32_2x2_promote_1"}, None),
         ({"tile": "64x64x32_2x2_stages_3"}, "changes nothing on cuda"),
+        ({"tile": "64x64x32_2x2_stages_3", **AMD}, None),
+        ({"tile": "64x64x32_2x2_stages_4", **AMD}, "4 stages are the same code as 3"),
+        ({"tile": "64x64x128_2x2_stages_2", **AMD}, "is not pipelined (IREE 3.13): k = 256 in steps of 128"),
+        ({"tile": "64x64x128_2x2_stages_1", **AMD}, None),
+        ({"tile": "64x64x32_2x2_promote_none_stages_2", **AMD}, "pipelines only where both operands are promoted"),
+        ({"tile": "64x64x32_2x2_promote_0_stages_2", **AMD}, "pipelines only where both"),
+        ({"tile": "64x64x32_2x2_promote_none_stages_2", "family": "vector_distribute", **AMD}, None),
         ({"target": "rocm-gfx942"}, f"rocm-gfx942 has no {NV}; it has MFMA_F32_16x16x16_F16, "),
         ({"tile": "256x256x16_16x4"}, "needs 2048 threads in a workgroup; cuda-sm_80 has 1024"),
         ({"tile": "256x256x128_4x2"}, None),
-        ({"tile": "256x256x128_4x2", "target": "cuda-sm_86"}, "needs 131072 B of shared memory; cuda-sm_86 has 101376"),
+        ({"tile": "256x256x128_4x2", "target": "cuda-sm_86"}, "needs 134144 B of shared memory; cuda-sm_86 has 101376"),
         ({"tile": "256x256x128_4x2_promote_0", "target": "cuda-sm_86"}, None),
+        (
+            {"tile": "512x256x64_4x4", "target": "cuda-sm_86", "shape": (512, 256, 256)},
+            "needs 102912 B of shared memory; cuda-sm_86 has 101376",
+        ),
+        ({"tile": "512x256x64_4x4", "target": "cuda-sm_89", "shape": (512, 256, 256)}, None),
+        ({"tile": "128x128x128_2x2", **AMD}, None),
         ({"tile": "256x256x256_4x2"}, "needs 262144 B of shared memory; cuda-sm_80 has 166912"),
     ],
 )
@@ -87,7 +113,7 @@ def test_parameters_that_cannot_be_are_an_error(parameters, says):
 
 QUICK = [
     ("cuda-sm_80", "matmul", (128, 128, 64), "f16_f32", "64x64x32_2x2", NV),
-    ("rocm-gfx942", "batch_matmul", (2, 64, 64, 64), "f16_f32", "64x64x32_2x2_stages_2", "MFMA_F32_16x16x16_F16"),
+    ("rocm-gfx942", "batch_matmul", (2, 64, 64, 96), "f16_f32", "64x64x32_2x2_stages_2", "MFMA_F32_16x16x16_F16"),
 ]
 
 
@@ -111,6 +137,45 @@ def test_what_is_asked_is_what_is_applied(family, target, name, shape, dtype, ti
     assert record.ok, record.reason
     configuration = tuning.requested(operation).split("mma_kind")[1]
     assert configuration in record.facts["applied"]
+
+
+@pytest.mark.iree
+def test_more_stages_than_have_an_effect_are_a_skip(workspace):
+    """Two are other code than three, and four are not."""
+    words = {"shape": (64, 64, 96), **AMD}
+    assert [reason(f"64x64x32_2x2_stages_{n}", **words) is None for n in (2, 3, 4)] == [True, True, False]
+    operation, digests = OPERATIONS["matmul"].make(words["shape"], "f16_f32"), []
+    for n in (2, 3, 4):
+        tuning = TUNINGS["tile_and_fuse"].parse(f"tile_and_fuse_64x64x32_2x2_stages_{n}_{AMD['mma']}")
+        record = workspace.executor.compile(Case(Dispatch(operation, tuning), TARGETS[AMD["target"]]))
+        digests.append(record.facts["code_digest"])
+    assert digests[0] != digests[1] == digests[2]
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize("shape", [(100, 100, 64), (100, 64, 100)])
+def test_ragged_sizes_compile_or_are_a_skip(shape, workspace):
+    tuning = TUNINGS["vector_distribute"].parse(f"vector_distribute_64x64x32_2x2_{NV}")
+    operation, target = OPERATIONS["matmul"].make(shape, "f16_f32"), TARGETS["cuda-sm_80"]
+    record = workspace.executor.compile(Case(Dispatch(operation, tuning), target))
+    assert record.ok == (unsupported_reason(operation, tuning, target) is None), record.reason
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize("layout", ["tt", "nn"])
+def test_shared_memory_is_what_the_compiler_takes(layout, workspace):
+    """Counted from the tile; its limit is one byte below and at that."""
+    tuning = TUNINGS["vector_distribute"].parse(f"vector_distribute_128x64x32_2x2_{NV}")
+    operation, target = OPERATIONS["matmul"].make((128, 64, 64), "f16_f32", layout), TARGETS["cuda-sm_80"]
+    argv = [workspace.resolver.toolchain.compiler, "-", *target.flags, "--compile-to=executable-targets"]
+    text = Dispatch(operation, tuning).module()
+    made = subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
+    (taken,) = re.findall(r"workgroup_local_memory = (\d+)", made)
+    short, enough = (
+        dataclasses.replace(target, gpu=Gpu(int(taken) - less, 32, (NV,), assumed_bytes=166912)) for less in (1, 0)
+    )
+    assert f"needs {taken} B of shared memory" in unsupported_reason(operation, tuning, short)
+    assert unsupported_reason(operation, tuning, enough) is None
 
 
 @pytest.mark.iree

@@ -38,6 +38,12 @@ _TILES_32_BITS = (
     *((128, 256, 16, 2, 4), (256, 128, 16, 4, 2), (128, 128, 16, 2, 2), (128, 128, 32, 2, 2)),
     *((128, 64, 32, 2, 2), (128, 64, 16, 2, 2), (64, 64, 32, 2, 2), (64, 64, 16, 2, 2)),
 )
+# The dims of an operand's matrix, row-major.
+OPERANDS = (("m", "k"), ("k", "n"))
+_PADDING_BYTES = 8
+# What has an effect: by comparing code for 1, 2, 3, 4, 5 and 8 stages on gfx90a, gfx942 and gfx1100 (IREE 3.13).
+_MAX_STAGES = 3
+_SHORT_SUM = 2
 _FIRST = "NV_MMA_SYNC_F32_16x8x16_F16"
 
 
@@ -60,7 +66,8 @@ class Mma:
 @dataclass(frozen=True, slots=True)
 class MmaTiling(Tuning, ABC):
     """`workgroup` is [m, n] and `reduction` k of a workgroup's tile, in elements; `subgroups` are how many share it,
-    along m and n; `promote`: the operands that go through shared memory; `stages`: depth of the software pipeline."""
+    along m and n; `promote`: the operands that go through shared memory; `stages`: depth of the software
+    pipeline, 1 for none."""
 
     mma: str
     workgroup: tuple[int, int]
@@ -70,6 +77,8 @@ class MmaTiling(Tuning, ABC):
     stages: int | None = None
 
     pipeline: ClassVar[str]
+    pipelines_unpromoted: ClassVar[bool]
+    """Whether `stages` has an effect where an operand does not go through shared memory."""
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
@@ -163,13 +172,31 @@ class MmaTiling(Tuning, ABC):
         if wm % (sm * mma.m) or wn % (sn * mma.n) or self.reduction % mma.k:
             unit = f"{sm * mma.m}x{sn * mma.n}x{mma.k}"
             return f"a tile of {wm}x{wn}x{self.reduction} is no multiple of {sm}x{sn} subgroups' instructions, {unit}"
-        if self.stages is not None and backend == "cuda":
+        sizes = {loop.dim: loop.size for loop in loops}
+        return self._without_effect(sizes["k"], backend) or self.misfit(operation, sizes, backend)
+
+    def _without_effect(self, k: int, backend: str) -> str | None:
+        """Why the code for this number of stages is that for another one, None where it is not."""
+        if self.stages is None:
+            return None
+        if backend == "cuda":
             return "the depth of the pipeline changes nothing on cuda (IREE 3.13: the same code for 0 to 5 stages)"
-        return self.misfit({loop.dim: loop.size for loop in loops}, {"m": wm, "n": wn, "k": self.reduction})
+        if self.stages > _MAX_STAGES:
+            return f"{self.stages} stages are the same code as {_MAX_STAGES} (IREE 3.13)"
+        if self.stages > 1 and k <= _SHORT_SUM * self.reduction:
+            steps = f"k = {k} in steps of {self.reduction}"
+            return f"a sum of {_SHORT_SUM} steps or less is not pipelined (IREE 3.13): {steps}"
+        if self.stages > 1 and not (len(self.promote) == len(OPERANDS) or self.pipelines_unpromoted):
+            return f"{self.family} pipelines only where both operands are promoted (IREE 3.13)"
+        return None
+
+    @property
+    def tile(self) -> dict[str, int]:
+        return {"m": self.workgroup[0], "n": self.workgroup[1], "k": self.reduction}
 
     @abstractmethod
-    def misfit(self, sizes: Mapping[str, int], tile: Mapping[str, int]) -> str | None:
-        """Why a problem of these sizes cannot have this tile, None when it can."""
+    def misfit(self, operation: Operation, sizes: Mapping[str, int], backend: str) -> str | None:
+        """Why this operation cannot have this tile, None when it can. `sizes`: of its loops."""
 
     def exceeds(self, operation: Operation, target: Target) -> str | None:
         if (gpu := target.gpu) is None:
@@ -179,12 +206,21 @@ class MmaTiling(Tuning, ABC):
         threads = self.subgroups[0] * self.subgroups[1] * self._subgroup_size
         if threads > gpu.threads:
             return f"needs {threads} threads in a workgroup; {target.name} has {gpu.threads}"
-        needed = (
-            sum(self.workgroup[i] * self.reduction * operation.signature.operands[i].bits for i in self.promote) // 8
-        )
+        needed, padding = self._shared_bytes(operation)
+        needed += padding if needed + padding <= (gpu.assumed_bytes or gpu.shared_memory_bytes) else 0
         if needed > gpu.shared_memory_bytes:
             return f"needs {needed} B of shared memory; {target.name} has {gpu.shared_memory_bytes}"
         return None
+
+    def _shared_bytes(self, operation: Operation) -> tuple[int, int]:
+        """(of the promoted tiles, of their padding: 8 B a row, as the operand lies in memory). The compiler pads where
+        there is room for all of it (IREE 3.13, both backends)."""
+        size = padding = 0
+        for i in self.promote:
+            outer, inner = OPERANDS[i] if operation.layout[i] == "t" else OPERANDS[i][::-1]
+            size += self.tile[outer] * self.tile[inner] * operation.signature.operands[i].bits // 8
+            padding += self.tile[outer] * _PADDING_BYTES
+        return size, padding
 
     def inexpressible(self, syntax: Syntax) -> str | None:
         return None if syntax.has_gpu_pipelines else f"{syntax} has other pipelines and intrinsics for GPUs"
