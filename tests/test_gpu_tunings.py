@@ -21,10 +21,16 @@ AMD = {"mma": "MFMA_F32_16x16x16_F16", "target": "rocm-gfx942"}
 
 
 def reason(
-    tile="64x64x32_2x2", mma=NV, target="cuda-sm_80", shape=(256, 256, 256), dtype="f16_f32", family="tile_and_fuse"
+    tile="64x64x32_2x2",
+    mma=NV,
+    target="cuda-sm_80",
+    shape=(256, 256, 256),
+    dtype="f16_f32",
+    family="tile_and_fuse",
+    **options,
 ):
     tuning = TUNINGS[family].parse(f"{family}_{tile}_{mma}")
-    return unsupported_reason(OPERATIONS["matmul"].make(shape, dtype), tuning, TARGETS[target])
+    return unsupported_reason(OPERATIONS["matmul"].make(shape, dtype, **options), tuning, TARGETS[target])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -55,6 +61,20 @@ def test_tile_that_fits_is_no_skip(family):
         ),
         ({"shape": (256, 250, 250), "family": "vector_distribute"}, "k = 250 and n = 250 are both no multiple"),
         ({"shape": (250, 256, 250), "family": "vector_distribute", "tile": "64x64x32_2x2_promote_1"}, None),
+        ({"dynamic": "m"}, "dynamic m is no multiple of the tile's 64"),
+        ({"dynamic": "m", "family": "vector_distribute"}, None),
+        ({"dynamic": "mnk", "family": "vector_distribute"}, "dynamic m and dynamic k are both no multiple"),
+        (
+            {"tile": "64x64x48_2x2", "family": "vector_distribute"},
+            "the 64x48 elements of promoted operand 0 are not shared out evenly to 128 threads",
+        ),
+        ({"tile": "64x96x32_2x2", "family": "vector_distribute"}, "the 32x96 elements of promoted operand 1"),
+        ({"tile": "64x96x32_2x2", "family": "vector_distribute", "layout": "tn"}, None),
+        ({"tile": "64x96x32_2x2_promote_0", "family": "vector_distribute"}, None),
+        ({"accumulate": "yes"}, "cuda cannot accumulate with tile_and_fuse and no epilogue"),
+        ({"accumulate": "yes", "epilogue": "bias"}, None),
+        ({"accumulate": "yes", **AMD}, None),
+        ({"dtype": "f8E5M2", "target": "rocm-gfx1201", "mma": "WMMAR4_F32_16x16x16_F8E5M2"}, None),
         ({"tile": "64x64x32_2x2_stages_3"}, "changes nothing on cuda"),
         ({"tile": "64x64x32_2x2_stages_3", **AMD}, None),
         ({"tile": "64x64x32_2x2_stages_4", **AMD}, "4 stages are the same code as 3"),
@@ -153,10 +173,22 @@ def test_more_stages_than_have_an_effect_are_a_skip(workspace):
 
 
 @pytest.mark.iree
-@pytest.mark.parametrize("shape", [(100, 100, 64), (100, 64, 100)])
-def test_ragged_sizes_compile_or_are_a_skip(shape, workspace):
-    tuning = TUNINGS["vector_distribute"].parse(f"vector_distribute_64x64x32_2x2_{NV}")
-    operation, target = OPERATIONS["matmul"].make(shape, "f16_f32"), TARGETS["cuda-sm_80"]
+@pytest.mark.parametrize(
+    ("family", "tile", "options"),
+    [
+        ("vector_distribute", "64x64x32", {"sizes": (100, 100, 64)}),
+        ("vector_distribute", "64x64x32", {"sizes": (100, 64, 100)}),
+        ("vector_distribute", "64x96x32", {}),
+        ("vector_distribute", "64x96x32", {"layout": "tn"}),
+        ("tile_and_fuse", "64x64x32", {"accumulate": "yes"}),
+        ("tile_and_fuse", "64x64x32", {"accumulate": "yes", "epilogue": "bias"}),
+        ("tile_and_fuse", "64x64x32", {"dynamic": "m"}),
+    ],
+)
+def test_it_compiles_or_is_a_skip(family, tile, options, workspace):
+    tuning = TUNINGS[family].parse(f"{family}_{tile}_2x2_{NV}")
+    made = {"sizes": (128, 192, 96), "types": "f16_f32", **options}
+    operation, target = OPERATIONS["matmul"].make(**made), TARGETS["cuda-sm_80"]
     record = workspace.executor.compile(Case(Dispatch(operation, tuning), target))
     assert record.ok == (unsupported_reason(operation, tuning, target) is None), record.reason
 

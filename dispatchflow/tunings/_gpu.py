@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from dispatchflow.syntax import Syntax
 from dispatchflow.targets import Target
 from dispatchflow.tunings import _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
+from dispatchflow.types import Signature
 
 _BACKENDS = ("cuda", "rocm")
 _FORMS = {
@@ -61,6 +62,10 @@ class Mma:
     def of(name: str) -> Mma | None:
         match = _MMA.fullmatch(name)
         return Mma(int(match[3]), int(match[4]), int(match[5]), match[2], match[6]) if match else None
+
+    def multiplies(self, types: Signature) -> bool:
+        operands = {operand.mlir.upper() for operand in types.operands}
+        return (operands, types.accumulator.mlir.upper()) == ({self.operand}, self.accumulator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +150,7 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def _translation(self) -> str:
-        threads = self.subgroups[0] * self.subgroups[1] * self._subgroup_size
-        text = f"workgroup_size = [{threads}, 1, 1] subgroup_size = {self._subgroup_size}"
+        text = f"workgroup_size = [{self.threads}, 1, 1] subgroup_size = {self._subgroup_size}"
         options = f"#iree_gpu.pipeline_options<prefetch_num_stages = {self.stages}>"
         return text if self.stages is None else f"{text}, gpu_pipeline_options = {options}"
 
@@ -165,9 +169,7 @@ class MmaTiling(Tuning, ABC):
         if {loop.dim for loop in loops} | {"b"} != {"b", "m", "n", "k"}:
             return f"{self.family} is described for products over b, m, n and k, which {operation.name} is not"
         types = operation.signature
-        if {o.mlir.upper() for o in types.operands} != {
-            mma.operand
-        } or types.accumulator.mlir.upper() != mma.accumulator:
+        if not mma.multiplies(types):
             return f"{self.mma} multiplies {mma.operand} into {mma.accumulator}, not {types.spelling}"
         if wm % (sm * mma.m) or wn % (sn * mma.n) or self.reduction % mma.k:
             unit = f"{sm * mma.m}x{sn * mma.n}x{mma.k}"
@@ -191,6 +193,22 @@ class MmaTiling(Tuning, ABC):
         return None
 
     @property
+    def threads(self) -> int:
+        return self.subgroups[0] * self.subgroups[1] * self._subgroup_size
+
+    def promoted(self, operation: Operation) -> Iterator[tuple[int, int, int]]:
+        """(operand, rows, columns) of each tile in shared memory, as the operand lies in memory."""
+        for i in self.promote:
+            rows, columns = OPERANDS[i] if operation.layout[i] == "t" else OPERANDS[i][::-1]
+            yield i, self.tile[rows], self.tile[columns]
+
+    def ragged(self, operation: Operation, sizes: Mapping[str, int]) -> dict[str, str]:
+        """The dims that the tile does not divide, as far as the compiler knows, as a reason says them."""
+        dynamic = operation.dynamic_dims
+        uneven = (dim for dim, size in self.tile.items() if sizes[dim] % size or dim in dynamic)
+        return {dim: f"dynamic {dim}" if dim in dynamic else f"{dim} = {sizes[dim]}" for dim in uneven}
+
+    @property
     def tile(self) -> dict[str, int]:
         return {"m": self.workgroup[0], "n": self.workgroup[1], "k": self.reduction}
 
@@ -203,9 +221,8 @@ class MmaTiling(Tuning, ABC):
             return f"the limits of {target.name} are not known"
         if self.mma not in gpu.mma:
             return f"{target.name} has no {self.mma}; it has {', '.join(gpu.mma)}"
-        threads = self.subgroups[0] * self.subgroups[1] * self._subgroup_size
-        if threads > gpu.threads:
-            return f"needs {threads} threads in a workgroup; {target.name} has {gpu.threads}"
+        if self.threads > gpu.threads:
+            return f"needs {self.threads} threads in a workgroup; {target.name} has {gpu.threads}"
         needed, padding = self._shared_bytes(operation)
         needed += padding if needed + padding <= (gpu.assumed_bytes or gpu.shared_memory_bytes) else 0
         if needed > gpu.shared_memory_bytes:
@@ -213,13 +230,12 @@ class MmaTiling(Tuning, ABC):
         return None
 
     def _shared_bytes(self, operation: Operation) -> tuple[int, int]:
-        """(of the promoted tiles, of their padding: 8 B a row, as the operand lies in memory). The compiler pads where
-        there is room for all of it (IREE 3.13, both backends)."""
+        """(of the promoted tiles, of their padding: 8 B a row). The compiler pads where there is room for all
+        of it (IREE 3.13, both backends)."""
         size = padding = 0
-        for i in self.promote:
-            outer, inner = OPERANDS[i] if operation.layout[i] == "t" else OPERANDS[i][::-1]
-            size += self.tile[outer] * self.tile[inner] * operation.signature.operands[i].bits // 8
-            padding += self.tile[outer] * _PADDING_BYTES
+        for i, rows, columns in self.promoted(operation):
+            size += rows * columns * operation.signature.operands[i].bits // 8
+            padding += rows * _PADDING_BYTES
         return size, padding
 
     def inexpressible(self, syntax: Syntax) -> str | None:

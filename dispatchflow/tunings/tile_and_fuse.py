@@ -26,9 +26,8 @@ class TileAndFuse(MmaTiling):
         }
 
     def misfit(self, operation: Operation, sizes: Mapping[str, int], backend: str) -> str | None:
-        for dim, size in self.tile.items():
-            if sizes[dim] % size:
-                return f"{dim} = {sizes[dim]} is no multiple of the tile's {size} (IREE 3.13: 'op was not bufferized')"
+        for dim, said in self.ragged(operation, sizes).items():
+            return f"{said} is no multiple of the tile's {self.tile[dim]} (IREE 3.13: 'op was not bufferized')"
         alone = operation.option("epilogue") == "none" if "epilogue" in operation.options else True
         if (
             backend == "cuda"

@@ -9,6 +9,8 @@ from typing import ClassVar
 from dispatchflow.operations import Operation
 from dispatchflow.tunings._gpu import OPERANDS, MmaTiling
 
+_COPY_BITS = 128  # what a thread copies to shared memory at a time
+
 
 @dataclass(frozen=True, slots=True)
 class VectorDistribute(MmaTiling):
@@ -31,11 +33,18 @@ class VectorDistribute(MmaTiling):
         for dim, size in self.tile.items():
             if sizes[dim] < size:
                 return f"{dim} = {sizes[dim]} is less than the tile's {size} (IREE 3.13: 'failed to distribute')"
-        ragged = {dim for dim, size in self.tile.items() if sizes[dim] % size}
-        for i in self.promote:
-            if ragged.issuperset(OPERANDS[i]):
-                tile = (str(self.tile[dim]) for dim in OPERANDS[i])
-                one, other = (f"{dim} = {sizes[dim]}" for dim in OPERANDS[i])
-                what = f"{one} and {other} are both no multiple of the tile's {' and '.join(tile)}"
-                return f"{what}, and operand {i} is promoted (IREE 3.13: 'failed to distribute')"
+        ragged = self.ragged(operation, sizes)
+        for i, rows, columns in self.promoted(operation):
+            if ragged.keys() >= set(OPERANDS[i]):
+                said = " and ".join(ragged[dim] for dim in OPERANDS[i])
+                tile = " and ".join(str(self.tile[dim]) for dim in OPERANDS[i])
+                why = f"and operand {i} is promoted (IREE 3.13: 'failed to distribute')"
+                return f"{said} are both no multiple of the tile's {tile}, {why}"
+            across = columns * operation.signature.operands[i].bits // _COPY_BITS
+            copies = rows * across
+            if copies > self.threads and (copies % self.threads or (self.threads % across and across % self.threads)):
+                what = f"the {rows}x{columns} elements of promoted operand {i}"
+                return (
+                    f"{what} are not shared out evenly to {self.threads} threads (IREE 3.13: 'failed to derive layout')"
+                )
         return None
