@@ -60,7 +60,8 @@ class ConvTileAndDecompose(Tuning):
 
     def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
         # A convolution with a dim of 1 loses that dim, and with it this attribute, unless it is in a dispatch already.
-        return _cpu.lowering(self.requested(operation), _PIPELINE, syntax, region=_has_unit(operation))
+        alone = syntax.generalizes_convolutions or _has_unit(operation)
+        return _cpu.lowering(self.requested(operation), _PIPELINE, syntax, region=alone)
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if backend != "llvm-cpu":
