@@ -83,6 +83,9 @@ class Tuning:
     family: ClassVar[str]
     """The spec's word; equal to the file's name."""
 
+    form: ClassVar[str] = ""
+    """What its names look like, and which sizes, for who writes one; empty where the family is its only name."""
+
     file_parameter: ClassVar[str | None] = None
     """The parameter that names a file: `expand` gets a `GivenFile`. On the command line it is `family:PATH`."""
     of_any_program: ClassVar[bool] = False

@@ -26,6 +26,10 @@ _FORMS = {
     "stages": "a number",
 }
 _NAME = r"_(\d+)x(\d+)x(\d+)_(\d+)x(\d+)(?:_promote_(none|0|1))?(?:_stages_(\d+))?_([A-Z]\w+)"
+FORM = (
+    "_MxNxK_MxN_MMA: workgroup and reduction, subgroups, instruction; before the instruction _promote_none, _promote_0"
+    " or _promote_1, then _stages_S; all above 0"
+)
 _MMA = re.compile(r"([A-Z]\w*?)_([A-Z]+\d+)_(\d+)x(\d+)x(\d+)_([A-Z]+\d\w*)")
 _PROMOTED: dict[tuple[int, ...], str] = {(0, 1): "", (0,): "_promote_0", (1,): "_promote_1", (): "_promote_none"}
 
@@ -168,9 +172,6 @@ class MmaTiling(Tuning, ABC):
         loops, mma, (wm, wn), (sm, sn) = operation.loops, self._mma, self.workgroup, self.subgroups
         if {loop.dim for loop in loops} | {"b"} != {"b", "m", "n", "k"}:
             return f"{self.family} is described for products over b, m, n and k, which {operation.name} is not"
-        types = operation.signature
-        if not mma.multiplies(types):
-            return f"{self.mma} multiplies {mma.operand} into {mma.accumulator}, not {types.spelling}"
         if wm % (sm * mma.m) or wn % (sn * mma.n) or self.reduction % mma.k:
             unit = f"{sm * mma.m}x{sn * mma.n}x{mma.k}"
             return f"a tile of {wm}x{wn}x{self.reduction} is no multiple of {sm}x{sn} subgroups' instructions, {unit}"
@@ -219,8 +220,13 @@ class MmaTiling(Tuning, ABC):
     def exceeds(self, operation: Operation, target: Target) -> str | None:
         if (gpu := target.gpu) is None:
             return f"the limits of {target.name} are not known"
-        if self.mma not in gpu.mma:
-            return f"{target.name} has no {self.mma}; it has {', '.join(gpu.mma)}"
+        types, mma = operation.signature, self._mma
+        if self.mma not in gpu.mma or not mma.multiplies(types):
+            fitting = [name for name in gpu.mma if (known := Mma.of(name)) and known.multiplies(types)]
+            hint = f"write mma = {' or '.join(fitting)}" if fitting else f"it has none for {types.spelling}"
+            if self.mma not in gpu.mma:
+                return f"{target.name} has no {self.mma}; {hint}"
+            return f"{self.mma} multiplies {mma.operand} into {mma.accumulator}, not {types.spelling}; {hint}"
         if self.threads > gpu.threads:
             return f"needs {self.threads} threads in a workgroup; {target.name} has {gpu.threads}"
         needed, padding = self._shared_bytes(operation)

@@ -30,6 +30,9 @@ class ConvTileAndDecompose(Tuning):
     reduction: tuple[int, ...]
 
     family: ClassVar[str] = "conv_tile_and_decompose"
+    form: ClassVar[str] = (
+        "conv_tile_and_decompose_NxOHxOWxF_NxOHxOWxF_KHxKWxC: distribution, vector, reduction; the last two above 0"
+    )
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:

@@ -33,6 +33,7 @@ class DataTiling(Tuning):
     ukernels: str = "default"
 
     family: ClassVar[str] = "data_tiling"
+    form: ClassVar[str] = "data_tiling, _global_opt behind it or not, then _ukernels_none, _ukernels_all or neither"
     keeps_dispatches: ClassVar[bool] = False
 
     @classmethod

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dispatchflow.operations import Operation
-from dispatchflow.tunings._gpu import MmaTiling
+from dispatchflow.tunings._gpu import FORM, MmaTiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,7 @@ class TileAndFuse(MmaTiling):
     """Written as an op-level `compilation_info` for pipeline `TileAndFuse`, the compiler's default for products."""
 
     family: ClassVar[str] = "tile_and_fuse"
+    form: ClassVar[str] = f"tile_and_fuse{FORM}"
     pipeline: ClassVar[str] = "TileAndFuse"
     pipelines_unpromoted: ClassVar[bool] = False
 

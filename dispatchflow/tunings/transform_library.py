@@ -20,6 +20,7 @@ class TransformLibrary(GivenTuning):
     entry: str = _ENTRY
 
     family: ClassVar[str] = "transform_library"
+    form: ClassVar[str] = "transform_library:FILE"
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:

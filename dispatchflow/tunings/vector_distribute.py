@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dispatchflow.operations import Operation
-from dispatchflow.tunings._gpu import OPERANDS, MmaTiling
+from dispatchflow.tunings._gpu import FORM, OPERANDS, MmaTiling
 
 _COPY_BITS = 128  # what a thread copies to shared memory at a time
 
@@ -18,6 +18,7 @@ class VectorDistribute(MmaTiling):
     size need not be a multiple."""
 
     family: ClassVar[str] = "vector_distribute"
+    form: ClassVar[str] = f"vector_distribute{FORM}"
     pipeline: ClassVar[str] = "VectorDistribute"
     pipelines_unpromoted: ClassVar[bool] = True
 
