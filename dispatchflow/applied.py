@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dispatchflow.attributes import canonical, closing, split
+from dispatchflow.attributes import canonical, closing, configurations, split
 from dispatchflow.tunings import Applied, AppliedExecutable
 
 _EXECUTABLE = re.compile(r"hal\.executable\.export public @(\S+)")
@@ -16,8 +16,9 @@ _PIPELINE = re.compile(
 _CONFIGURED = re.compile(r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? [^\n]*?(?<=[{ ])lowering_config = #[\w.]+lowering_config<")
 
 
-def parse(dump: str) -> Applied:
-    """One executable for each `hal.executable.export`, in the dump's order, each with what it configured."""
+def parse(dump: str, given: str = "") -> Applied:
+    """One executable for each `hal.executable.export`, in the dump's order, each with what it configured. `given`: the
+    dump from before the compiler chose."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
     for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):
@@ -36,7 +37,7 @@ def parse(dump: str) -> Applied:
                 translation=_translation(text, pipeline) if pipeline else "",
             )
         )
-    return Applied(tuple(executables))
+    return Applied(tuple(executables), tuple(dict.fromkeys(configurations(given))))
 
 
 def _translation(text: str, pipeline: re.Match[str]) -> str:

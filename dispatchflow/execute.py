@@ -25,7 +25,7 @@ from dispatchflow.resolver import Resolver
 from dispatchflow.running import Place, Result, failed, log_of
 from dispatchflow.store import DamagedObject, Store
 from dispatchflow.targets import Device
-from dispatchflow.tunings import Applied, GivenFile
+from dispatchflow.tunings import GIVEN, Applied, GivenFile
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -141,7 +141,8 @@ class Executor:
             inspected = vmfb.inspect(made.read_bytes())
             dumps = sorted((scratch / commands.CONFIGURATIONS).glob("*"))
             dump = "".join(path.read_text(errors="replace") for path in dumps)
-            found = applied.parse(dump)
+            given_dumps = sorted((scratch / GIVEN).rglob("*.mlir"))
+            found = applied.parse(dump, "".join(path.read_text(errors="replace") for path in given_dumps))
             outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
             facts |= {
                 "code_digest": inspected.code_digest,

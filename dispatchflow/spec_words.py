@@ -169,7 +169,8 @@ def _named_tuning(word: str, place: Location, read: module_spec.Read) -> tuple[T
         if (tuning := family.parse(word)) is not None:
             return (tuning,)
     names = [*TUNINGS, *(tuning.name for family in TUNINGS.values() for tuning in family.expand({}))]
-    facts = {"spec": place.at("tuning"), "known": ", ".join(dict.fromkeys(names))}
+    forms = [family.form for family in TUNINGS.values() if word.startswith(family.family) and family.form]
+    facts = {"spec": place.at("tuning"), **({"form": forms[0]} if forms else {"known": ", ".join(TUNINGS)})}
     raise SpecError(f"unknown tuning '{word}'", facts, suggestion(word, names))
 
 

@@ -25,6 +25,12 @@ class Syntax:
         """Before 3.11 nothing of f8 compiles for a CPU."""
         return self.release >= (3, 11)
 
+    @property
+    def generalizes_convolutions(self) -> bool:
+        """Before 3.11 a named convolution becomes a generic op before dispatches are formed, without what was written
+        on it. Seen with 3.9 and 3.10."""
+        return self.release < (3, 11)
+
     def cpu_pipeline(self, name: str) -> str:
         """`DoubleTilingExpert` as an attribute: an enumerator of its own before 3.12."""
         return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"

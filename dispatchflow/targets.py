@@ -29,6 +29,8 @@ class Gpu:
     subgroup_size: int
     mma: tuple[str, ...]
     threads: int = 1024
+    assumed_bytes: int | None = None
+    """The shared memory that IREE takes it to have, where that is not what it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ _MFMA = ("MFMA_F32_16x16x16_F16", "MFMA_F32_32x32x8_F16", "MFMA_F32_16x16x4_F32"
 _CDNA2 = ("MFMA_F32_16x16x8_BF16", "MFMA_F32_32x32x4_BF16", "MFMA_I32_16x16x16_I8", "MFMA_I32_32x32x8_I8")
 _CDNA3 = ("MFMA_F32_16x16x16_BF16", "MFMA_F32_32x32x8_BF16", "MFMA_I32_16x16x32_I8", "MFMA_I32_32x32x16_I8")
 _RDNA = ("F32_16x16x16_F16", "F16_16x16x16_F16", "F32_16x16x16_BF16", "BF16_16x16x16_BF16", "I32_16x16x16_I8")
+_RDNA4_F8 = ("F32_16x16x16_F8E4M3FN", "F32_16x16x16_F8E5M2")
 
 # Shared memory of a workgroup: CUDA C++ Programming Guide, table of technical specifications (163 KiB for 8.0, 99 KiB
 # for 8.6, 8.9 and 12.0, where IREE 3.13 itself allows 8.6 as much as 8.0); LDS of AMD's ISA manuals, 64 KiB.
@@ -124,12 +127,13 @@ _RDNA = ("F32_16x16x16_F16", "F16_16x16x16_F16", "F32_16x16x16_BF16", "BF16_16x1
 # pipelines that take one, and without AMD's blocked ones (`…x4B`) and mixed f8.
 _GPUS = {
     "sm_80": Gpu(166912, 32, _NV),
-    **dict.fromkeys(("sm_86", "sm_89"), Gpu(101376, 32, _NV)),
+    "sm_86": Gpu(101376, 32, _NV, assumed_bytes=166912),
+    "sm_89": Gpu(101376, 32, _NV),
     "sm_120": Gpu(101376, 32, (*_NV, *_NV_F8)),
     "gfx90a": Gpu(65536, 64, (*_MFMA, *_CDNA2)),
     "gfx942": Gpu(65536, 64, (*_MFMA, *_CDNA3)),
     "gfx1100": Gpu(65536, 32, tuple(f"WMMAR3_{types}" for types in _RDNA)),
-    "gfx1201": Gpu(65536, 32, tuple(f"WMMAR4_{types}" for types in _RDNA)),
+    "gfx1201": Gpu(65536, 32, tuple(f"WMMAR4_{types}" for types in (*_RDNA, *_RDNA4_F8))),
 }
 
 

@@ -35,6 +35,12 @@ def table(**words: str) -> str:
         (".layout", {"layout": '"tx"'}, ["unknown layout 'tx'", "tt, tn, nt, nn"]),
         (".tuning", {"tuning": '"defautl"'}, ["unknown tuning 'defautl'", "data_tiling", "Did you mean 'default'?"]),
         (".tuning", {"tuning": '"double_tiling_64x64_4x16"'}, ["unknown tuning", "double_tiling_64x64_4x16x4"]),
+        (
+            ".tuning",
+            {"tuning": '"double_tiling_0x64_8x16x4"'},
+            ["unknown tuning", "double_tiling_MxN_MxNxK", "above 0"],
+        ),
+        (".tuning", {"tuning": '"split_k_1"'}, ["unknown tuning", "split_k_SLICES: 2 or more"]),
         (".tuning", {"tuning": '{family = "double"}'}, ["unknown tuning family 'double'", "double_tiling"]),
         (".tuning", {"tuning": "{vector = [1, 1]}"}, ["unknown tuning family None", "double_tiling"]),
         (".tuning", {"tuning": '{family = "default", x = 1}'}, ["default cannot be this", "no parameters"]),

@@ -33,6 +33,13 @@ def test_pipeline_is_spelt_as_the_release_spells_it(release, pipeline, case_of):
     assert f"translation_info<pipeline {pipeline}" in text
 
 
+@pytest.mark.parametrize(("release", "alone"), [((3, 9), True), ((3, 10), True), ((3, 11), False)])
+def test_convolution_of_two_images_is_put_into_a_dispatch_where_it_would_lose_its_configuration(release, alone):
+    tuning, operation = TUNINGS["conv_tile_and_decompose"].expand({})[0], OPERATIONS["conv2d"]
+    assert tuning.lowering(operation.make((2, 8, 8, 4, 4, 3, 3)), Syntax(release)).region == alone
+    assert tuning.lowering(operation.make((1, 8, 8, 4, 4, 3, 3)), Syntax(release)).region
+
+
 @pytest.mark.parametrize("spelling", ["#iree_cpu.pipeline<DoubleTilingExpert>", "CPUDoubleTilingExpert"])
 def test_applied_pipeline_has_one_name_in_all_releases(spelling):
     dump = f"hal.executable.export public @x\nfunc attributes {{i = #iree_codegen.translation_info<pipeline = {spelling}>}}"
