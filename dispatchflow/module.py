@@ -16,8 +16,19 @@ from dispatchflow.types import ELEMENT_TYPES, ElementType
 RECIPES = ("random", "integers")
 """`random`: uniform in [-1, 1), integers over their whole range; `integers`: -3 … 3 (0 … 3 where unsigned)."""
 
-# A function as the compiler prints it: any dialect's, public, on one line.
-_FUNCTION = re.compile(r"^\s*(?:func|util)\.func\s+(?:public\s+)?@(\"[^\"]+\"|[\w.$-]+)\s*\(", re.MULTILINE)
+# A function as the compiler prints it: any dialect's, public, on one line, in the outermost module: that of another
+# one has other callers (a custom dispatch's own code, say).
+_FUNCTION = re.compile(r"^  (?:func|util)\.func\s+(?:public\s+)?@(\"[^\"]+\"|[\w.$-]+)\s*\(", re.MULTILINE)
+# As a person writes it, perhaps behind other text, or generic; comments and strings have braces and names of their own.
+# Every branch begins with a letter of its own, so that the rest of the text is skipped fast.
+_WRITTEN = re.compile(
+    r"//[^\n]*"
+    r"|\"(?:func|util)\.func\"\s*\(\s*\)\s*<\{(?P<properties>.*?)\}>\s*\((?=\{)"
+    r"|\.func(?<=func\.func|util\.func)\s+(?:(?P<visibility>private|public|nested)\s+)?@(?P<name>\"[^\"]+\"|[\w.$-]+)"
+    r"|\"[^\"\\]*(?:\\.[^\"\\]*)*\"|\{|\}",
+    re.DOTALL,
+)
+_PROPERTY = re.compile(r"sym_(name|visibility)\s*=\s*\"([^\"]+)\"")
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
 _TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
@@ -98,12 +109,25 @@ class Declaration:
 
 
 def functions(text: str) -> list[str]:
-    """The names of the public functions in the order of the text; none where it is bytecode."""
-    return list(dict.fromkeys(match[1].strip('"') for match in _FUNCTION.finditer(text)))
+    """The names of the outermost public functions in the order of a person's text; none where it is bytecode.
+    A guess, which needs no toolchain: what the compiler prints has the last word (`declarations`)."""
+    depth, found = 0, list[tuple[int, str]]()
+    for match in _WRITTEN.finditer(text):
+        if match[0] in "{}":
+            depth += 1 if match[0] == "{" else -1
+        elif match["properties"]:
+            said = dict(_PROPERTY.findall(match["properties"]))
+            if "name" in said and said.get("visibility", "public") == "public":
+                found.append((depth, said["name"]))
+        elif match["name"] and match["visibility"] in (None, "public"):
+            found.append((depth, match["name"].strip('"')))
+    outermost = min((depth for depth, _ in found), default=0)
+    return list(dict.fromkeys(name for depth, name in found if depth == outermost))
 
 
 def declarations(text: str) -> dict[str, Declaration]:
-    """From a module as the compiler prints it. A type that is neither tensor nor number stays as it is written."""
+    """Of the outermost public functions, from a module as the compiler prints it. A type that is neither tensor nor
+    number stays as it is written."""
     found = {}
     for match in _FUNCTION.finditer(text):
         end = closing(text, match.end() - 1)

@@ -34,6 +34,36 @@ def test_public_functions_are_found_in_any_dialect():
     assert module.functions(TEXT) == ["two", "one", "none", "odd name"]
 
 
+WRITTEN = """\
+// func.func @comment() {
+#a = #x.y<{z = "func.func @string() {"}>
+module @outer attributes {a.b = {c = "}"}} {
+  module @inner {
+    func.func @helper() { return }
+  }
+  func.func private @mine() { return } func.func @main() {
+    return
+  } util.func public @second() { util.return }
+  "func.func"() <{function_type = () -> (), sym_name = "third"}> ({
+    "func.return"() : () -> ()
+  }) : () -> ()
+  "func.func"() <{sym_visibility = "private", function_type = () -> (), sym_name = "hidden"}> ({
+    "func.return"() : () -> ()
+  }) : () -> ()
+}
+"""
+
+
+def test_functions_are_found_wherever_they_stand_and_those_of_inner_modules_are_none():
+    assert module.functions(WRITTEN) == ["main", "second", "third"]
+    inner = "module @m {\n  module @inner {\n    func.func @helper() {\n    }\n  }\n  func.func @main() {\n  }\n}\n"
+    assert list(module.declarations(inner)) == ["main"]
+
+
+def test_a_named_function_is_taken_at_its_word_while_its_name_is_in_the_text():
+    assert [case.operation.function for case in plan_of('file = "odd.mlir"\nfunction = "old"').cases] == ["old"]
+
+
 def test_types_are_read_as_the_runtime_spells_them():
     assert module.declarations(TEXT) == {
         "two": Declaration(("4x8xf32", "i32", "?x8xbf16"), ("4x8xf32", "?x8xbf16", "i32")),
@@ -45,7 +75,12 @@ def test_types_are_read_as_the_runtime_spells_them():
     assert module.from_facts(module.to_facts(found)) == found
 
 
-FILES = {"a.mlir": TEXT.encode(), "b.bin": bytes(128), "sub/a.mlir": b"func.func @two() {}"}
+FILES = {
+    "a.mlir": TEXT.encode(),
+    "b.bin": bytes(128),
+    "sub/a.mlir": b"func.func @two() {}",
+    "odd.mlir": b'func.func @main() {} "func.func"() ({}) {sym_name = "old"} : () -> ()',
+}
 
 
 def read(name):
