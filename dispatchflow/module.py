@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -29,6 +29,10 @@ _WRITTEN = re.compile(
     re.DOTALL,
 )
 _PROPERTY = re.compile(r"sym_(name|visibility)\s*=\s*\"([^\"]+)\"")
+_OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
+# The one other attribute that makes the compiler read a file (iree-preprocessing-attr-based-pipeline).
+_READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path)[\w-]*=[^\"\s}]*)")
+_ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)")
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
 _TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
@@ -63,6 +67,8 @@ class Module(Program):
     expected: tuple[File, ...] = ()
     against: Target | None = None
     rtol: str | None = None
+    objects: tuple[tuple[str, File], ...] = ()
+    """What it names as `#hal.executable.object<{path = …}>`: code that is linked into its own."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -144,6 +150,22 @@ def declarations(text: str) -> dict[str, Declaration]:
     return found
 
 
+def objects(text: str) -> list[str]:
+    """The paths of the files that a module names; not where the attribute has the file's `data`."""
+    return list(dict.fromkeys(_unescaped(match[2]) for match in _OBJECT.finditer(text)))
+
+
+def with_objects(text: str, name_of: Callable[[str], str]) -> str:
+    """The text with other paths for `objects`; of letters that need no escape."""
+    return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(_unescaped(match[2]))}"', text)
+
+
+def reading_pass(text: str) -> str | None:
+    """The option of a pass of the module's own that names a file; None where there is none."""
+    match = _READING_PASS.search(text)
+    return match[1] if match else None
+
+
 def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None:
     """`4x?xf32` → ((4, None), F32); None where it is no tensor of a known element type."""
     if is_scalar(spelling):
@@ -182,6 +204,18 @@ def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declar
 
 def to_facts(found: Mapping[str, Declaration]) -> dict[str, list[list[str]]]:
     return {name: [list(d.inputs), list(d.results)] for name, d in found.items()}
+
+
+def _unescaped(written: str) -> str:
+    """A string as MLIR writes it: `\\"`, and `\\C3\\A4` for what is not ASCII."""
+
+    def letter(match: re.Match[bytes]) -> bytes:
+        escaped = match[1]
+        return (
+            bytes.fromhex(escaped.decode()) if len(escaped) == 2 else {b"n": b"\n", b"t": b"\t"}.get(escaped, escaped)
+        )
+
+    return _ESCAPED.sub(letter, written.encode()).decode(errors="replace")
 
 
 def _spelling(written: str) -> str:

@@ -166,6 +166,8 @@ def test_two_modules_of_one_name_are_refused_and_a_title_helps():
         plan_of(two.format("a.mlir"), two.format("sub/a.mlir"))
     with pytest.raises(SpecError, match="two modules have this name"):
         plan_of(two.format("a.mlir"), two.format("a.mlir") + '\ninputs = ["4x8xf32=1", "5", "3x8xbf16"]')
+    with pytest.raises(SpecError, match="Name them in two sweeps"):
+        plan_of('file = ["a.mlir", "sub/a.mlir"]\nfunction = "two"')
     assert len(plan_of(two.format("a.mlir"), two.format("sub/a.mlir") + '\nname = "b"').cases) == 2
     assert len(plan_of(two.format("a.mlir"), two.format("a.mlir")).cases) == 1
 
