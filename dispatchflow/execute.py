@@ -121,7 +121,7 @@ class Executor:
 
     def _run_compiler(self, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> processes.Outcome:
         command = processes.Command(
-            argv, scratch, self.resolver.environment, stdin=stdin,
+            argv, scratch, self.resolver.toolchain.environment(self.resolver.environment), stdin=stdin,
             time_limit_s=self._limits.compile_s, memory_limit_bytes=self._limits.memory_bytes,
         )  # fmt: skip
         return processes.run(command)

@@ -169,7 +169,7 @@ def _difference(workspace: Workspace, record: Record, compiler: Toolchain, modul
         (scratch / "module.mlir").write_bytes(module)
         store.place(scratch, named_files(record.outputs))
         argv = commands.compile_argv(compiler.compiler, asked["flags"])
-        command = processes.Command(argv, scratch, asked["environment"], stdin="module.mlir")
+        command = processes.Command(argv, scratch, compiler.environment(asked["environment"]), stdin="module.mlir")
         if failure := processes.run(command).failure:
             return f"compiled before, now: {failure}"
         made = scratch / "module.vmfb"

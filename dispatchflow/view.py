@@ -167,7 +167,8 @@ def repro(chain: Chain, resolver: Resolver) -> str:
         place = "".join(f"{line}\n    " for line in ('cd "$(mktemp -d)"', *given))
         bodies = {"compile": f'{place}{shown["compile"]} < "$case/module.mlir"\n    {compare}', **bodies}
     cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
-    environment = " ".join(f"{k}={processes.quoted([v])}" for k, v in resolver.environment.items())
+    seen = resolver.toolchain.environment(resolver.environment)
+    environment = " ".join(f"{k}={processes.quoted([v])}" for k, v in seen.items())
     absent = " ".join(name for name in commands.ALLOWED_ENVIRONMENT if name not in resolver.environment)
     return f"""\
 #!/bin/sh
