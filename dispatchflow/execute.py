@@ -46,10 +46,11 @@ class Artifacts(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """`objects`: files that the text names, called as it does."""
+    """`objects`: files that the text names, called as it does. `record`: of what printed it."""
 
     text: bytes
     objects: dict[str, Digest]
+    record: Record
 
 
 class Executor:
@@ -88,7 +89,8 @@ class Executor:
             named, text = given.objects(program, printed)
             outputs = {name: self.store.put_bytes(content) for name, content in named.items()}
             outputs["module"] = self.store.put_bytes(text.encode(errors="surrogateescape"))
-            return True, None, outputs, {"functions": module.to_facts(module.declarations(text))}
+            functions = module.to_facts(module.declarations(text))
+            return True, None, outputs, {"functions": functions, "asks": applied.asked(text)}
 
         return self._make(actions.reprint(program, toolchain.digest), make)
 
@@ -98,12 +100,12 @@ class Executor:
         if isinstance(case.operation, Module):
             if (printed := self._printed(case.operation)) is None:
                 return None
+            text, objects, dispatch = printed.text, printed.objects, dispatch.printed(printed.record)
         else:
-            printed = Printed(dispatch.module(resolver.syntax).encode(), {})
+            text, objects = dispatch.module(resolver.syntax).encode(), {}
         return self.compile_module(
-            printed.text, resolver.flags(case), dispatch.demanded, dispatch.missed, dispatch.tuning.files,
-            printed.objects,
-        )  # fmt: skip
+            text, resolver.flags(case), dispatch.demanded, dispatch.missed, dispatch.tuning.files, objects
+        )
 
     def _printed(self, program: Module) -> Printed | None:
         for _ in range(_ATTEMPTS):
@@ -114,7 +116,7 @@ class Executor:
                 objects = named_files(record.outputs)
                 for digest in objects.values():
                     self.store.checked(digest)
-                return Printed(self.store.checked(record.outputs["module"]).read_bytes(), objects)
+                return Printed(self.store.checked(record.outputs["module"]).read_bytes(), objects, record)
             except DamagedObject as damaged:
                 _say_damaged(damaged, program.label)
         raise self._too_damaged()

@@ -60,7 +60,7 @@ def description(chain: Chain) -> str:
         "provider": case.provider,
         "tuning": case.tuning.name if case.library is None else None,
         "flags": " ".join(case.flags) or None,
-        "requested": (case.dispatch.requested or "the compiler's choice") if case.library is None else None,
+        "requested": (chain.dispatch.requested or "the compiler's choice") if case.library is None else None,
         "cache": case.cache,
         "applied": compiled.facts.get("applied") if compiled else None,
         "device": f"{chain.device.uri}, CPUs {', '.join(map(str, chain.device.cpus))}",

@@ -399,3 +399,38 @@ def test_a_module_is_named_on_the_command_line_and_repeats_by_hand(project, tmp_
     assert "same bytes" in subprocess.run([script, "compile"], capture_output=True, text=True, check=True).stdout
     subprocess.run([script, "run"], check=True, capture_output=True)
     assert np.array_equal(np.fromfile(script.parent / "again_0.bin", "float32"), np.full(32, 2.0, "float32"))
+
+
+CONFIGURED = """\
+// compilation_info = #iree_cpu.lowering_config<distribution = [1, 1, 1]> is only a comment
+#config = #iree_cpu.lowering_config<distribution = [16, 16, 0], vector_common_parallel = [4, 16, 0], \
+vector_reduction = [0, 0, 2]>
+#translation = #iree_codegen.translation_info<pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>
+#compilation = #iree_codegen.compilation_info<lowering_config = #config, translation_info = #translation>
+func.func @main(%a: tensor<32x32xf32>, %b: tensor<32x32xf32>) -> tensor<32x32xf32> {{
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<32x32xf32>
+  %f = linalg.fill ins(%c : f32) outs(%e : tensor<32x32xf32>) -> tensor<32x32xf32>
+  %r = linalg.matmul {{{word} = #compilation}} ins(%a, %b : tensor<32x32xf32>, tensor<32x32xf32>)
+    outs(%f : tensor<32x32xf32>) -> tensor<32x32xf32>
+  return %r : tensor<32x32xf32>
+}}
+"""
+
+
+@pytest.mark.iree
+def test_a_configuration_of_the_module_s_own_must_be_applied(tmp_path):
+    project = Project.make(tmp_path, "")
+    (tmp_path / "asked.mlir").write_text(CONFIGURED.format(word="compilation_info"))
+    (tmp_path / "misspelt.mlir").write_text(CONFIGURED.format(word="compilation_inf0"))
+    project.add(
+        '[[sweep]]\noperation = "module"\nthreads = 1\nfile = ["../asked.mlir", "../misspelt.mlir"]\n', "a.toml"
+    )
+    outcome = project.doit("compile")
+    asked = "distribution = [16, 16, 0], vector_common_parallel = [4, 16, 0], vector_reduction = [0, 0, 2]"
+    assert outcome.code == 1
+    assert f"configuration ignored: the module asks for {asked}; applied DoubleTilingExpert" in outcome.out
+    assert "1 failed" in outcome.out
+    for name in ("asked", "misspelt"):
+        said = (tmp_path / f"build/module_{name}_main_default@llvm-cpu-1t/case.txt").read_text()
+        assert f"requested      DoubleTilingExpert and {asked}\n" in said

@@ -39,8 +39,20 @@ def test_a_pipe_is_told_and_not_waited_for(specs):
     os.mkfifo(specs / "pipe.mlir")
     with pytest.raises(SpecError, match="a file cannot be read"):
         plan_of(specs)
+    assert Recall(specs.parent, [], {}).look("file", os.fspath(specs / "pipe.mlir")) == "absent"
+
+
+def test_an_answer_depends_on_a_named_object_that_is_not_there_too(specs):
+    (specs / "a.toml").write_text(MODULE.format("../there/a.mlir"))
+    (specs.parent / "there/a.mlir").write_text('func.func @main() {}\n#o = #hal.executable.object<{path = "../k.o"}>')
+    seen = {}
     recall = Recall(specs.parent, [], {})
-    assert recall.look("file", os.fspath(specs / "pipe.mlir")) == "absent"
+    recall.see = lambda kind, name, value: seen.setdefault((kind, name), value)
+    assert Workspace(specs.parent, {}, recall).plan.cases[0].operation.objects == ()
+    assert seen["file", os.fspath(specs / "../there/../k.o")] == "absent"
+    (specs.parent / "k.o").write_bytes(b"code")
+    ((written, file),) = Workspace(specs.parent, {}, recall).plan.cases[0].operation.objects
+    assert (written, file.path) == ("../k.o", os.fspath(specs.parent / "k.o"))
 
 
 def test_a_path_is_shown_without_its_way_back_unless_a_link_makes_it_another_file(specs):
