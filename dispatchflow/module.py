@@ -131,6 +131,11 @@ def functions(text: str) -> list[str]:
     return list(dict.fromkeys(name for depth, name in found if depth == outermost))
 
 
+def mentions(text: str, name: str) -> bool:
+    """Whether a symbol of this name may be there, in whatever form."""
+    return re.search(rf'[@"]{re.escape(name)}(?![\w.$-])', text) is not None
+
+
 def declarations(text: str) -> dict[str, Declaration]:
     """Of the outermost public functions, from a module as the compiler prints it. A type that is neither tensor nor
     number stays as it is written."""

@@ -95,7 +95,7 @@ def _entries(written: str | list[str] | None, content: bytes, name: str, place: 
         return public
     wanted = _list(written)
     for entry in wanted if public else ():  # bytecode is not read here
-        if entry not in public and entry not in text:  # else the printed module says whether it is a function
+        if entry not in public and not module.mentions(text, entry):  # else the printed module says what it is
             facts = {"spec": place.at("function"), "file": name, "functions": ", ".join(public)}
             raise SpecError(f"no public function '{entry}'", facts, suggestion(entry, public))
     return wanted

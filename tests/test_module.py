@@ -121,6 +121,7 @@ def test_a_tuning_that_is_written_on_an_operation_is_a_skip():
         ("", "needs a file"),
         ('file = "no.mlir"', "No such file"),
         ('file = "a.mlir"\nfunction = "tow"', "Did you mean 'two'"),
+        ('file = "odd.mlir"\nfunction = "mai"', "Did you mean 'main'"),
         ('file = "b.bin"', "no function is seen"),
         ('file = "a.mlir"\ninputs = ["4x8xq32"]', "'4x8xq32' is no type"),
         ('file = "a.mlir"\ninputs = ["4x8xf32=rondom"]', "Did you mean 'random'"),
