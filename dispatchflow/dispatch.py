@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from dispatchflow import flags as extra
+from dispatchflow.applied import lacking
 from dispatchflow.keys import digest_of
+from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import ENTRY, Program
 from dispatchflow.providers import IREE, LIBRARIES, Library
@@ -16,6 +18,9 @@ from dispatchflow.syntax import NEWEST, Syntax
 from dispatchflow.targets import Target
 from dispatchflow.tunings import Applied, Tuning
 
+if TYPE_CHECKING:
+    from dispatchflow.recorded import Found, Record
+
 _MAX_NAME_BYTES = 200
 
 
@@ -23,6 +28,8 @@ _MAX_NAME_BYTES = 200
 class Dispatch:
     operation: Program
     tuning: Tuning
+    asks: tuple[str, ...] = ()
+    """What a user's module asks of the compiler itself, as `applied.asked` says it; known once it is printed."""
 
     def module(self, syntax: Syntax = NEWEST) -> str:
         """The MLIR text of an operation. Free of paths, dates and names, every location unknown: equal dispatches,
@@ -31,10 +38,15 @@ class Dispatch:
         lowering = self.tuning.lowering(self.operation, syntax)
         return lowering.prelude + _module(self.operation, lowering.attribute, lowering.region)
 
+    def printed(self, emitted: Record | Found) -> Dispatch:
+        """With what the text of a user's module asks for; that of an operation asks what its tuning does."""
+        return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
+
     @property
     def requested(self) -> str | None:
         """The configuration that the compiler is asked for; None where it chooses."""
-        return self.tuning.requested(cast(Operation, self.operation)) if self._known else None
+        of_tuning = self.tuning.requested(cast(Operation, self.operation)) if self._known else None
+        return " and ".join(filter(None, (of_tuning, *self.asks))) or None
 
     @property
     def dispatches(self) -> tuple[int, ...]:
@@ -54,6 +66,8 @@ class Dispatch:
         why = self.tuning.ignored(cast(Operation, self.operation), applied) if self._known else None
         if why is not None:
             return f"configuration ignored: {why}"
+        if (own := lacking(self.asks, applied)) is not None:
+            return f"configuration ignored: the module asks for {own}; applied {applied.text or 'nothing'}"
         names, expected = [executable.name for executable in applied.executables], self.dispatches
         if not expected or len(names) in expected:
             return None

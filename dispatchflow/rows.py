@@ -66,7 +66,7 @@ def row_of(
         "measurement_key": profiled.key,
         "verification": verdict.get("verification", "not verified" if verified.state == "off" else "not compared"),
         **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
-        "requested_configuration": case.dispatch.requested,
+        "requested_configuration": chain.dispatch.requested,
         "applied_configuration": facts.get("applied"),
         **_each_dispatch(chain),
         "flops": operation.flops(),

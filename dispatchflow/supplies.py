@@ -116,7 +116,7 @@ class Supplies:
 
     def printed(self, program: Module) -> Found | None:
         """Its text; None while it is not made, or cannot be."""
-        found = self._record(actions.reprint(program.source.digest, self._toolchain.digest))
+        found = self._record(actions.reprint(program, self._toolchain.digest))
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:

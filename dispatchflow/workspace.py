@@ -28,7 +28,7 @@ from dispatchflow.recall import Recall
 from dispatchflow.reports import units
 from dispatchflow.resolver import Resolver, Settings
 from dispatchflow.rotation import COLD, not_coldable
-from dispatchflow.stamps import stamp
+from dispatchflow.stamps import ABSENT, stamp
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
 from dispatchflow.targets import Device, Target
@@ -164,22 +164,30 @@ class Workspace:
     def _reader(self, folder: Path) -> module_spec.Read:
         def read(name: str) -> tuple[str, bytes]:
             path = folder / name
-            return os.fspath(path), self._bytes(path)
+            return _plain(path), self._bytes(path)
 
         return read
 
     def _text(self, path: Path) -> str:
         try:
-            return self._bytes(path).decode("utf-8")
+            return self._bytes(path).decode("utf-8-sig")  # a mark that some editors put first is no text
         except (OSError, UnicodeDecodeError) as error:
             raise SpecError(
                 "this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8."
             ) from error
 
     def _bytes(self, path: Path) -> bytes:
-        content = path.read_bytes()
-        if self._seen:
-            self._seen.see("file", _from_anywhere(path), digest_of(content))
+        """Raises:
+        OSError: it cannot be read, or is no regular file: reading a pipe waits for its writer.
+        """
+        content = None
+        try:
+            if path.exists() and not path.is_file():
+                raise OSError("it is no regular file")
+            content = path.read_bytes()
+        finally:
+            if self._seen:
+                self._seen.see("file", _from_anywhere(path), ABSENT if content is None else digest_of(content))
         return content
 
     @property
@@ -252,6 +260,12 @@ def _memory_for(program: Program) -> int:
 def _from_anywhere(path: Path) -> str:
     """Absolute, its `..` as they stand: behind a link they lead elsewhere than the text says (not os.path.abspath)."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)
+
+
+def _plain(path: Path) -> str:
+    """Without `folder/..`, where that is the same file."""
+    plain = os.path.normpath(path)
+    return plain if os.path.realpath(plain) == os.path.realpath(path) else os.fspath(path)
 
 
 def _relative(path: Path, root: Path) -> Path:

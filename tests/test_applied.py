@@ -172,3 +172,27 @@ def test_empty_dump_applied_nothing_that_was_asked(tuning, case_of):
 def test_only_the_default_asks_for_nothing(case_of):
     tunings = [tuning for family in TUNINGS.values() for tuning in family.expand({})]
     assert [t.name for t in tunings if t.requested(case_of().operation) is None] == ["default"]
+
+
+def test_what_a_module_asks_for_is_read_in_the_words_of_the_dump():
+    text = """\
+#config = #iree_gpu.lowering_config<{workgroup = [64, 64, 0], reduction = [0, 0, 32]}>
+#config1 = #iree_cpu.lowering_config<vector_common_parallel = [8, 32, 0], distribution = [64, 64, 0]>
+#translation = #iree_codegen.translation_info<pipeline = LLVMGPUTileAndFuse workgroup_size = [64, 2, 1] subgroup_size = 32>
+#translation1 = #iree_codegen.translation_info<pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>
+"""
+    wanted = applied.asked(text + text)
+    assert wanted == (
+        "TileAndFuse workgroup_size = [64, 2, 1] subgroup_size = 32",
+        "DoubleTilingExpert",
+        "reduction = [0, 0, 32], workgroup = [64, 64, 0]",
+        "distribution = [64, 64, 0], vector_common_parallel = [8, 32, 0]",
+    )
+    gpu = AppliedExecutable(
+        "a", "TileAndFuse", (("matmul", wanted[2]),), "workgroup_size = [64, 2, 1] subgroup_size = 32"
+    )
+    cpu = AppliedExecutable("b", "DoubleTilingExpert", (("matmul", wanted[3]),))
+    assert applied.lacking(wanted, Applied((gpu, cpu))) is None
+    assert applied.lacking(wanted, Applied((cpu,))) == wanted[0]
+    assert applied.lacking(wanted, Applied((gpu,))) == "DoubleTilingExpert"
+    assert applied.lacking((), Applied(())) is None
