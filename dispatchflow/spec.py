@@ -21,7 +21,7 @@ from dispatchflow.program import Program
 from dispatchflow.providers import IREE, PROVIDERS
 from dispatchflow.rotation import CACHES, HOT
 from dispatchflow.shapes import Shape
-from dispatchflow.targets import TARGETS, Target
+from dispatchflow.targets import Target
 from dispatchflow.tunings import Tuning
 from dispatchflow.types import Signature
 
@@ -128,13 +128,13 @@ def sweep(table: Mapping[str, Any], where: str, read: module_spec.Read = _no_fil
         axes |= _operation_axes(words, program, place)
     else:
         reference = [] if words.reference is None else [words.reference]
-        against = next(iter(spec_words.chosen(reference, TARGETS, "target", at("reference"))), None)
+        against = next(iter(spec_words.targets(reference, at("reference"))), None)
         axes["modules"] = module_spec.modules(words, against, place, read)
     return Sweep(
         operation=program,
         **axes,
         tunings=spec_words.tunings(words.tuning, place, read),
-        targets=spec_words.chosen(spec_words.listed(words.target), TARGETS, "target", at("target")),
+        targets=spec_words.targets(words.target, at("target")),
         threads=tuple(
             dict.fromkeys(spec_words.threads(word, at("threads")) for word in spec_words.listed(words.threads))
         ),
