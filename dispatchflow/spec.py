@@ -98,9 +98,18 @@ def parse(text: str, path: PurePath, overrides: Mapping[str, Any], read: module_
     sweeps = []
     for index, table in enumerate(document.get("sweep", [])):
         where = f"{path}:{lines[index]}" if index < len(lines) else str(path)
-        known = {word: value for word, value in overrides.items() if not _of_other_programs(word, table)}
-        sweeps.append(sweep({**table, **known}, f"{where}, sweep[{index}]", read))
+        for name in _operations(table):
+            one = {**table, **name}
+            known = {word: value for word, value in overrides.items() if not _of_other_programs(word, one)}
+            sweeps.append(sweep({**one, **known}, f"{where}, sweep[{index}]", read))
     return sweeps
+
+
+def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
+    """A list of operations is a sweep of each: they have their own words."""
+    written = table.get("operation")
+    words = spec_words.listed(written) if isinstance(written, str | list) else []
+    return [{"operation": word} for word in dict.fromkeys(map(str, words))] or [{}]
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
@@ -177,7 +186,7 @@ def _operation_axes(words: Any, operation: type[Operation], place: Location) -> 
 def _program(name: object, place: str) -> type[Program]:
     if isinstance(name, str) and name in PROGRAMS:
         return PROGRAMS[name]
-    problem = "a sweep names no operation" if name is None else f"unknown operation {name!r}"
+    problem = "a sweep names no operation" if name in (None, "", []) else f"unknown operation {name!r}"
     facts = {"spec": f"{place}.operation", "known": ", ".join(PROGRAMS)}
     raise SpecError(problem, facts, suggestion(str(name), PROGRAMS) or f'Write operation = "{next(iter(OPERATIONS))}".')
 
