@@ -10,7 +10,7 @@ from typing import Any
 
 from dispatchflow.keys import Key, key_of
 from dispatchflow.syntax import Syntax
-from dispatchflow.types import ElementType
+from dispatchflow.types import ElementType, Signature
 
 LOCAL = "local"
 
@@ -52,17 +52,22 @@ class Target:
     """Element types that the backend cannot compile, each with the reason of the skip."""
     since: tuple[int, int] = (0, 0)
     """The first release that knows it."""
+    types_since: Mapping[ElementType, tuple[int, int]] = field(default_factory=dict, hash=False)
+    """The first release that compiles this element type for it, where that is a later one."""
 
     @property
     def has_threads(self) -> bool:
         """Whether the number of threads is ours to choose."""
         return self.driver == LOCAL
 
-    def inexpressible(self, syntax: Syntax) -> str | None:
-        """Why this release cannot compile for it, None when it can. The reason of a skip."""
-        if syntax.release >= self.since:
-            return None
-        return f"{syntax} does not know {self.name}, {'.'.join(map(str, self.since))} is the first that does"
+    def inexpressible(self, syntax: Syntax, types: Signature | None = None) -> str | None:
+        """Why this release cannot compile these types for it, None when it can. The reason of a skip."""
+        if syntax.release < self.since:
+            return f"{syntax} does not know {self.name}; {_spelt(self.since)} is the first that does"
+        for element in types.elements if types else ():
+            if syntax.release < (first := self.types_since.get(element, (0, 0))):
+                return f"{syntax} has no {element.mlir} on {self.name}; {_spelt(first)} is the first that has"
+        return None
 
     def resolved_flags(self, host: HostCpu, syntax: Syntax) -> tuple[str, ...]:
         flags = tuple(map(syntax.flag, self.flags))
@@ -77,6 +82,10 @@ class Target:
     def device(self, threads: int) -> str:
         """The local device for so many threads. One thread needs no task system, which costs tens of µs a call."""
         return "local-sync" if threads == 1 else "local-task"
+
+
+def _spelt(release: tuple[int, int]) -> str:
+    return ".".join(map(str, release))
 
 
 @dataclass(frozen=True)
@@ -148,14 +157,22 @@ _GPUS = {
 _SINCE = {"sm_89": (3, 12), "sm_120": (3, 13), "gfx1201": (3, 3)}
 
 
+_F8 = (ElementType.F8E4M3FN, ElementType.F8E5M2)
+_WITHOUT_F8 = ("sm_80", "sm_86", "gfx90a", "gfx942", "gfx1100")
+_NO_F8 = {
+    "cuda": "nothing of f8 is compiled for a GPU before sm_89 (IREE 3.13: 'LLVM Translation failed')",
+    "rocm": "of f8 it has at most the FNUZ types (IREE 3.13: 'F8E5M2 and F8E4M3FN types are not supported')",
+}
+
 _DRIVERS = {"cuda": "cuda", "rocm": "hip"}
 
 
 def _gpu(backend: str, architecture: str) -> Target:
     driver = _DRIVERS[backend]
     flags = (f"--iree-hal-target-device={driver}", f"--iree-{backend}-target={architecture}", *_COMMON)
-    since = _SINCE.get(architecture, (0, 0))
-    return Target(f"{backend}-{architecture}", backend, flags, driver, gpu=_GPUS.get(architecture), since=since)
+    name, gpu, since = f"{backend}-{architecture}", _GPUS.get(architecture), _SINCE.get(architecture, (0, 0))
+    lacks = dict.fromkeys(_F8, _NO_F8[backend]) if architecture in _WITHOUT_F8 else {}
+    return Target(name, backend, flags, driver, gpu=gpu, since=since, lacks=lacks)
 
 
 def _spirv(driver: str) -> Target:
@@ -176,6 +193,7 @@ TARGETS: dict[str, Target] = {
             ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=vmvx", *_COMMON),
             runtime_is_code=True,
             lacks={ElementType.F16: _NO_F16},
+            types_since={ElementType.BF16: (3, 11)},
         ),
         _spirv("vulkan"),
         *(_gpu("cuda", architecture) for architecture in ("sm_80", "sm_86", "sm_89", "sm_120")),

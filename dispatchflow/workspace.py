@@ -89,9 +89,12 @@ class Workspace:
         for case in found.cases:
             if (operation := case.operation).shape_name not in needed:
                 needed[operation.shape_name] = _memory_for(operation)
-            reason = case.target.inexpressible(syntax) or case.tuning.inexpressible(syntax)
+            types = operation.types if isinstance(operation, Operation) else None
+            reason = case.target.inexpressible(syntax, types) or case.tuning.inexpressible(syntax)
             if reason is None and isinstance(operation, Operation):
-                reason = operation.inexpressible(syntax)
+                reason = operation.inexpressible(syntax, case.target)
+                if reason is None and (why := operation.untuned(syntax, case.target)):
+                    reason = why if case.dispatch.requested is None else None
             if reason is None and case.library is not None and self._library(case.provider) is None:
                 reason = f"{case.provider} is not installed; {case.library.install}"
             if reason is None and case.cache == COLD:
