@@ -64,7 +64,7 @@ class Target:
         """Why this release cannot compile these types for it, None when it can. The reason of a skip."""
         if syntax.release < self.since:
             return f"{syntax} does not know {self.name}; {_spelt(self.since)} is the first that does"
-        for element in types.elements if types else ():
+        for element in types.elements if types and self.types_since else ():
             if syntax.release < (first := self.types_since.get(element, (0, 0))):
                 return f"{syntax} has no {element.mlir} on {self.name}; {_spelt(first)} is the first that has"
         return None

@@ -36,13 +36,13 @@ def refused(product: Product, types: Signature, syntax: Syntax, target: Target) 
     if m > 1 and element in _UNPACKED.get(target.backend, ()) and n % 16 == 0 and k % (8 if turned else 2) == 0:
         return (
             f"a product of {element.mlir} with n a multiple of 16 and k of {8 if turned else 2} is not compiled to "
-            "SPIR-V by default (IREE 3.9 to 3.13: 'vector.bitcast' is refused)"
+            "SPIR-V by default (IREE 3.9 and 3.13: 'vector.bitcast' is refused)"
         )
     dotted = target.backend == "metal-spirv" and element is ElementType.I8 and not batched
     if m > 1 and dotted and n % 8 == 0 and k % 4 == 0:
         return (
             "a product of i8 with n a multiple of 8 and k of 4 is not compiled for Metal by default "
-            "(IREE 3.9 to 3.13: 'DotProduct' requires min version v1.6)"
+            "(IREE 3.9 and 3.13: 'DotProduct' requires min version v1.6)"
         )
     return undistributed(product, types, syntax, target)
 

@@ -47,7 +47,7 @@ class Attention(Operation):
         if self._causal and m > k2:
             return f"{m} queries cannot be the last of {k2} positions: the first would see no key"
         if backend in ("vulkan-spirv", "metal-spirv"):
-            return "attention is not compiled to SPIR-V (IREE 3.9 to 3.13: 'online_attention' is refused)"
+            return "attention is not compiled to SPIR-V (IREE 3.9 and 3.13: 'online_attention' is refused)"
         return None
 
     def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
