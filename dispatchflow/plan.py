@@ -146,8 +146,7 @@ def _unfit(program: Program, target: Target) -> str | None:
     if not isinstance(program, Operation):
         return None
     if target.lacks:
-        signature = program.types
-        for element in (*signature.operands, signature.accumulator, signature.result):
+        for element in program.types.elements:
             if element in target.lacks:
                 return f"{element.mlir} on {target.name}: {target.lacks[element]}"
     return program.illegal(target.backend)

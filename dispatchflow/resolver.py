@@ -87,7 +87,7 @@ class Resolver:
     def flags(self, case: Case) -> tuple[str, ...]:
         target = case.target
         if target.name not in self._target_flags:
-            self._target_flags[target.name] = target.resolved_flags(self.host)
+            self._target_flags[target.name] = target.resolved_flags(self.host, self.syntax)
         return self._target_flags[target.name] + case.tuning.flags + case.flags
 
     def emission(self, case: Case) -> Action:

@@ -16,7 +16,8 @@ from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import Location
 from dispatchflow.operations import Operation, Option
 from dispatchflow.shapes import Shape, classes, classes_of
-from dispatchflow.targets import HINTS
+from dispatchflow.targets import HINTS, TARGETS, Target
+from dispatchflow.targets import named as named_target
 from dispatchflow.tunings import TUNINGS, GivenFile, Tuning
 from dispatchflow.types import Signature, signature
 
@@ -55,6 +56,12 @@ def chosen(words: Sequence[str], known: Mapping[str, T], what: str, place: str) 
                 HINTS.get(word) or suggestion(word, known),
             )
     return tuple(dict.fromkeys(known[word] for word in words))
+
+
+def targets(written: Any, place: str) -> tuple[Target, ...]:
+    words = listed(written)
+    others = {word: target for word in words if (target := named_target(word))}
+    return chosen(words, {**TARGETS, **others}, "target", place)
 
 
 def named(written: Any, known: Sequence[str], what: str, place: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What MLIR text must look like for a compiler release: the one place that knows the differences."""
+"""What MLIR text and flags must look like for a compiler release: the one place that knows the differences."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ class Syntax:
     def has_gpu_pipelines(self) -> bool:
         """`#iree_gpu.pipeline<…>`, with Nvidia's `mma.sync` among the intrinsics."""
         return self.release >= (3, 12)
+
+    def flag(self, newest: str) -> str:
+        """A flag as this release calls it; before 3.11 AMD's are HIP's."""
+        return newest.replace("--iree-rocm-", "--iree-hip-") if self.release < (3, 11) else newest
 
     def __str__(self) -> str:
         return "the newest IREE" if self.release == _NEWEST else f"IREE {self.release[0]}.{self.release[1]}"

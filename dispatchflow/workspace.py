@@ -31,7 +31,7 @@ from dispatchflow.rotation import COLD, not_coldable
 from dispatchflow.stamps import ABSENT, stamp
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
-from dispatchflow.targets import Device, Target
+from dispatchflow.targets import TARGETS, Device, Target
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
@@ -79,15 +79,21 @@ class Workspace:
         if tags and not set(tags) & set(known):
             facts = {"given": ", ".join(tags), "tags": ", ".join(known) or "none"}
             raise NothingMatched("no sweep has this tag", facts, suggestion(tags[0], known))
+        for target in dict.fromkeys(target for sweep in sweeps for target in sweep.targets):
+            if target.name not in TARGETS:
+                devices.features(target, self.toolchain, self.store)
         found = plan.expand(sweeps, tags)
         cores, memory, syntax = len(machine.cores()), machine.memory_bytes(), self._syntax
         fits, skips, needed = list[Case](), list[Skip](), dict[str, int]()
         for case in found.cases:
             if (operation := case.operation).shape_name not in needed:
                 needed[operation.shape_name] = _memory_for(operation)
-            reason = case.tuning.inexpressible(syntax)
+            types = operation.types if isinstance(operation, Operation) else None
+            reason = case.target.inexpressible(syntax, types) or case.tuning.inexpressible(syntax)
             if reason is None and isinstance(operation, Operation):
-                reason = operation.inexpressible(syntax)
+                reason = operation.inexpressible(syntax, case.target)
+                if reason is None and (why := operation.untuned(syntax, case.target)):
+                    reason = why if case.dispatch.requested is None else None
             if reason is None and case.library is not None and self._library(case.provider) is None:
                 reason = f"{case.provider} is not installed; {case.library.install}"
             if reason is None and case.cache == COLD:

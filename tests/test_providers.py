@@ -262,7 +262,7 @@ def test_each_call_of_a_rotation_takes_the_next_copy(tmp_path: Path) -> None:
 
     workspace = Workspace(tmp_path, dict.fromkeys("m", "4") | {"n": "5", "k": "6", "threads": "1"})
     (case,) = workspace.plan.cases
-    flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host)
+    flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
     text = rotation.module(case.operation, 3)
     whole = "linalg.broadcast ins(%x : tensor<128xi8>) outs(%empty : tensor<3x128xi8>) dimensions = [0]"
     marked = """\

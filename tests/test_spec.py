@@ -27,6 +27,12 @@ def table(**words: str) -> str:
     [
         (".operation", {"operation": '"matmull"'}, ["unknown operation 'matmull'", "matmul", "Did you mean 'matmul'?"]),
         (".operation", {"operation": ""}, ["names no operation", "matmul"]),
+        (".operation", {"operation": "[]"}, ["names no operation", "matmul"]),
+        (
+            ".operation",
+            {"operation": '["matmul", "matmull"]'},
+            ["unknown operation 'matmull'", "Did you mean 'matmul'?"],
+        ),
         (".operation", {"operation": "3"}, ["unknown operation 3", "matmul"]),
         (".dtyp", {"dtyp": '"f32"'}, ["unknown word 'dtyp'", "dtype", "Did you mean 'dtype'?"]),
         (".dtype", {"dtype": '"f33"'}, ["no element types 'f33'", "f32", "f16,f16->f32"]),
@@ -181,3 +187,12 @@ def test_hints_for_the_command_line_are_spelt_as_there(words, hint):
     with pytest.raises(SpecError) as caught:
         spec.sweep({"operation": "matmul", **words}, COMMAND_LINE)
     assert caught.value.hint == hint
+
+
+def test_operation_may_be_a_list_as_every_word_may():
+    text = table(operation='["matmul", "batch_matmul, matmul"]', m="", n="", k="", shape='"aligned"')
+    found = spec.parse(text, PurePath("x.toml"), {"epilogue": "bias"})
+    assert [(one.operation.name, one.options["epilogue"], one.place) for one in found] == [
+        ("matmul", ("bias",), "x.toml:1, sweep[0]"),
+        ("batch_matmul", ("bias",), "x.toml:1, sweep[0]"),
+    ]
