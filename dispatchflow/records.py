@@ -4,7 +4,7 @@ record        one a key: a success, or a failure that would repeat itself
 latest        the key that a case's stage had when it was last made: for `explain`
 measurement   append-only; blocks are recorded as they end; never pooled
 row           what goes to Parquet: first here, then in a part that can be written again from here
-said          the identity of each case's newest row
+said          the identity of each case's newest row under a protocol, and of what a view shows of it
 answer        what idle invocations said (see recall.py)
 """
 
@@ -167,8 +167,10 @@ class Records(Database):
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
-    def set_latest(self, name: str, keys: Mapping[str, Key]) -> None:
+    def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
+        """`shown`: what the views now say of this case, as `said` tells it."""
         with self._transaction():
+            self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
                 "insert or replace into latest values (?,?,?)", [(name, stage, key) for stage, key in keys.items()]
             )

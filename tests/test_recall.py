@@ -193,7 +193,7 @@ def test_every_change_of_the_records_is_seen_and_looking_is_none(root: Path, rec
     records.found("key")
     records.keep_answer("q", before, "[]", 0, "text")
     assert records.state() == before
-    records.set_latest("name", {"emit": "key"})
+    records.set_latest("name", {"emit": "key"}, {})
     after = records.state()
     assert after != before
     with pytest.raises(ZeroDivisionError), records._transaction():
