@@ -22,7 +22,7 @@ _PATIENCE_S = 60.0
 """For another invocation's transaction, which takes milliseconds."""
 _ANEW = (
     "Move the file away to begin anew; the Parquet parts in results/ stay readable. "
-    "`sqlite3 records.sqlite .recover` may save more."
+    "`sqlite3 records.sqlite .dump` prints what can still be read."
 )
 
 
@@ -74,8 +74,6 @@ class Database:
             if self._db.execute("pragma user_version").fetchone()[0] == 0:  # another invocation may have been first
                 for statement in schema.split(";\n"):
                     self._db.execute(statement)
-                self._db.execute("create table state (token text not null)")
-                self._db.execute("insert into state values ('')")
                 self._begin()
                 self._db.execute(f"pragma user_version = {version}")
 
@@ -87,19 +85,12 @@ class Database:
         with self._lock, suppress(sqlite3.Error):
             self._db.close()
 
-    def state(self) -> str:
-        """Another one after each change of what is recorded. Chance, not a count: a copy that was put back and went
-        on otherwise is told from what it would have been."""
-        return str(self._all("select token from state")[0][0])
-
     @contextmanager
-    def _transaction(self, changes: bool = True) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         with self._lock:
             try:
                 self._db.execute("begin immediate")
                 yield
-                if changes:
-                    self._db.execute("update state set token = hex(randomblob(8))")
                 self._db.execute("commit")
             except BaseException as error:
                 if self._db.in_transaction:  # SQLite itself has rolled back what found no room

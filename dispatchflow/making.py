@@ -70,7 +70,7 @@ class Run(DoitRun):  # type: ignore[misc]
                 chains = workspace.chains(list(last))
         code, said = _conclude(stages, last, chains, loader.skips(words, workspace.plan), failed)
         if app.recall is not None and not (pending or selection.foreign or again):
-            app.recall.keep(workspace.store.records, code, said)
+            app.recall.keep(code, said)
         return code
 
     def _make(

@@ -4,6 +4,7 @@
   objects/ab/cdef…   files named by their digest, written beside, synced, renamed; read-only
   records.sqlite     WAL; written after the objects it names, one transaction each (see records.py)
   results/*.parquet  immutable parts, derived from the records (see results.py)
+  answers/           what idle invocations said (see recall.py)
   locks/  tmp/
 """
 

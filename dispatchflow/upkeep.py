@@ -45,6 +45,7 @@ def overview(workspace: Workspace) -> str:
         "records": records,
         "results": rows,
         "toolchains": (len(_fetched(store)), _taken(releases.folder(store).rglob("*"))[1]),
+        "answers": _taken((store.root / "answers").glob("*")),
         "scratch": _taken((store.root / "tmp").rglob("*")),
     }
     cases_bytes = sum(sizes.values()) + records[1] + rows[1]
