@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 
 from dispatchflow import room
-from dispatchflow.errors import StoreError
+from dispatchflow.errors import DiskFull, StoreError
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
 from dispatchflow.locks import Claims, Users, locked
 from dispatchflow.records import Records
@@ -48,8 +48,7 @@ class Store:
             for folder in ("objects", "locks", "tmp", "results"):
                 (root / folder).mkdir(parents=True, exist_ok=True)
             self._sweep()
-            with self.scratch():  # can it be written? SQLite would only say that its own file cannot
-                pass
+            self._try()
             self.records = Records(root / "records.sqlite")
         except OSError as error:
             way_out = f"{room.MAKE_ROOM} Or set" if room.is_full(error) else "Set"
@@ -94,8 +93,15 @@ class Store:
         return found
 
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Records, then objects: no record may name a missing one. Only for who is alone, see `users`."""
-        self.records.forget(keys, digests)
+        """Records, then objects: no record should name a missing one. Only for who is alone, see `users`."""
+        try:
+            self.records.forget(keys, digests)
+        except DiskFull:  # even to forget takes room. Killed here, who uses a missing object makes it anew
+            self._unlink(digests)
+            self.records.forget(keys, digests)
+        self._unlink(digests)
+
+    def _unlink(self, digests: Collection[Digest]) -> None:
         for digest in digests:
             self.path(digest).unlink(missing_ok=True)
 
@@ -159,6 +165,15 @@ class Store:
         """Who makes, verifies or measures joins before it looks records up: what they name stays until it ends, and
         so does what is published and not recorded yet."""
         return Users(self.root / "locks" / "users")
+
+    def _try(self) -> None:
+        """Can it be written? SQLite would only say that its own file cannot. Who looks or cleans needs no room."""
+        try:
+            with self.scratch():
+                pass
+        except OSError as error:
+            if not room.is_full(error):
+                raise
 
     def _sweep(self) -> None:
         """Scratch directories that a killed invocation left."""
