@@ -185,7 +185,7 @@ def devices(workspace: Workspace) -> str:
 
 def toolchains(workspace: Workspace) -> str:
     """`doit toolchains`: this environment's and the fetched ones."""
-    words = ["current", *sorted(path.name for path in releases.folder(workspace.store).glob("*"))]
+    words = ["current", *releases.at_hand(workspace.store)]
     rows: list[dict[str, str | None]] = []
     for word in words:
         try:
@@ -237,12 +237,10 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 def _read(folder: Path) -> list[dict[str, Any]]:
     try:
         return results.read(folder)
-    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-        raise StoreError(
-            "a results part cannot be read",
-            {"in": folder, "found": error},
-            "Remove that part: the next run writes it again.",
-        ) from error
+    except (OSError, ValueError) as error:
+        facts = {"in": folder, "found": error}
+        hint = "Remove that part: the next run writes it again."
+        raise StoreError("a results part cannot be read", facts, hint) from error
 
 
 def _wanted(row: Mapping[str, Any], words: Sequence[str], tags: Sequence[str]) -> bool:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -30,6 +31,10 @@ _NETWORK = {
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "vboxsf",
     "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs",
 }  # fmt: skip
+
+
+_FOLDER, _OBJECT = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{30}")
+_log = logging.getLogger(__name__)
 
 
 class DamagedObject(Exception):
@@ -83,11 +88,17 @@ class Store:
         raise DamagedObject(digest)
 
     def objects(self) -> dict[Digest, int]:
-        """Every object → its bytes."""
+        """Every object → its bytes. What else lies there is told, and is nobody's to remove."""
         found = {}
         for folder in (self.root / "objects").iterdir():
+            if not _FOLDER.fullmatch(folder.name) or not folder.is_dir():
+                _log.warning("%s is no object: left alone", folder)
+                continue
             with os.scandir(folder) as entries:
                 for entry in entries:
+                    if not _OBJECT.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+                        _log.warning("%s is no object: left alone", entry.path)
+                        continue
                     with suppress(FileNotFoundError):  # damaged, and dropped by somebody just now
                         found[Digest(folder.name + entry.name)] = entry.stat().st_size
         return found
