@@ -78,12 +78,11 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
     if not any(chain[stage].pending for chain, furthest in wanted for stage in STAGES[: furthest + 1]):
         yield "nothing to make"
         return
-    if not costs:
-        yield "no estimate: nothing ever ran here"
+    never = f"{', '.join(unknown)}, which never ran here" if unknown else ""
+    if never and not total_s:
+        yield f"no estimate of {never}"
         return
-    yield f"about {units.seconds(total_s)} with -n {jobs}" + (
-        f", and {', '.join(unknown)}, which never ran here" if unknown else ""
-    )
+    yield f"about {units.seconds(total_s)} with -n {jobs}" + (f", and {never}" if never else "")
 
 
 def _controls(workspace: Workspace, last: Mapping[Case, str]) -> Iterator[str]:

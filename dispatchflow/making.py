@@ -148,6 +148,8 @@ def _conclude(
     wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
     made = {case.name for case in stages.made}
     table = run_report.table(wanted, measured)
-    said = (table and f"{table}\n") + run_report.summary(stages.progress.made, made, rows, skips, workspace.plan.notes)
+    said = (table and f"{table}\n") + run_report.summary(
+        stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures)
+    )
     print(said + units.seconds(time.monotonic() - workspace.began_monotonic))
     return int(failed or any(row["status"] == "failed" for row in rows)), said

@@ -96,9 +96,7 @@ def _check_parts(store: Store, found: report.Findings) -> None:
         try:
             found.parts += results.table(part) is not None
         except (OSError, ValueError) as error:
-            found.wrong.append(
-                f"a part in {store.results} cannot be read: {error}. Remove it: the next run writes it again"
-            )
+            found.wrong.append(f"{part} cannot be read: {error}. Remove it: the next run writes it again")
 
 
 def _check_objects(store: Store, count: int | None, found: report.Findings) -> None:
