@@ -25,6 +25,9 @@ STAGES = ("emit", "compile", "verify", "profile")
 CONFIGURATION_CHECK = 3
 """Version of `applied.parse` and `Dispatch.missed`. Raise it when what counts as applied changes."""
 
+PRINTING = 2
+"""Version of what is read from a user's module when it is printed."""
+
 VERIFICATION = 1
 """Version of the verification ladder. Raise it when what counts as right changes."""
 
@@ -109,9 +112,10 @@ def emit_call(text: str) -> Action:
     return _action(_EMIT, digest_of(text.encode()))
 
 
-def reprint(source: Digest, toolchain: Digest) -> Action:
+def reprint(module: Module, toolchain: Digest) -> Action:
     """`emit` of a user's module: printed by the compiler, without comments, names and places of the file."""
-    return _single("emit", source=source, toolchain=toolchain)
+    objects = tuple((path, file.digest) for path, file in module.objects)
+    return _single("emit", source=module.source.digest, objects=objects, toolchain=toolchain, protocol=PRINTING)
 
 
 def compilations(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ from doit.cmd_base import Command, DodoTaskLoader
 from doit.cmdparse import CmdOption
 from doit.doit_cmd import set_var
 
-from dispatchflow import tasks, variables
+from dispatchflow import loader, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App, Loader
 from dispatchflow.errors import SpecError
 from dispatchflow.line import JOBS, Line
 from dispatchflow.machine import cores
 from dispatchflow.making import Run
+from dispatchflow.plan import Skip
 from dispatchflow.recall import Recall
 from dispatchflow.reports import units
 
@@ -53,8 +55,7 @@ class List(Look):
     def execute(self, params: Any, args: list[str]) -> int:
         workspace, own = self.app.workspace(), self.app.foreign()
         if args == ["skipped"]:
-            for skip in workspace.plan.skips:
-                print(f"{skip.name}  {skip.reason}")
+            _print_skips(workspace.plan.skips)
             return 0
         if params["all"] or args:
             selection = self.app.select(workspace, args or list(STAGES), own)
@@ -67,6 +68,8 @@ class List(Look):
 
             for line in looking.cases(workspace, selection, params["status"]):
                 print(line)
+            if not selection.last_stage():
+                _print_skips(loader.skips(args, workspace.plan))
             for name in selection.foreign:
                 print(f"{name:<8}  {docs[name]}")
             return 0
@@ -84,6 +87,12 @@ class List(Look):
 def _no_words(command: str, args: list[str]) -> None:
     if args:
         raise SpecError(f"{command} takes no words", {"given": " ".join(args)})
+
+
+def _print_skips(skips: Sequence[Skip]) -> None:
+    print("".join(f"{skip.name}  {skip.reason}\n" for skip in skips), end="")
+    if len(reasons := Counter(skip.reason for skip in skips)) < len(skips):
+        print("\n" + "\n".join(f"{count:>6,}  {reason}" for reason, count in reasons.most_common()))
 
 
 def _print_aligned(lines: Mapping[str, str]) -> None:
@@ -136,6 +145,8 @@ class Explain(Look):
             from dispatchflow import looking
 
             print("\n".join(looking.explain(workspace, workspace.resolver.chain(case))))
+        if not selection.last_stage():
+            _print_skips(loader.skips(args, workspace.plan))
         return 0
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dispatchflow.errors import written
+
 _RANGE = re.compile(r"(-?\d+):(-?\d+)(?::(-?\d+))?")
 _POWERS = re.compile(r"2\^(\d+)\.\.2\^(\d+)")
 _POWER = re.compile(r"2\^(\d+)")
@@ -57,7 +59,7 @@ def axis(written: object) -> Axis:
 
 def _part(word: object) -> tuple[Sequence[int], str | None]:
     if isinstance(word, bool) or not isinstance(word, int | str):
-        raise AxisError(f"{word!r}; write {FORMS}")
+        raise AxisError(f"{written(word)}; write {FORMS}")
     if isinstance(word, int):
         return (word,), None
     if re.search(r"\d{12}", word):

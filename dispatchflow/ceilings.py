@@ -68,7 +68,8 @@ class Ceilings:
         ]
 
     def _flags(self, target: Target) -> tuple[str, ...]:
-        return _calibrated(target).resolved_flags(self._executor.resolver.host)
+        resolver = self._executor.resolver
+        return _calibrated(target).resolved_flags(resolver.host, resolver.syntax)
 
     def _processor(self, target: Target) -> Processor:
         return calibration.processor(target, machine.cpu().flags, machine.last_level_cache_bytes())

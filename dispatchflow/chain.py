@@ -9,7 +9,7 @@ import msgspec
 
 from dispatchflow import actions
 from dispatchflow.actions import Action
-from dispatchflow.dispatch import Case
+from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.keys import Digest, Key
 from dispatchflow.targets import Device
 
@@ -61,6 +61,12 @@ class Chain(msgspec.Struct, frozen=True):
         """The stages up to this one that are to be executed."""
         upto = actions.STAGES[: actions.STAGES.index(stage) + 1]
         return [name for name in upto if self.steps[name].state in _PENDING]
+
+    @property
+    def dispatch(self) -> Dispatch:
+        """With what a user's module asks for, as far as it is printed."""
+        emitted = self.steps["emit"].record
+        return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 
     @property
     def failure(self) -> Step | None:

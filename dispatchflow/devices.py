@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,19 @@ from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.locks import Machine
 from dispatchflow.store import Store
-from dispatchflow.targets import Device, HostCpu, Target
+from dispatchflow.syntax import syntax_of
+from dispatchflow.targets import TARGETS, Device, HostCpu, Target
 from dispatchflow.toolchain import Toolchain
 
 _LIMIT_S = 60.0
-_TRIVIAL = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }\n"
+_TRIVIAL = """\
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %b = arith.addf %a, %a : tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+"""
+
+_CPU = re.compile(r'cpu = "([^"]+)", cpu_features = "([^"]*)"')
 
 # What decides the code that runs: the driver compiles SPIR-V and PTX.
 _IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "device_uuid", "driver_uuid")
@@ -44,7 +53,11 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
     }
     if target.runtime_is_code:
         identity["runtime"] = toolchain.runtime_digest
-    lacking = [feature for feature in target.needs_features if feature not in processor.flags.split()]
+    if target.name in TARGETS:
+        lacking = [feature for feature in target.needs_features if feature not in processor.flags.split()]
+    else:
+        here = host_cpu(store, toolchain).features.split(",")
+        lacking = [feature[1:] for feature in features(target, toolchain, store) if feature not in here]
     absent = f"this CPU has no {', '.join(lacking)}" if lacking else None
     return Device(uri, count, machine.cores()[-count:], identity, absent)
 
@@ -67,22 +80,43 @@ def host_cpu(store: Store, toolchain: Toolchain) -> HostCpu:
         "--iree-llvmcpu-target-cpu=host",
         "--compile-to=executable-targets",
     )
+    found = _CPU.search(_configured(flags, "the compiler does not tell this CPU's name", toolchain, store))
+    if found is None:
+        raise ToolchainError("the compiler does not tell this CPU's name", {"compiler": toolchain.compiler})
+    has = dict.fromkeys(feature for feature in found[2].split(",") if feature.startswith("+"))
+    host = HostCpu(found[1], ",".join(has))
+    store.records.remember(name, f"{host.name}\n{host.features}")
+    return host
+
+
+def features(target: Target, toolchain: Toolchain, store: Store) -> list[str]:
+    """What a CPU outside the table has, `+avx`, …, by the compiler's word, which is asked once; of a GPU nothing.
+
+    Raises:
+        ToolchainError: it knows no such CPU or GPU.
+    """
+    flags = (*map(syntax_of(toolchain.version).flag, target.flags), "--compile-to=executable-targets")
+    name = f"target:{key_of('target', {'flags': flags, 'toolchain': toolchain.digest})}"
+    said = store.records.remembered(name)
+    if said is None:
+        found = _CPU.search(_configured(flags, f"the compiler does not know '{target.name}'", toolchain, store))
+        said = found[2] if found and not target.gpu else ""
+        store.records.remember(name, said)
+    return [feature for feature in said.split(",") if feature.startswith("+")]
+
+
+def _configured(flags: Sequence[str], problem: str, toolchain: Toolchain, store: Store) -> str:
+    """A trivial module as the compiler prints it with all that it knows of the target; else a ToolchainError."""
     with Machine().busy(), store.scratch() as scratch:
         (scratch / "trivial.mlir").write_text(_TRIVIAL)
         argv = (toolchain.compiler, "trivial.mlir", *flags, "-o", "-")
-        outcome = processes.run(processes.Command(argv, scratch, env=environment({}), time_limit_s=60))
+        outcome = processes.run(processes.Command(argv, scratch, env=environment({}), time_limit_s=_LIMIT_S))
         text = (scratch / "stdout").read_text(errors="replace")
-        errors = processes.shortened(scratch / "stderr", 400)
-    found = re.search(r'cpu = "([^"]+)", cpu_features = "([^"]*)"', text)
-    if found is None:
-        raise ToolchainError(
-            "the compiler does not tell this CPU's name",
-            {"command": processes.quoted(argv), "found": outcome.failure, "stderr": errors},
-        )
-    features = dict.fromkeys(feature for feature in found[2].split(",") if feature.startswith("+"))
-    host = HostCpu(found[1], ",".join(features))
-    store.records.remember(name, f"{host.name}\n{host.features}")
-    return host
+        errors = processes.shortened(scratch / "stderr", 2000)
+    if outcome.failure:
+        said = "\n".join(errors.splitlines()[:2])  # then come the module and what followed of it
+        raise ToolchainError(problem, {"command": processes.quoted(argv), "found": outcome.failure, "stderr": said})
+    return text
 
 
 def found(driver: str, tool: str, scratch: Path) -> Device:
@@ -117,4 +151,4 @@ def _reason(errors: str) -> str | None:
     """The driver's message without the place in its source: `UNAVAILABLE; CUDA driver library … not available`."""
     match = re.search(r"\.c(?:c|pp)?:\d+: ([^\n]+)", errors)
     lines = errors.splitlines()
-    return (match[1] if match else lines[-1] if lines else "")[:200] or None
+    return (match[1] if match else lines[-1] if lines else "")[:200].rstrip(": ") or None

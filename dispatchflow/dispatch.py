@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from dispatchflow import flags as extra
+from dispatchflow.applied import lacking
 from dispatchflow.keys import digest_of
+from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import ENTRY, Program
 from dispatchflow.providers import IREE, LIBRARIES, Library
@@ -16,6 +18,9 @@ from dispatchflow.syntax import NEWEST, Syntax
 from dispatchflow.targets import Target
 from dispatchflow.tunings import Applied, Tuning
 
+if TYPE_CHECKING:
+    from dispatchflow.recorded import Found, Record
+
 _MAX_NAME_BYTES = 200
 
 
@@ -23,6 +28,8 @@ _MAX_NAME_BYTES = 200
 class Dispatch:
     operation: Program
     tuning: Tuning
+    asks: tuple[str, ...] = ()
+    """What a user's module asks of the compiler itself, as `applied.asked` says it; known once it is printed."""
 
     def module(self, syntax: Syntax = NEWEST) -> str:
         """The MLIR text of an operation. Free of paths, dates and names, every location unknown: equal dispatches,
@@ -31,34 +38,45 @@ class Dispatch:
         lowering = self.tuning.lowering(self.operation, syntax)
         return lowering.prelude + _module(self.operation, lowering.attribute, lowering.region)
 
+    def printed(self, emitted: Record | Found) -> Dispatch:
+        """With what the text of a user's module asks for; that of an operation asks what its tuning does."""
+        return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
+
     @property
     def requested(self) -> str | None:
         """The configuration that the compiler is asked for; None where it chooses."""
-        return self.tuning.requested(cast(Operation, self.operation)) if self._known else None
+        of_tuning = self.tuning.requested(cast(Operation, self.operation)) if self._known else None
+        return " and ".join(filter(None, (of_tuning, *self.asks))) or None
 
     @property
-    def dispatches(self) -> int | None:
-        """How many the operation must become; None where that is not known, or this tuning's to say."""
-        expected = self.operation.dispatches if isinstance(self.operation, Operation) else None
-        return expected if self.tuning.keeps_dispatches else None
+    def dispatches(self) -> tuple[int, ...]:
+        """How many the operation may become; none where that is not known, or this tuning's to say."""
+        expected = self.operation.dispatches if isinstance(self.operation, Operation) else ()
+        return expected if self.tuning.keeps_dispatches else ()
 
     @property
     def demanded(self) -> str | None:
         """All that the compiler's dump must show: as `missed` checks it, in words that enter the compile's key."""
-        if self.dispatches is None:
+        if not self.dispatches:
             return self.requested
-        return f"{self.requested or 'default'}; {self.dispatches} dispatches"
+        return f"{self.requested or 'default'}; {self._expected} dispatches"
 
     def missed(self, applied: Applied) -> str | None:
         """Why what was made is not what was asked, None when it is."""
         why = self.tuning.ignored(cast(Operation, self.operation), applied) if self._known else None
         if why is not None:
             return f"configuration ignored: {why}"
+        if (own := lacking(self.asks, applied)) is not None:
+            return f"configuration ignored: the module asks for {own}; applied {applied.text or 'nothing'}"
         names, expected = [executable.name for executable in applied.executables], self.dispatches
-        if expected is None or len(names) == expected:
+        if not expected or len(names) in expected:
             return None
-        units = "one dispatch" if expected == 1 else f"{expected} dispatches"
+        units = "one dispatch" if expected == (1,) else f"{self._expected} dispatches"
         return f"expected {units}, the compiler made {len(names)}: {', '.join(names) or 'none'}"
+
+    @property
+    def _expected(self) -> str:
+        return " or ".join(map(str, self.dispatches))
 
     @property
     def _known(self) -> bool:
@@ -145,8 +163,8 @@ class Case:
         threads = "" if self.threads is None else f"-{self.threads}t"
         cache = "" if self.cache == HOT else f"-{self.cache}"
         how = self.tuning.name if self.provider == IREE else self.provider
-        name = f"{self.shape_name}_{how}{extra.label(self.flags)}@{self.target.name}{threads}{cache}"
-        if len(name.encode()) <= _MAX_NAME_BYTES:
-            return name
-        digest = digest_of(name.encode())
-        return f"{name[: _MAX_NAME_BYTES - len(digest) - 1]}_{digest}"
+        what, where = f"{self.shape_name}_{how}{extra.label(self.flags)}", f"@{self.target.name}{threads}{cache}"
+        if len(content := what.encode()) + len(where) > _MAX_NAME_BYTES:
+            end = f"_{digest_of(content)}{where}"
+            return content[: _MAX_NAME_BYTES - len(end)].decode(errors="ignore") + end
+        return what + where

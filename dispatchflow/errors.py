@@ -64,8 +64,15 @@ class ToolError(DispatchflowError):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?`, or an empty string when nothing is near."""
+    """`did you mean 'x'?`, or an empty string when nothing is near and nothing begins so."""
     import difflib  # only on the way to an error message
 
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    near += [other for other in known if word and other.startswith(word)]
     return f"Did you mean '{near[0]}'?" if near else ""
+
+
+def written(value: object) -> str:
+    """As a spec has it: `'yes'`, `3`, `true`."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)

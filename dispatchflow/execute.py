@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dispatchflow import actions, applied, commands, module, processes, room, vmfb
@@ -20,12 +21,13 @@ from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.providing import LibraryPlace
+from dispatchflow.recorded import named_files
 from dispatchflow.records import Record
 from dispatchflow.resolver import Resolver
 from dispatchflow.running import Place, Result, failed, log_of
 from dispatchflow.store import DamagedObject, Store
 from dispatchflow.targets import Device
-from dispatchflow.tunings import Applied, GivenFile
+from dispatchflow.tunings import GIVEN, Applied, GivenFile
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -41,6 +43,14 @@ class Artifacts(NamedTuple):
     code: Digest
     files: dict[str, Digest]
     data: Data
+
+
+class Printed(NamedTuple):
+    """`objects`: files that the text names, called as it does. `record`: of what printed it."""
+
+    text: bytes
+    objects: dict[str, Digest]
+    record: Record
 
 
 class Executor:
@@ -75,39 +85,45 @@ class Executor:
             outcome = self._run_compiler(commands.reprint_argv(toolchain.printer), scratch, None)
             if outcome.failure:
                 return failed(f"reading {PurePath(source.path).name}", outcome, scratch, {}, self.store, self._limits)
-            printed = scratch / "module.mlir"
-            found = module.declarations(printed.read_text(encoding="utf-8", errors="replace"))
-            return True, None, {"module": self.store.put_file(printed)}, {"functions": module.to_facts(found)}
+            printed = (scratch / "module.mlir").read_bytes().decode(errors="surrogateescape")
+            named, text = given.objects(program, printed)
+            outputs = {name: self.store.put_bytes(content) for name, content in named.items()}
+            outputs["module"] = self.store.put_bytes(text.encode(errors="surrogateescape"))
+            functions = module.to_facts(module.declarations(text))
+            return True, None, outputs, {"functions": functions, "asks": applied.asked(text)}
 
-        return self._make(actions.reprint(source.digest, toolchain.digest), make)
+        return self._make(actions.reprint(program, toolchain.digest), make)
 
     def compile(self, case: Case) -> Record | None:
         """None when there is nothing to compile: a module that cannot be read, or lacks the function."""
         resolver, dispatch = self.resolver, case.dispatch
         if isinstance(case.operation, Module):
-            text = self._printed(case.operation)
+            if (printed := self._printed(case.operation)) is None:
+                return None
+            text, objects, dispatch = printed.text, printed.objects, dispatch.printed(printed.record)
         else:
-            text = dispatch.module(resolver.syntax).encode()
-        if text is None:
-            return None
+            text, objects = dispatch.module(resolver.syntax).encode(), {}
         return self.compile_module(
-            text, resolver.flags(case), dispatch.demanded, dispatch.missed, dispatch.tuning.files
+            text, resolver.flags(case), dispatch.demanded, dispatch.missed, dispatch.tuning.files, objects
         )
 
-    def _printed(self, program: Module) -> bytes | None:
+    def _printed(self, program: Module) -> Printed | None:
         for _ in range(_ATTEMPTS):
             record = self._reprint(program)
             if not record.ok or self.resolver.supplies.declaration(program) is None:
                 return None
             try:
-                return self.store.checked(record.outputs["module"]).read_bytes()
+                objects = named_files(record.outputs)
+                for digest in objects.values():
+                    self.store.checked(digest)
+                return Printed(self.store.checked(record.outputs["module"]).read_bytes(), objects, record)
             except DamagedObject as damaged:
                 _say_damaged(damaged, program.label)
         raise self._too_damaged()
 
     def _run_compiler(self, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> processes.Outcome:
         command = processes.Command(
-            argv, scratch, self.resolver.environment, stdin=stdin,
+            argv, scratch, self.resolver.toolchain.environment(self.resolver.environment), stdin=stdin,
             time_limit_s=self._limits.compile_s, memory_limit_bytes=self._limits.memory_bytes,
         )  # fmt: skip
         return processes.run(command)
@@ -119,17 +135,20 @@ class Executor:
         demanded: str | None = None,
         missed: Callable[[Applied], str | None] = lambda found: None,
         files: Sequence[GivenFile] = (),
+        objects: Mapping[str, Digest] = MappingProxyType({}),
     ) -> Record:
         """A module's vmfb and what the compiler chose for it. `missed` tells, from the compiler's dump, why that is not
-        what was demanded: then the action failed. `files`: named in the flags by their content."""
+        what was demanded: then the action failed. `files`, `objects`: named in the flags and in the text, by their
+        content."""
 
         def make(scratch: Path) -> Result:
             (scratch / "module.mlir").write_bytes(text)
             for file in files:
                 (scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
+            self.store.place(scratch, objects)
             argv = commands.compile_argv(self.resolver.toolchain.compiler, flags)
             outcome = self._run_compiler(argv, scratch, "module.mlir")
-            given = {file.name: self.store.put_file(scratch / file.name) for file in files}
+            given = {file.name: self.store.put_file(scratch / file.name) for file in files} | dict(objects)
             outputs = log_of(self.store, scratch) | given
             facts: dict[str, Any] = {"compile_s": outcome.wall_s, "compiler_peak_bytes": outcome.peak_bytes}
             if outcome.failure:
@@ -141,7 +160,8 @@ class Executor:
             inspected = vmfb.inspect(made.read_bytes())
             dumps = sorted((scratch / commands.CONFIGURATIONS).glob("*"))
             dump = "".join(path.read_text(errors="replace") for path in dumps)
-            found = applied.parse(dump)
+            given_dumps = sorted((scratch / GIVEN).rglob("*.mlir"))
+            found = applied.parse(dump, "".join(path.read_text(errors="replace") for path in given_dumps))
             outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
             facts |= {
                 "code_digest": inspected.code_digest,
@@ -203,9 +223,11 @@ class Executor:
 
         module_of_reference: Digest | None = None
         if program.against is not None:
-            text = self._printed(program)
-            compiled = text and self.compile_module(text, self.resolver.supplies.reference_flags(program))
-            if not compiled or not compiled.ok:
+            if (printed := self._printed(program)) is None:
+                return None
+            flags = self.resolver.supplies.reference_flags(program)
+            compiled = self.compile_module(printed.text, flags, objects=printed.objects)
+            if not compiled.ok:
                 return None
             module_of_reference = compiled.outputs["vmfb"]
             self.store.checked(module_of_reference)

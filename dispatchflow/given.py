@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -115,6 +116,29 @@ def content(file: File) -> bytes:
     if digest_of(found) != file.digest:
         raise OSError(f"{file.path} was changed while it was read")
     return found
+
+
+def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
+    """The files that a module names, called by their content as the compiler will find them, and the text with those
+    names: the text's digest then stands for them, and where they lie does not count.
+
+    Raises:
+        ToolError: a file that cannot be read, or one that is named in a way that is not followed.
+    """
+    if (option := module.reading_pass(printed)) is not None:
+        raise ToolError(f"the module runs a pass that reads a file, {option}: no key would have its content")
+    known, names, found = dict(program.objects), dict[str, str](), dict[str, bytes]()
+    for path in module.objects(printed):
+        if path not in known:
+            raise ToolError(
+                f"{path}, which the module names as an object, cannot be read; paths are relative to the module's file,"
+                " and not seen in bytecode, which iree-opt prints as text"
+            )
+        # Its ending tells the compiler what it is.
+        ending = re.sub(r"[^\w.]", "", PurePath(path).suffix, flags=re.ASCII) or ".object"
+        names[path] = f"{known[path].digest}{ending}"
+        found[names[path]] = content(known[path])
+    return found, module.with_objects(printed, names.__getitem__)
 
 
 def _load(file: File) -> Array:

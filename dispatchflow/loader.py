@@ -37,10 +37,11 @@ def is_pattern(word: str) -> bool:
 
 
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
-    """The cases and tasks that these words name; no words: all cases up to profile.
+    """The cases and tasks that these words name; no words: all cases up to profile. What names skips alone selects
+    nothing: `skips` has them.
 
     Raises:
-        NothingMatched: a pattern or a case's name that matches nothing, saying what exists.
+        NothingMatched: a pattern or a case's name that matches nothing, no skip either, saying what exists.
         SpecError: a word that is no stage, task or command.
     """
     found = Selection()
@@ -49,7 +50,7 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
         stage, colon, pattern = word.partition(":")
         if stage in STAGES and (not colon or pattern):
             cases = _matching(pattern or "*", names)
-            if not cases:
+            if not cases and not skips([word], plan):
                 raise _nothing(word, pattern, plan)
             found.cases.setdefault(stage, {}).update(dict.fromkeys(cases))
             continue
@@ -110,10 +111,6 @@ def _nothing(word: str, pattern: str, plan: Plan) -> NothingMatched:
     facts: dict[str, object] = {"cases": f"{len(plan.cases)} in the plan"}
     if plan.cases:
         facts["for example"] = plan.cases[0].name
-    for skip in plan.skips:
-        if fnmatchcase(skip.name, pattern or "*"):
-            facts["skipped"] = f"{skip.name}: {skip.reason}"
-            break
     hint = suggestion(pattern, [case.name for case in plan.cases[:1000]])
     return NothingMatched(f"nothing matches '{word}'", facts, hint or "doit list --all profile shows every case.")
 

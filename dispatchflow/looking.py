@@ -161,9 +161,8 @@ def _artifacts(workspace: Workspace, chain: Chain) -> Iterator[str]:
     width = max(map(len, links))
     yield from (f"  {name:<{width}}  {workspace.store.path(digest)}" for name, digest in sorted(links.items()))
     yield "\nby hand (repro.sh in that directory has the same):"
-    environment = " ".join(
-        f"{name}={processes.quoted([value])}" for name, value in workspace.resolver.environment.items()
-    )
+    seen = workspace.toolchain.environment(workspace.resolver.environment)
+    environment = " ".join(f"{name}={processes.quoted([value])}" for name, value in seen.items())
     folder = processes.quoted([str(workspace.view_path / chain.case.name)])
     for name, argv in view.command_lines(chain, workspace.resolver).items():
         # The compiler gets an empty directory: in the view its output would be written through a link into the store.

@@ -141,7 +141,7 @@ def _conclude(
 ) -> tuple[int, str]:
     """Rows, table, summary; the exit code, and what is printed but for the seconds it took."""
     workspace = stages.workspace
-    if not last:
+    if not last and not skips:
         return int(failed), ""
     rows = stages.settle(last, chains)
     measured = {case.name for case, trial in stages.trials.items() if not trial.adopted}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -16,8 +16,23 @@ from dispatchflow.types import ELEMENT_TYPES, ElementType
 RECIPES = ("random", "integers")
 """`random`: uniform in [-1, 1), integers over their whole range; `integers`: -3 … 3 (0 … 3 where unsigned)."""
 
-# A function as the compiler prints it: any dialect's, public, on one line.
-_FUNCTION = re.compile(r"^\s*(?:func|util)\.func\s+(?:public\s+)?@(\"[^\"]+\"|[\w.$-]+)\s*\(", re.MULTILINE)
+# A function as the compiler prints it: any dialect's, public, on one line, in the outermost module: that of another
+# one has other callers (a custom dispatch's own code, say).
+_FUNCTION = re.compile(r"^  (?:func|util)\.func\s+(?:public\s+)?@(\"[^\"]+\"|[\w.$-]+)\s*\(", re.MULTILINE)
+# As a person writes it, perhaps behind other text, or generic; comments and strings have braces and names of their own.
+# Every branch begins with a letter of its own, so that the rest of the text is skipped fast.
+_WRITTEN = re.compile(
+    r"//[^\n]*"
+    r"|\"(?:func|util)\.func\"\s*\(\s*\)\s*<\{(?P<properties>.*?)\}>\s*\((?=\{)"
+    r"|\.func(?<=func\.func|util\.func)\s+(?:(?P<visibility>private|public|nested)\s+)?@(?P<name>\"[^\"]+\"|[\w.$-]+)"
+    r"|\"[^\"\\]*(?:\\.[^\"\\]*)*\"|\{|\}",
+    re.DOTALL,
+)
+_PROPERTY = re.compile(r"sym_(name|visibility)\s*=\s*\"([^\"]+)\"")
+_OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
+# The one other attribute that makes the compiler read a file (iree-preprocessing-attr-based-pipeline).
+_READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path)[\w-]*=[^\"\s}]*)")
+_ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)")
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
 _TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
@@ -52,6 +67,8 @@ class Module(Program):
     expected: tuple[File, ...] = ()
     against: Target | None = None
     rtol: str | None = None
+    objects: tuple[tuple[str, File], ...] = ()
+    """What it names as `#hal.executable.object<{path = …}>`: code that is linked into its own."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -98,12 +115,30 @@ class Declaration:
 
 
 def functions(text: str) -> list[str]:
-    """The names of the public functions in the order of the text; none where it is bytecode."""
-    return list(dict.fromkeys(match[1].strip('"') for match in _FUNCTION.finditer(text)))
+    """The names of the outermost public functions in the order of a person's text; none where it is bytecode.
+    A guess, which needs no toolchain: what the compiler prints has the last word (`declarations`)."""
+    depth, found = 0, list[tuple[int, str]]()
+    for match in _WRITTEN.finditer(text):
+        if match[0] in "{}":
+            depth += 1 if match[0] == "{" else -1
+        elif match["properties"]:
+            said = dict(_PROPERTY.findall(match["properties"]))
+            if "name" in said and said.get("visibility", "public") == "public":
+                found.append((depth, said["name"]))
+        elif match["name"] and match["visibility"] in (None, "public"):
+            found.append((depth, match["name"].strip('"')))
+    outermost = min((depth for depth, _ in found), default=0)
+    return list(dict.fromkeys(name for depth, name in found if depth == outermost))
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether a symbol of this name may be there, in whatever form."""
+    return re.search(rf'[@"]{re.escape(name)}(?![\w.$-])', text) is not None
 
 
 def declarations(text: str) -> dict[str, Declaration]:
-    """From a module as the compiler prints it. A type that is neither tensor nor number stays as it is written."""
+    """Of the outermost public functions, from a module as the compiler prints it. A type that is neither tensor nor
+    number stays as it is written."""
     found = {}
     for match in _FUNCTION.finditer(text):
         end = closing(text, match.end() - 1)
@@ -118,6 +153,22 @@ def declarations(text: str) -> dict[str, Declaration]:
                 results = [re.split(r"\s+(?:attributes\s*)?\{|\s+loc\(|\n", text[begin:], maxsplit=1)[0]]
         found[match[1].strip('"')] = Declaration(tuple(map(_spelling, inputs)), tuple(map(_spelling, results)))
     return found
+
+
+def objects(text: str) -> list[str]:
+    """The paths of the files that a module names; not where the attribute has the file's `data`."""
+    return list(dict.fromkeys(_unescaped(match[2]) for match in _OBJECT.finditer(text)))
+
+
+def with_objects(text: str, name_of: Callable[[str], str]) -> str:
+    """The text with other paths for `objects`; of letters that need no escape."""
+    return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(_unescaped(match[2]))}"', text)
+
+
+def reading_pass(text: str) -> str | None:
+    """The option of a pass of the module's own that names a file; None where there is none."""
+    match = _READING_PASS.search(text)
+    return match[1] if match else None
 
 
 def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None:
@@ -158,6 +209,18 @@ def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declar
 
 def to_facts(found: Mapping[str, Declaration]) -> dict[str, list[list[str]]]:
     return {name: [list(d.inputs), list(d.results)] for name, d in found.items()}
+
+
+def _unescaped(written: str) -> str:
+    """A string as MLIR writes it: `\\"`, and `\\C3\\A4` for what is not ASCII."""
+
+    def letter(match: re.Match[bytes]) -> bytes:
+        escaped = match[1]
+        return (
+            bytes.fromhex(escaped.decode()) if len(escaped) == 2 else {b"n": b"\n", b"t": b"\t"}.get(escaped, escaped)
+        )
+
+    return _ESCAPED.sub(letter, written.encode()).decode(errors="replace")
 
 
 def _spelling(written: str) -> str:

@@ -76,7 +76,9 @@ def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
     """A module's name leaves out its inputs and its file's directory: two that differ would share their rows."""
     if type(case.operation) is Module and known.setdefault(case.name, case) != case:
         facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
-        raise SpecError("two modules have this name", facts, 'Give one of the sweeps a title: name = "…".')
+        raise SpecError(
+            "two modules have this name", facts, 'Name them in two sweeps, and give one a title: name = "…".'
+        )
 
 
 def _check_size(sweep: Sweep) -> None:
@@ -144,8 +146,7 @@ def _unfit(program: Program, target: Target) -> str | None:
     if not isinstance(program, Operation):
         return None
     if target.lacks:
-        signature = program.types
-        for element in (*signature.operands, signature.accumulator, signature.result):
+        for element in program.types.elements:
             if element in target.lacks:
                 return f"{element.mlir} on {target.name}: {target.lacks[element]}"
     return program.illegal(target.backend)

@@ -25,7 +25,7 @@ _ANSWERS = 100
 
 def _file(name: str) -> str:
     try:
-        return digest_file(Path(name))
+        return digest_file(path) if (path := Path(name)).is_file() else ABSENT  # a pipe would wait for its writer
     except OSError:
         return ABSENT
 

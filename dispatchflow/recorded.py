@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from dispatchflow.records import Records
 
 
+def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
+    """What the compiler reads beside the module, called by its content and an ending; no other output has a dot."""
+    return {name: digest for name, digest in outputs.items() if "." in name}
+
+
 class Record(msgspec.Struct, frozen=True):
     """What one executed action left. `facts` are measured values and words, `outputs` name → object."""
 

@@ -87,12 +87,12 @@ class Resolver:
     def flags(self, case: Case) -> tuple[str, ...]:
         target = case.target
         if target.name not in self._target_flags:
-            self._target_flags[target.name] = target.resolved_flags(self.host)
+            self._target_flags[target.name] = target.resolved_flags(self.host, self.syntax)
         return self._target_flags[target.name] + case.tuning.flags + case.flags
 
     def emission(self, case: Case) -> Action:
         if type(case.operation) is Module:  # asked of every case; isinstance is slow for an abstract class
-            return actions.reprint(case.operation.source.digest, self.toolchain.digest)
+            return actions.reprint(case.operation, self.toolchain.digest)
         if case.library is not None:
             return actions.emit_call(case.call())
         return actions.emit(case, self.syntax)
@@ -137,6 +137,7 @@ class Resolver:
 
     def _compile(self, case: Case, emitted: Step) -> Step:
         assert emitted.action is not None
+        dispatch = case.dispatch
         if type(case.operation) is not Module:
             printed = Digest(emitted.action.strings[0])  # an operation's text is known before it is stored
         else:
@@ -147,8 +148,8 @@ class Resolver:
             if case.operation.function not in (known := emitted.record.facts["functions"]):
                 why = f"no public function '{case.operation.function}'; the file has {', '.join(known) or 'none'}"
                 return Step("compile", "failed", why)
-            printed = emitted.record.outputs["module"]
-        action = self.compilation(printed, self.flags(case), case.dispatch.demanded)
+            printed, dispatch = emitted.record.outputs["module"], dispatch.printed(emitted.record)
+        action = self.compilation(printed, self.flags(case), dispatch.demanded)
         return self._step(action, "never compiled with these ingredients")
 
     def compilation(self, module: Digest, flags: tuple[str, ...], demanded: str | None = None) -> Action:

@@ -66,7 +66,7 @@ def row_of(
         "measurement_key": profiled.key,
         "verification": verdict.get("verification", "not verified" if verified.state == "off" else "not compared"),
         **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
-        "requested_configuration": case.dispatch.requested,
+        "requested_configuration": chain.dispatch.requested,
         "applied_configuration": facts.get("applied"),
         **_each_dispatch(chain),
         "flops": operation.flops(),
@@ -89,9 +89,11 @@ def row_of(
             name = max(known, key=lambda name: row[name] / row[f"ceiling_{name}"])
             ceiling = row[f"ceiling_{name}"]
             row["reason"] = f"{row[name]:.3g} {name} is above this machine's ceiling, {ceiling:.3g}"
-        case "noisy" if row["ci_low_ns"] is not None:
+        case "noisy":
             half, blocks = summary(row["blocks_ns"]).half_width, len(row["blocks_ns"])
-            row["reason"] = f"the median's interval is ±{half:.1%} after {blocks} blocks"
+            loud = f"the median's interval is ±{half or 0:.1%} after {blocks} blocks"
+            slow = f"{blocks} blocks took all of the protocol's time, too few for an interval of the median"
+            row["reason"] = slow if half is None else loud
     unsure = verified.state == "absent" or (verified.state == "off" and row["verification"] == "different")
     if row.get("reason") is None and unsure:
         row["reason"] = verified.why

@@ -21,7 +21,7 @@ from dispatchflow.program import Program
 from dispatchflow.providers import IREE, PROVIDERS
 from dispatchflow.rotation import CACHES, HOT
 from dispatchflow.shapes import Shape
-from dispatchflow.targets import TARGETS, Target
+from dispatchflow.targets import Target
 from dispatchflow.tunings import Tuning
 from dispatchflow.types import Signature
 
@@ -98,9 +98,18 @@ def parse(text: str, path: PurePath, overrides: Mapping[str, Any], read: module_
     sweeps = []
     for index, table in enumerate(document.get("sweep", [])):
         where = f"{path}:{lines[index]}" if index < len(lines) else str(path)
-        known = {word: value for word, value in overrides.items() if not _of_other_programs(word, table)}
-        sweeps.append(sweep({**table, **known}, f"{where}, sweep[{index}]", read))
+        for name in _operations(table):
+            one = {**table, **name}
+            known = {word: value for word, value in overrides.items() if not _of_other_programs(word, one)}
+            sweeps.append(sweep({**one, **known}, f"{where}, sweep[{index}]", read))
     return sweeps
+
+
+def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
+    """A list of operations is a sweep of each: they have their own words."""
+    written = table.get("operation")
+    words = spec_words.listed(written) if isinstance(written, str | list) else []
+    return [{"operation": word} for word in dict.fromkeys(map(str, words))] or [{}]
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
@@ -128,13 +137,13 @@ def sweep(table: Mapping[str, Any], where: str, read: module_spec.Read = _no_fil
         axes |= _operation_axes(words, program, place)
     else:
         reference = [] if words.reference is None else [words.reference]
-        against = next(iter(spec_words.chosen(reference, TARGETS, "target", at("reference"))), None)
+        against = next(iter(spec_words.targets(reference, at("reference"))), None)
         axes["modules"] = module_spec.modules(words, against, place, read)
     return Sweep(
         operation=program,
         **axes,
         tunings=spec_words.tunings(words.tuning, place, read),
-        targets=spec_words.chosen(spec_words.listed(words.target), TARGETS, "target", at("target")),
+        targets=spec_words.targets(words.target, at("target")),
         threads=tuple(
             dict.fromkeys(spec_words.threads(word, at("threads")) for word in spec_words.listed(words.threads))
         ),
@@ -177,7 +186,7 @@ def _operation_axes(words: Any, operation: type[Operation], place: Location) -> 
 def _program(name: object, place: str) -> type[Program]:
     if isinstance(name, str) and name in PROGRAMS:
         return PROGRAMS[name]
-    problem = "a sweep names no operation" if name is None else f"unknown operation {name!r}"
+    problem = "a sweep names no operation" if name in (None, "", []) else f"unknown operation {name!r}"
     facts = {"spec": f"{place}.operation", "known": ", ".join(PROGRAMS)}
     raise SpecError(problem, facts, suggestion(str(name), PROGRAMS) or f'Write operation = "{next(iter(OPERATIONS))}".')
 

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from dispatchflow import flags, module_spec
+from dispatchflow import errors, flags, module_spec
 from dispatchflow.axes import Axis, AxisError, axis
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import Location
 from dispatchflow.operations import Operation, Option
 from dispatchflow.shapes import Shape, classes, classes_of
-from dispatchflow.targets import HINTS
+from dispatchflow.targets import HINTS, TARGETS, Target
+from dispatchflow.targets import named as named_target
 from dispatchflow.tunings import TUNINGS, GivenFile, Tuning
 from dispatchflow.types import Signature, signature
 
@@ -33,7 +34,7 @@ def options(written: Any, option: Option, word: str, place: str) -> tuple[str | 
         except ValueError as error:
             names = [] if isinstance(option.values, range) else option.values
             facts = {"spec": place, "allowed": error}
-            raise SpecError(f"{word} cannot be {item!r}", facts, suggestion(str(item), names)) from error
+            raise SpecError(f"{word} cannot be {errors.written(item)}", facts, suggestion(str(item), names)) from error
     if not found:
         raise SpecError(f"'{word}' is empty", {"spec": place}, "Name at least one, or leave the word out.")
     return tuple(dict.fromkeys(found))
@@ -55,6 +56,12 @@ def chosen(words: Sequence[str], known: Mapping[str, T], what: str, place: str) 
                 HINTS.get(word) or suggestion(word, known),
             )
     return tuple(dict.fromkeys(known[word] for word in words))
+
+
+def targets(written: Any, place: str) -> tuple[Target, ...]:
+    words = listed(written)
+    others = {word: target for word in words if (target := named_target(word))}
+    return chosen(words, {**TARGETS, **others}, "target", place)
 
 
 def named(written: Any, known: Sequence[str], what: str, place: str) -> tuple[str, ...]:
@@ -169,7 +176,8 @@ def _named_tuning(word: str, place: Location, read: module_spec.Read) -> tuple[T
         if (tuning := family.parse(word)) is not None:
             return (tuning,)
     names = [*TUNINGS, *(tuning.name for family in TUNINGS.values() for tuning in family.expand({}))]
-    facts = {"spec": place.at("tuning"), "known": ", ".join(dict.fromkeys(names))}
+    forms = [family.form for family in TUNINGS.values() if word.startswith(family.family) and family.form]
+    facts = {"spec": place.at("tuning"), **({"form": forms[0]} if forms else {"known": ", ".join(TUNINGS)})}
     raise SpecError(f"unknown tuning '{word}'", facts, suggestion(word, names))
 
 

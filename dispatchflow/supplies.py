@@ -10,6 +10,7 @@ from dispatchflow.actions import Action, Data
 from dispatchflow.module import Declaration, Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
+from dispatchflow.syntax import syntax_of
 from dispatchflow.targets import Device, HostCpu, Target
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Supplies:
 
     def printed(self, program: Module) -> Found | None:
         """Its text; None while it is not made, or cannot be."""
-        found = self._record(actions.reprint(program.source.digest, self._toolchain.digest))
+        found = self._record(actions.reprint(program, self._toolchain.digest))
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:
@@ -126,7 +127,7 @@ class Supplies:
 
     def reference_flags(self, program: Module) -> tuple[str, ...]:
         assert program.against is not None
-        return program.against.resolved_flags(self._host)
+        return program.against.resolved_flags(self._host, syntax_of(self._toolchain.version))
 
     def reference_device(self, program: Module) -> Device:
         """One thread of the target that a module is compared with."""

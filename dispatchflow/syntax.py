@@ -1,4 +1,4 @@
-"""What MLIR text must look like for a compiler release: the one place that knows the differences."""
+"""What MLIR text and flags must look like for a compiler release: the one place that knows the differences."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ class Syntax:
         """Before 3.11 nothing of f8 compiles for a CPU."""
         return self.release >= (3, 11)
 
+    @property
+    def generalizes_convolutions(self) -> bool:
+        """Before 3.11 a named convolution becomes a generic op before dispatches are formed, without what was written
+        on it. Seen with 3.9 and 3.10."""
+        return self.release < (3, 11)
+
     def cpu_pipeline(self, name: str) -> str:
         """`DoubleTilingExpert` as an attribute: an enumerator of its own before 3.12."""
         return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"
@@ -33,6 +39,10 @@ class Syntax:
     def has_gpu_pipelines(self) -> bool:
         """`#iree_gpu.pipeline<…>`, with Nvidia's `mma.sync` among the intrinsics."""
         return self.release >= (3, 12)
+
+    def flag(self, newest: str) -> str:
+        """A flag as this release calls it; before 3.11 AMD's are HIP's."""
+        return newest.replace("--iree-rocm-", "--iree-hip-") if self.release < (3, 11) else newest
 
     def __str__(self) -> str:
         return "the newest IREE" if self.release == _NEWEST else f"IREE {self.release[0]}.{self.release[1]}"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from dispatchflow.keys import Key, key_of
-from dispatchflow.types import ElementType
+from dispatchflow.syntax import Syntax
+from dispatchflow.types import ElementType, Signature
 
 LOCAL = "local"
 
@@ -29,6 +31,8 @@ class Gpu:
     subgroup_size: int
     mma: tuple[str, ...]
     threads: int = 1024
+    assumed_bytes: int | None = None
+    """The shared memory that IREE takes it to have, where that is not what it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +52,31 @@ class Target:
     """None where nothing is known of its limits."""
     lacks: Mapping[ElementType, str] = field(default_factory=dict, hash=False)
     """Element types that the backend cannot compile, each with the reason of the skip."""
+    since: tuple[int, int] = (0, 0)
+    """The first release that knows it."""
+    types_since: Mapping[ElementType, tuple[int, int]] = field(default_factory=dict, hash=False)
+    """The first release that compiles this element type for it, where that is a later one."""
 
     @property
     def has_threads(self) -> bool:
         """Whether the number of threads is ours to choose."""
         return self.driver == LOCAL
 
-    def resolved_flags(self, host: HostCpu) -> tuple[str, ...]:
+    def inexpressible(self, syntax: Syntax, types: Signature | None = None) -> str | None:
+        """Why this release cannot compile these types for it, None when it can. The reason of a skip."""
+        if syntax.release < self.since:
+            return f"{syntax} does not know {self.name}; {_spelt(self.since)} is the first that does"
+        for element in types.elements if types and self.types_since else ():
+            if syntax.release < (first := self.types_since.get(element, (0, 0))):
+                return f"{syntax} has no {element.mlir} on {self.name}; {_spelt(first)} is the first that has"
+        return None
+
+    def resolved_flags(self, host: HostCpu, syntax: Syntax) -> tuple[str, ...]:
+        flags = tuple(map(syntax.flag, self.flags))
         if not self.needs_host_cpu:
-            return self.flags
+            return flags
         return (
-            *self.flags,
+            *flags,
             f"--iree-llvmcpu-target-cpu={host.name}",
             f"--iree-llvmcpu-target-cpu-features={host.features}",
         )
@@ -66,6 +84,10 @@ class Target:
     def device(self, threads: int) -> str:
         """The local device for so many threads. One thread needs no task system, which costs tens of µs a call."""
         return "local-sync" if threads == 1 else "local-task"
+
+
+def _spelt(release: tuple[int, int]) -> str:
+    return ".".join(map(str, release))
 
 
 @dataclass(frozen=True)
@@ -105,7 +127,7 @@ _V3 = ("avx2", "bmi2", "fma", "f16c", "movbe", "abm")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 
 
-def _cpu(name: str, features: tuple[str, ...]) -> Target:
+def _cpu(name: str, features: tuple[str, ...] = ()) -> Target:
     return Target(
         f"llvm-cpu-{name}", "llvm-cpu", (*_LLVM_CPU, f"--iree-llvmcpu-target-cpu={name}"), needs_features=features
     )
@@ -117,6 +139,7 @@ _MFMA = ("MFMA_F32_16x16x16_F16", "MFMA_F32_32x32x8_F16", "MFMA_F32_16x16x4_F32"
 _CDNA2 = ("MFMA_F32_16x16x8_BF16", "MFMA_F32_32x32x4_BF16", "MFMA_I32_16x16x16_I8", "MFMA_I32_32x32x8_I8")
 _CDNA3 = ("MFMA_F32_16x16x16_BF16", "MFMA_F32_32x32x8_BF16", "MFMA_I32_16x16x32_I8", "MFMA_I32_32x32x16_I8")
 _RDNA = ("F32_16x16x16_F16", "F16_16x16x16_F16", "F32_16x16x16_BF16", "BF16_16x16x16_BF16", "I32_16x16x16_I8")
+_RDNA4_F8 = ("F32_16x16x16_F8E4M3FN", "F32_16x16x16_F8E5M2")
 
 # Shared memory of a workgroup: CUDA C++ Programming Guide, table of technical specifications (163 KiB for 8.0, 99 KiB
 # for 8.6, 8.9 and 12.0, where IREE 3.13 itself allows 8.6 as much as 8.0); LDS of AMD's ISA manuals, 64 KiB.
@@ -124,18 +147,36 @@ _RDNA = ("F32_16x16x16_F16", "F16_16x16x16_F16", "F32_16x16x16_BF16", "BF16_16x1
 # pipelines that take one, and without AMD's blocked ones (`…x4B`) and mixed f8.
 _GPUS = {
     "sm_80": Gpu(166912, 32, _NV),
-    **dict.fromkeys(("sm_86", "sm_89"), Gpu(101376, 32, _NV)),
+    "sm_86": Gpu(101376, 32, _NV, assumed_bytes=166912),
+    "sm_89": Gpu(101376, 32, _NV),
     "sm_120": Gpu(101376, 32, (*_NV, *_NV_F8)),
     "gfx90a": Gpu(65536, 64, (*_MFMA, *_CDNA2)),
     "gfx942": Gpu(65536, 64, (*_MFMA, *_CDNA3)),
     "gfx1100": Gpu(65536, 32, tuple(f"WMMAR3_{types}" for types in _RDNA)),
-    "gfx1201": Gpu(65536, 32, tuple(f"WMMAR4_{types}" for types in _RDNA)),
+    "gfx1201": Gpu(65536, 32, tuple(f"WMMAR4_{types}" for types in (*_RDNA, *_RDNA4_F8))),
 }
 
 
-def _gpu(backend: str, driver: str, architecture: str) -> Target:
+# Before: "missing GPU target in #hal.executable.target", or no PTX that is new enough (3.1 to 3.13 were asked).
+_SINCE = {"sm_89": (3, 12), "sm_120": (3, 13), "gfx1201": (3, 3)}
+
+
+_F8 = (ElementType.F8E4M3FN, ElementType.F8E5M2)
+_WITHOUT_F8 = ("sm_80", "sm_86", "gfx90a", "gfx942", "gfx1100")
+_NO_F8 = {
+    "cuda": "nothing of f8 is compiled for a GPU before sm_89 (IREE 3.13: 'LLVM Translation failed')",
+    "rocm": "of f8 it has at most the FNUZ types (IREE 3.13: 'F8E5M2 and F8E4M3FN types are not supported')",
+}
+
+_DRIVERS = {"cuda": "cuda", "rocm": "hip"}
+
+
+def _gpu(backend: str, architecture: str) -> Target:
+    driver = _DRIVERS[backend]
     flags = (f"--iree-hal-target-device={driver}", f"--iree-{backend}-target={architecture}", *_COMMON)
-    return Target(f"{backend}-{architecture}", backend, flags, driver, gpu=_GPUS.get(architecture))
+    name, gpu, since = f"{backend}-{architecture}", _GPUS.get(architecture), _SINCE.get(architecture, (0, 0))
+    lacks = dict.fromkeys(_F8, _NO_F8[backend]) if architecture in _WITHOUT_F8 else {}
+    return Target(name, backend, flags, driver, gpu=gpu, since=since, lacks=lacks)
 
 
 def _spirv(driver: str) -> Target:
@@ -156,13 +197,27 @@ TARGETS: dict[str, Target] = {
             ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=vmvx", *_COMMON),
             runtime_is_code=True,
             lacks={ElementType.F16: _NO_F16},
+            types_since={ElementType.BF16: (3, 11)},
         ),
         _spirv("vulkan"),
-        *(_gpu("cuda", "cuda", architecture) for architecture in ("sm_80", "sm_86", "sm_89", "sm_120")),
-        *(_gpu("rocm", "hip", architecture) for architecture in ("gfx90a", "gfx942", "gfx1100", "gfx1201")),
+        *(_gpu("cuda", architecture) for architecture in ("sm_80", "sm_86", "sm_89", "sm_120")),
+        *(_gpu("rocm", architecture) for architecture in ("gfx90a", "gfx942", "gfx1100", "gfx1201")),
         _spirv("metal"),
     )
 }
+
+# Letters of a case's name; a number of threads is no part of a CPU's.
+_OTHERS = re.compile(r"(llvm-cpu)-((?!.*-\d+t$)[a-z][a-z0-9.-]*)|(cuda)-(sm_\d+)|(rocm)-(gfx[0-9a-f]+)")
+
+
+def named(name: str) -> Target | None:
+    """The target of this name: one of the table, or any other CPU or GPU as the compiler calls it, which may not know
+    such a one. None: it is no target's name."""
+    if name in TARGETS or name in HINTS or (match := _OTHERS.fullmatch(name)) is None:
+        return TARGETS.get(name)
+    backend, architecture = filter(None, match.groups())
+    return _cpu(architecture) if backend == "llvm-cpu" else _gpu(backend, architecture)
+
 
 # Compiling for it fails: "missing GPU target in #hal.executable.target" (IREE 3.9 to 3.13).
 HINTS = {

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -38,12 +38,21 @@ class Toolchain:
         """Path of a runtime tool."""
         return os.path.join(self.runtime, name)
 
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """`variables`, where LD_LIBRARY_PATH begins with its own libraries: what is there precedes a program's RUNPATH,
+        and another compiler library would work behind this one's digest."""
+        if (path := variables.get(_LIBRARIES)) is None:
+            return dict(variables)
+        folder = os.path.dirname(self.compiler)
+        return {**variables, _LIBRARIES: os.pathsep.join((folder, f"{folder}/../lib", path))}
+
     @property
     def printer(self) -> str:
         """Path of iree-opt, which reads what the compiler reads."""
         return os.path.join(os.path.dirname(self.compiler), "iree-opt")
 
 
+_LIBRARIES = "LD_LIBRARY_PATH"
 COMPILER = "iree/compiler/_mlir_libs/iree-compile"
 RUNTIME = "iree/_runtime_libs/iree-run-module"
 

@@ -64,7 +64,8 @@ def rotated(resolver: Resolver, case: Case) -> tuple[bytes, tuple[str, ...]]:
     sets = resolver.sets(case)
     assert sets is not None
     assert isinstance(case.operation, Operation)
-    return rotation.module(case.operation, sets).encode(), TARGETS["llvm-cpu"].resolved_flags(resolver.host)
+    flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host, resolver.syntax)
+    return rotation.module(case.operation, sets).encode(), flags
 
 
 def rotation_action(resolver: Resolver, case: Case) -> Action | None:

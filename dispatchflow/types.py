@@ -90,6 +90,10 @@ class Signature(msgspec.Struct, frozen=True):
     result: ElementType
 
     @property
+    def elements(self) -> tuple[ElementType, ...]:
+        return (*self.operands, self.accumulator, self.result)
+
+    @property
     def spelling(self) -> str:
         tail = [self.accumulator] if self.accumulator is self.result else [self.accumulator, self.result]
         return "->".join([",".join(e.mlir for e in self.operands), *(e.mlir for e in tail)])

@@ -22,6 +22,7 @@ from dispatchflow import (
 )
 from dispatchflow.errors import SpecError, StoreError, ToolchainError
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
+from dispatchflow.recorded import named_files
 from dispatchflow.records import Record
 from dispatchflow.reports import store as report
 from dispatchflow.store import DamagedObject, Store
@@ -162,10 +163,11 @@ def _toolchains(workspace: Workspace) -> dict[Digest, Toolchain]:
 def _difference(workspace: Workspace, record: Record, compiler: Toolchain, module: bytes) -> str | None:
     """What is not as recorded when the module is compiled again; None when all is."""
     asked = record.ingredients
-    with workspace.lock.busy(), workspace.store.scratch() as scratch:
+    with workspace.lock.busy(), (store := workspace.store).scratch() as scratch:
         (scratch / "module.mlir").write_bytes(module)
+        store.place(scratch, named_files(record.outputs))
         argv = commands.compile_argv(compiler.compiler, asked["flags"])
-        command = processes.Command(argv, scratch, asked["environment"], stdin="module.mlir")
+        command = processes.Command(argv, scratch, compiler.environment(asked["environment"]), stdin="module.mlir")
         if failure := processes.run(command).failure:
             return f"compiled before, now: {failure}"
         made = scratch / "module.vmfb"

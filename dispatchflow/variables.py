@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,12 +28,18 @@ class Variable:
     parse: Callable[[str], Any] = str
 
 
+class _NoneOf(ValueError):
+    def __init__(self, known: Sequence[str]) -> None:
+        super().__init__(f"one of {', '.join(known)}")
+        self.known = known
+
+
 def _one_of(words: Iterable[str]) -> Callable[[str], str]:
     known = tuple(words)
 
     def parse(value: str) -> str:
         if value not in known:
-            raise ValueError(f"one of {', '.join(known)}")
+            raise _NoneOf(known)
         return value
 
     return parse
@@ -155,9 +161,9 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
             values[name] = allowed[name].parse(text)
         except ValueError as error:
             meaning = allowed[name].meaning  # no capitalize(), which makes MiB mib
-            raise SpecError(
-                f"{name} cannot be '{text}'", {"allowed": error}, f"{meaning[0].upper()}{meaning[1:]}."
-            ) from error
+            near = suggestion(text, error.known) if isinstance(error, _NoneOf) else ""
+            hint = near or f"{meaning[0].upper()}{meaning[1:]}."
+            raise SpecError(f"{name} cannot be '{text}'", {"allowed": error}, hint) from error
     return values
 
 

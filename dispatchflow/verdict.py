@@ -40,11 +40,13 @@ class Verdict:
 
 def compare_bits(got: Array, expected: Array) -> Verdict:
     """Bitwise, except that any NaN equals any NaN and 0 equals -0 (an empty sum has no sign)."""
-    wide_got, wide = got.astype(np.float64), expected.astype(np.float64)
-    agree = (got == expected) | (np.isnan(wide_got) & np.isnan(wide))
+    with np.errstate(invalid="ignore"):  # of a signalling NaN, and of two infinities
+        wide_got, wide = got.astype(np.float64), expected.astype(np.float64)
+        agree = (got == expected) | (np.isnan(wide_got) & np.isnan(wide))
+        off = abs(wide_got - wide)
     if agree.all():
         return Verdict("equal")
-    error = np.where(agree, -1.0, np.nan_to_num(abs(wide_got - wide), nan=np.inf))  # 2**62 + 1 is off by 0.0 here
+    error = np.where(agree, -1.0, np.nan_to_num(off, nan=np.inf))  # 2**62 + 1 is off by 0.0 here
     return Verdict("different", worst=_worst(error, got, expected), wrong=int((~agree).sum()))
 
 
@@ -53,8 +55,8 @@ def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
 
     Written as what agrees, never negated: a NaN makes every `>` false, and would pass.
     """
-    wide = got.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
+        wide = got.astype(np.float64)
         error = abs(wide - reference)
         parts = np.nan_to_num(error / tolerance, nan=np.inf)
     same = (wide == reference) | (np.isnan(wide) & np.isnan(reference))

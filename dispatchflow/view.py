@@ -13,6 +13,7 @@ from dispatchflow.keys import Digest
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
+from dispatchflow.recorded import named_files
 from dispatchflow.resolver import Resolver
 from dispatchflow.rotation import FILE, HOT
 from dispatchflow.store import Store
@@ -59,7 +60,7 @@ def description(chain: Chain) -> str:
         "provider": case.provider,
         "tuning": case.tuning.name if case.library is None else None,
         "flags": " ".join(case.flags) or None,
-        "requested": (case.dispatch.requested or "the compiler's choice") if case.library is None else None,
+        "requested": (chain.dispatch.requested or "the compiler's choice") if case.library is None else None,
         "cache": case.cache,
         "applied": compiled.facts.get("applied") if compiled else None,
         "device": f"{chain.device.uri}, CPUs {', '.join(map(str, chain.device.cpus))}",
@@ -98,7 +99,7 @@ def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
     for stage in ("emit", "compile", "verify"):
         record = chain[stage].record
         for output, digest in (record.outputs if record else {}).items():
-            own = output if output.endswith(".mlir") else f"{output}.bin"  # a tuning's file keeps its name
+            own = output if "." in output else f"{output}.bin"  # what the compiler reads keeps its name
             found[names.get(output, f"{stage}.log" if output == "log" else own)] = digest
     if (turns := trials.rotation_action(resolver, chain.case)) and (made := resolver.found(turns)) and made.ok:
         found[FILE] = made.outputs["vmfb"]
@@ -160,11 +161,14 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     shown = {name: processes.quoted(argv) for name, argv in lines.items()}
     bodies = {"run": shown["run"], "benchmark": f"taskset -c {cpus} " * bool(cpus) + shown["benchmark"]}
     if "compile" in shown:
-        given = (f'cp "$case/{file.name}" .' for file in chain.case.tuning.files)
+        objects = chain["emit"].record.outputs if chain["emit"].record else {}
+        named = [*(file.name for file in chain.case.tuning.files), *named_files(objects)]
+        given = (f'cp "$case/{name}" .' for name in named)
         place = "".join(f"{line}\n    " for line in ('cd "$(mktemp -d)"', *given))
         bodies = {"compile": f'{place}{shown["compile"]} < "$case/module.mlir"\n    {compare}', **bodies}
     cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
-    environment = " ".join(f"{k}={processes.quoted([v])}" for k, v in resolver.environment.items())
+    seen = resolver.toolchain.environment(resolver.environment)
+    environment = " ".join(f"{k}={processes.quoted([v])}" for k, v in seen.items())
     absent = " ".join(name for name in commands.ALLOWED_ENVIRONMENT if name not in resolver.environment)
     return f"""\
 #!/bin/sh

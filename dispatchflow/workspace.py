@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import commands, devices, installed, machine, module_spec, plan, spec, toolchain, variables
+from dispatchflow import commands, devices, installed, machine, meant, module_spec, plan, spec, toolchain, variables
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain
 from dispatchflow.database import store_path
@@ -21,18 +21,17 @@ from dispatchflow.location import COMMAND_LINE
 from dispatchflow.locks import Machine
 from dispatchflow.measure import Bench
 from dispatchflow.module import Module
-from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
+from dispatchflow.operations import DIMS, Operation
 from dispatchflow.plan import Plan, Skip
 from dispatchflow.program import Program
 from dispatchflow.recall import Recall
 from dispatchflow.reports import units
 from dispatchflow.resolver import Resolver, Settings
 from dispatchflow.rotation import COLD, not_coldable
-from dispatchflow.shapes import classes, classes_of
-from dispatchflow.stamps import stamp
+from dispatchflow.stamps import ABSENT, stamp
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
-from dispatchflow.targets import Device, Target
+from dispatchflow.targets import TARGETS, Device, Target
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
@@ -85,15 +84,21 @@ class Workspace:
         if tags and not set(tags) & set(known):
             facts = {"given": ", ".join(tags), "tags": ", ".join(known) or "none"}
             raise NothingMatched("no sweep has this tag", facts, suggestion(tags[0], known))
+        for target in dict.fromkeys(target for sweep in sweeps for target in sweep.targets):
+            if target.name not in TARGETS:
+                devices.features(target, self.toolchain, self.store)
         found = plan.expand(sweeps, tags)
         cores, memory, syntax = len(machine.cores()), machine.memory_bytes(), self._syntax
         fits, skips, needed = list[Case](), list[Skip](), dict[str, int]()
         for case in found.cases:
             if (operation := case.operation).shape_name not in needed:
                 needed[operation.shape_name] = _memory_for(operation)
-            reason = case.tuning.inexpressible(syntax)
+            types = operation.types if isinstance(operation, Operation) else None
+            reason = case.target.inexpressible(syntax, types) or case.tuning.inexpressible(syntax)
             if reason is None and isinstance(operation, Operation):
-                reason = operation.inexpressible(syntax)
+                reason = operation.inexpressible(syntax, case.target)
+                if reason is None and (why := operation.untuned(syntax, case.target)):
+                    reason = why if case.dispatch.requested is None else None
             if reason is None and case.library is not None and self._library(case.provider) is None:
                 reason = f"{case.provider} is not installed; {case.library.install}"
             if reason is None and case.cache == COLD:
@@ -136,8 +141,8 @@ class Workspace:
             elif set(own) & set(variables.MODULE):
                 operations = [Module.name]
             else:
-                dims = {name: value for name, value in own.items() if name in DIMS}
-                operations = [_operation_of(dims, words)] if dims else _having(own["shape"], words)
+                dims = [name for name in own if name in DIMS]
+                operations = [meant.by_dims(dims, words)] if dims else meant.by_shapes(own["shape"], words)
             table = {"tags": list(self.values.get("tags", ())), **words, **own}
             read = self._reader(Path())
             return [spec.sweep({**table, "operation": name}, COMMAND_LINE, read) for name in operations]
@@ -170,22 +175,30 @@ class Workspace:
     def _reader(self, folder: Path) -> module_spec.Read:
         def read(name: str) -> tuple[str, bytes]:
             path = folder / name
-            return os.fspath(path), self._bytes(path)
+            return _plain(path), self._bytes(path)
 
         return read
 
     def _text(self, path: Path) -> str:
         try:
-            return self._bytes(path).decode("utf-8")
+            return self._bytes(path).decode("utf-8-sig")  # a mark that some editors put first is no text
         except (OSError, UnicodeDecodeError) as error:
             raise SpecError(
                 "this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8."
             ) from error
 
     def _bytes(self, path: Path) -> bytes:
-        content = path.read_bytes()
-        if self._seen:
-            self._seen.see("file", _from_anywhere(path), digest_of(content))
+        """Raises:
+        OSError: it cannot be read, or is no regular file: reading a pipe waits for its writer.
+        """
+        content = None
+        try:
+            if path.exists() and not path.is_file():
+                raise OSError("it is no regular file")
+            content = path.read_bytes()
+        finally:
+            if self._seen:
+                self._seen.see("file", _from_anywhere(path), ABSENT if content is None else digest_of(content))
         return content
 
     @property
@@ -255,39 +268,15 @@ def _memory_for(program: Program) -> int:
     return _REFERENCE_BYTES * sum(tensor.size for tensor in tensors)
 
 
-def _operation_of(dims: Mapping[str, str], words: Mapping[str, str]) -> str:
-    """The one operation that has all these dims, no other, and the options among `words`."""
-    options = [word for word in words if word in OPTIONS]
-    having = {n: o for n, o in OPERATIONS.items() if set(options) <= set(o.options) and set(dims) <= set(o.dims)}
-    exact = [name for name, operation in having.items() if len(operation.dims) == len(dims)]
-    exact = [name for name in exact if having[name].by_dims] or exact
-    if len(found := exact or list(having)) == 1:
-        return found[0]
-    known = {name: having[name] for name in exact} or having or OPERATIONS
-    several = "several operations have" if exact else "no operation has just" if having else "no operation has"
-    facts = {
-        "given": ", ".join([*dims, *options]),
-        "known": "; ".join(f"{name}: {', '.join(operation.dims)}" for name, operation in known.items()),
-    }
-    raise SpecError(f"{several} these dims", facts, f"Say which: operation={next(iter(known))}.")
-
-
-def _having(written: str, words: Mapping[str, str]) -> list[str]:
-    """The operations that have all these classes of shapes and the options among `words`."""
-    options = {word for word in words if word in OPTIONS}
-    named = written.replace(",", " ").split()
-    found = [n for n, o in OPERATIONS.items() if options <= set(o.options) and set(named) <= set(classes_of(n))]
-    if not found or not named:
-        facts = {"given": ", ".join([*named, *sorted(options)]), "classes": ", ".join(classes())}
-        unknown = next((word for word in named if word not in classes()), "")
-        hint = suggestion(unknown, classes()) or "Say which operation: operation=matmul."
-        raise SpecError("no operation has all these shapes", facts, hint)
-    return found
-
-
 def _from_anywhere(path: Path) -> str:
     """Absolute, its `..` as they stand: behind a link they lead elsewhere than the text says (not os.path.abspath)."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)
+
+
+def _plain(path: Path) -> str:
+    """Without `folder/..`, where that is the same file."""
+    plain = os.path.normpath(path)
+    return plain if os.path.realpath(plain) == os.path.realpath(path) else os.fspath(path)
 
 
 def _relative(path: Path, root: Path) -> Path:

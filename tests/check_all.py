@@ -13,7 +13,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from real import DODO, REPOSITORY, sweep
-from test_contract import CASES
+from test_contract import EVERYTHING
 
 from dispatchflow.operations import OPERATIONS
 
@@ -23,7 +23,7 @@ FOLDER = REPOSITORY / ".check_all"
 def spec() -> str:
     """A sweep for each operation, layout, tuning and choice of options; what of it is no case is a skip."""
     sweeps: dict[Any, tuple[dict[Any, None], ...]] = {}
-    for name, types, layout, chosen, tuning, target, shape in CASES:
+    for name, types, layout, chosen, tuning, target, shape in EVERYTHING:
         axes = sweeps.setdefault((name, layout, chosen, tuning), ({}, {}, {}))
         for axis, value in zip(axes, (types, target, shape), strict=True):
             axis[value] = None

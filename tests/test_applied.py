@@ -128,25 +128,32 @@ def test_slices_are_read_from_the_names_of_what_was_made(case_of):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ({}, None),
-        ({"epilogue": "bias+relu"}, 1),
-        ({"epilogue": "bias", "tuning": "double_tiling_64x64_4x16x4"}, 1),
-        ({"epilogue": "bias", "tuning": "data_tiling"}, None),
-        ({"epilogue": "bias", "tuning": "split_k_2"}, None),
-        ({"operation": "matmul_splitk", "slices": 3}, 2),
+        ({}, ()),
+        ({"epilogue": "bias+relu"}, (1,)),
+        ({"epilogue": "bias", "tuning": "double_tiling_64x64_4x16x4"}, (1,)),
+        ({"epilogue": "bias", "tuning": "data_tiling"}, ()),
+        ({"epilogue": "bias", "tuning": "split_k_2"}, ()),
+        ({"operation": "matmul_splitk", "slices": 3}, (2,)),
     ],
 )
 def test_an_operation_says_how_many_dispatches_it_becomes_and_a_tuning_may_add_some(words, expected, case_of):
     dispatch = case_of(**words).dispatch
     assert dispatch.dispatches == expected
-    assert (dispatch.demanded == dispatch.requested) == (expected is None)
+    assert (dispatch.demanded == dispatch.requested) == (expected == ())
 
 
-@pytest.mark.parametrize(("padding", "expected"), [(0, 1), (1, 2)])
-def test_padding_is_a_dispatch_before_a_fused_convolution(padding, expected, case_of):
+@pytest.mark.parametrize(("padding", "expected"), [(0, "1"), (1, "1 or 2")])
+def test_padding_may_be_a_dispatch_before_a_fused_convolution(padding, expected, case_of):
     shape = {"operation": "conv2d", "shape": "1x8x8x3x4x3x3"}
-    assert case_of(**shape, padding=padding, epilogue="bias").dispatch.dispatches == expected
-    assert case_of(**shape, padding=padding).dispatch.dispatches is None
+    dispatch = case_of(**shape, padding=padding, epilogue="bias").dispatch
+    assert dispatch.demanded == f"default; {expected} dispatches"
+    assert dispatch.missed(made()) is not None
+    assert dispatch.missed(made("a")) is None
+    assert (dispatch.missed(made("a", "b")) is None) == (padding == 1)
+    assert dispatch.missed(made("a", "b", "c")) == (
+        f"expected {'1 or 2 dispatches' if padding else 'one dispatch'}, the compiler made 3: a, b, c"
+    )
+    assert case_of(**shape, padding=padding).dispatch.demanded is None
 
 
 def test_other_dispatches_than_expected_are_told(case_of):
@@ -165,3 +172,27 @@ def test_empty_dump_applied_nothing_that_was_asked(tuning, case_of):
 def test_only_the_default_asks_for_nothing(case_of):
     tunings = [tuning for family in TUNINGS.values() for tuning in family.expand({})]
     assert [t.name for t in tunings if t.requested(case_of().operation) is None] == ["default"]
+
+
+def test_what_a_module_asks_for_is_read_in_the_words_of_the_dump():
+    text = """\
+#config = #iree_gpu.lowering_config<{workgroup = [64, 64, 0], reduction = [0, 0, 32]}>
+#config1 = #iree_cpu.lowering_config<vector_common_parallel = [8, 32, 0], distribution = [64, 64, 0]>
+#translation = #iree_codegen.translation_info<pipeline = LLVMGPUTileAndFuse workgroup_size = [64, 2, 1] subgroup_size = 32>
+#translation1 = #iree_codegen.translation_info<pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>
+"""
+    wanted = applied.asked(text + text)
+    assert wanted == (
+        "TileAndFuse workgroup_size = [64, 2, 1] subgroup_size = 32",
+        "DoubleTilingExpert",
+        "reduction = [0, 0, 32], workgroup = [64, 64, 0]",
+        "distribution = [64, 64, 0], vector_common_parallel = [8, 32, 0]",
+    )
+    gpu = AppliedExecutable(
+        "a", "TileAndFuse", (("matmul", wanted[2]),), "workgroup_size = [64, 2, 1] subgroup_size = 32"
+    )
+    cpu = AppliedExecutable("b", "DoubleTilingExpert", (("matmul", wanted[3]),))
+    assert applied.lacking(wanted, Applied((gpu, cpu))) is None
+    assert applied.lacking(wanted, Applied((cpu,))) == wanted[0]
+    assert applied.lacking(wanted, Applied((gpu,))) == "DoubleTilingExpert"
+    assert applied.lacking((), Applied(())) is None

@@ -76,9 +76,8 @@ def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
 
 
 def everything() -> Iterator[tuple[tuple[object, ...], Case]]:
-    """Every case of the registries that is not a skip, with the choices that it is made of: all types, layouts and
-    tunings. An option that is not its default comes with the default layout and tuning; of the first type, with one of
-    these two."""
+    """Every combination of the registries, with the choices that it is made of: all types, layouts and tunings. An
+    option that is not its default comes with the default layout and tuning; of the first type, with one of these two."""
     for cls in OPERATIONS.values():
         shapes = SHAPES_OF.get(cls.name, SHAPES)
         for choice in product(cls.signatures, cls.layouts, chosen_of(cls), TUNING, RUN_HERE.values(), shapes):
@@ -87,11 +86,10 @@ def everything() -> Iterator[tuple[tuple[object, ...], Case]]:
             if chosen != next(chosen_of(cls)) and others > (signature == next(iter(cls.signatures))):
                 continue
             operation = operation_of(cls, shape, signature, layout, chosen)
-            if unsupported_reason(operation, tuning, target) is None:
-                yield (
-                    (cls.name, signature, layout, chosen, tuning.name, target.name, shape),
-                    Case(Dispatch(operation, tuning), target, 1),
-                )
+            yield (
+                (cls.name, signature, layout, chosen, tuning.name, target.name, shape),
+                Case(Dispatch(operation, tuning), target, 1),
+            )
 
 
 def covering(cases: dict[tuple[object, ...], Case], together: int) -> set[Case]:
@@ -106,7 +104,12 @@ def covering(cases: dict[tuple[object, ...], Case], together: int) -> set[Case]:
     return chosen
 
 
-CASES = dict(everything())
+EVERYTHING = dict(everything())
+CASES = {
+    choice: case
+    for choice, case in EVERYTHING.items()
+    if unsupported_reason(case.operation, case.tuning, case.target) is None
+}
 COVERING = covering(
     {
         choice: case
@@ -167,6 +170,9 @@ def test_check_all_makes_the_whole_product() -> None:
 
     assert set(found.cases) == set(CASES.values())
     assert set(found.cases) > COVERING
+    assert {skip.name for skip in found.skips} == {case.name for case in EVERYTHING.values()} - {
+        case.name for case in CASES.values()
+    }
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -620,6 +626,16 @@ def test_an_epilogue_that_became_a_dispatch_of_its_own_is_a_failure(squares: Wor
     assert not compiled.ok
     assert (compiled.reason or "").startswith("expected one dispatch, the compiler made 2: main_dispatch_0_")
     assert verify_is_not_reached(squares, case)
+
+
+def test_a_convolution_that_has_its_padding_fused_is_one_dispatch_and_no_failure(squares: Workspace) -> None:
+    operation = OPERATIONS["conv2d"].make((1, 10, 10, 8, 16, 3, 3), padding=1, epilogue="bias+relu")
+    flag = "--iree-dispatch-creation-enable-fuse-padding-into-linalg-consumer-ops"
+
+    compiled = squares.executor.compile(Case(Dispatch(operation, DEFAULT), TARGETS["llvm-cpu"], 1, (flag,)))
+
+    assert compiled.ok, compiled.reason
+    assert len(compiled.facts["dispatches"]) == 1
 
 
 def verify_is_not_reached(workspace: Workspace, case: Case) -> bool:

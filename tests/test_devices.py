@@ -8,7 +8,7 @@ import pytest
 from real import REPOSITORY, Project, environment, sweep, write_script
 
 from dispatchflow import commands, devices
-from dispatchflow.targets import TARGETS
+from dispatchflow.targets import TARGETS, named
 
 DUMP = """\
 # ===----------------------------------------------------------------------===
@@ -149,6 +149,54 @@ def test_lavapipe_that_cannot_be_had_says_why_and_leaves_nothing(apt, says, tmp_
     with pytest.raises(lavapipe.Unavailable, match=says):
         lavapipe.environment(tmp_path / "lavapipe")
     assert not list((tmp_path / "lavapipe").iterdir())
+
+
+def test_reason_of_no_device_is_the_drivers_without_its_place_and_a_list_that_is_empty():
+    said = "iree/hal.c:63: UNAVAILABLE; HIP runtime library 'libamdhip64.so' not available: searched path: \n"
+    assert devices._reason(said) == "UNAVAILABLE; HIP runtime library 'libamdhip64.so' not available: searched path"
+
+
+@pytest.mark.parametrize(
+    ("name", "flag", "driver"),
+    [
+        ("llvm-cpu-znver4", "--iree-llvmcpu-target-cpu=znver4", "local"),
+        ("llvm-cpu-skylake-avx512", "--iree-llvmcpu-target-cpu=skylake-avx512", "local"),
+        ("cuda-sm_75", "--iree-cuda-target=sm_75", "cuda"),
+        ("rocm-gfx950", "--iree-rocm-target=gfx950", "hip"),
+    ],
+)
+def test_any_cpu_or_gpu_can_be_named_as_the_compiler_calls_it(name, flag, driver):
+    target = named(name)
+    assert (target.name, target.driver, target.gpu) == (name, driver, None)
+    assert flag in target.flags
+
+
+@pytest.mark.parametrize(
+    "name", ["cuda", "cuda-sm_90", "cuda-ampere", "rocm-x", "llvm-cpu-", "llvm-cpu-znver4-2t", "a-b"]
+)
+def test_what_is_no_targets_name_names_none(name):
+    assert named(name) is None
+
+
+def test_targets_of_the_table_are_named_too():
+    assert all(named(name) is target for name, target in TARGETS.items())
+
+
+OTHERS = {
+    "llvm-cpu-x86-64": (0, "1 case: 1 emitted, 1 compiled"),
+    "llvm-cpu-diamondrapids": (0, "no device: this CPU has no "),
+    "llvm-cpu-znver99": (2, "the compiler does not know 'llvm-cpu-znver99'"),
+    "cuda-sm_999": (2, "error: missing GPU target"),
+}
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize("target", OTHERS)
+def test_cpus_and_gpus_outside_the_table_are_the_compilers_to_know(target, tmp_path):
+    code, said = OTHERS[target]
+    outcome = Project.make(tmp_path / "p").doit("m=4", "n=4", "k=4", "threads=1", f"target={target}", "verify")
+    assert outcome.code == code, outcome
+    assert said in outcome.out + outcome.err
 
 
 @pytest.mark.iree

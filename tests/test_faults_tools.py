@@ -174,6 +174,13 @@ def test_the_embedded_linker_of_the_environment_does_not_reach_the_compiler(proj
     assert outcome.code == 0, outcome
 
 
+def test_a_compiler_library_of_the_environment_does_not_reach_the_compiler(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "libIREECompiler.so").write_text("another compiler")
+    outcome = project.doit("verify", LD_LIBRARY_PATH=os.fspath(tmp_path))
+    assert outcome.code == 0, outcome
+    assert f"compile {NEW}" in outcome.out
+
+
 def test_an_empty_executable_is_a_failed_compile(project: Project, tmp_path: Path) -> None:
     script = 'IREE_LLVM_EMBEDDED_LINKER_PATH=/bin/true exec $real "$@"'
 

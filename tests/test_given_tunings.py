@@ -1,5 +1,7 @@
 """Tunings from outside: a tuning spec, a transform-dialect library; that they took effect is read back."""
 
+import dataclasses
+import re
 from pathlib import Path, PurePath
 
 import pytest
@@ -8,6 +10,8 @@ from real import Project, sweep
 from dispatchflow import applied, attributes, plan, spec
 from dispatchflow.errors import SpecError
 from dispatchflow.tunings import Applied
+from dispatchflow.tunings._given import named
+from dispatchflow.workspace import Workspace
 
 SPEC = (Path(__file__).parent / "data/tuning/matmul.mlir").read_text()
 LIBRARY = SPEC.replace("@main", "@__kernel_config")
@@ -52,7 +56,7 @@ def test_identity_of_a_given_tuning_is_title_and_content_not_the_path():
 def test_content_of_a_given_tuning_is_in_the_key_and_its_path_is_not(resolver_of):
     resolver = resolver_of()
     cases = [given(name) for name in ("a/mine.mlir", "b/mine.mlir", "changed/mine.mlir")]
-    flags = [resolver.flags(case)[-1] for case in cases]
+    flags = [next(flag for flag in resolver.flags(case) if "tuning-spec" in flag) for case in cases]
     assert flags[0] == flags[1] == f"--iree-codegen-tuning-spec-path={cases[0].tuning.file.digest}.mlir"
     keys = [resolver.chain(case)["compile"].key for case in cases]
     assert keys[0] == keys[1] != keys[2]
@@ -91,11 +95,58 @@ def test_configurations_of_a_spec_and_of_a_dump_are_compared_whatever_their_spel
     assert len(list(attributes.configurations(one + other))) == 2
 
 
-def test_spec_that_matched_nothing_is_told():
-    case = given("a/mine.mlir")
-    default = applied.parse((Path(__file__).parent / "data/configurations/default.mlir").read_text())
-    assert "mine_" in (case.dispatch.missed(default) or "")
-    assert "matched nothing" in (case.dispatch.missed(Applied(())) or "")
+CHOSEN = applied.parse((Path(__file__).parent / "data/configurations/default.mlir").read_text())
+
+
+def given_is(*configurations: str) -> Applied:
+    return dataclasses.replace(CHOSEN, given=configurations)
+
+
+def test_spec_that_matched_no_op_is_told():
+    missed = given("a/mine.mlir").dispatch.missed
+    for found in (CHOSEN, given_is("distribution = [1]")):
+        assert re.search(r"ignored: mine_\w+ matched no op; the compiler's own choice: Double", missed(found))
+    assert missed(Applied(())).endswith("matched no op; the compiler's own choice: nothing")
+    assert "matched an op, which did not keep distribution = [128, 128, 0], " in missed(given_is(GIVES))
+
+
+def test_choice_of_the_compiler_that_is_the_same_is_not_the_spec_s():
+    (chosen,) = [config for op, config in CHOSEN.executables[0].configurations if op == "matmul"]
+    FILES["same.mlir"] = SPEC.replace(SPEC[SPEC.index("distribution") : SPEC.index(">,")], chosen)
+    missed = given("same.mlir").dispatch.missed
+    assert "matched no op; the compiler's own choice, the same as in the file: Double" in missed(CHOSEN)
+    assert missed(given_is(chosen)) is None
+
+
+def test_configuration_in_a_comment_is_none():
+    alone = "//: #iree_cpu.lowering_config<distribution = [1]>\n"
+    FILES["comment.mlir"] = SPEC + alone
+    assert given("comment.mlir").dispatch.requested == given("a/mine.mlir").dispatch.requested.replace(
+        named(given("a/mine.mlir").tuning.file), named(given("comment.mlir").tuning.file)
+    )
+    FILES["quoted.mlir"] = f'module attributes {{url = "a//b"}} {{ }}\n{alone[4:]}'
+    assert "distribution = [1]" in given("quoted.mlir").dispatch.requested
+    FILES["comment.mlir"] = alone
+    with pytest.raises(SpecError, match="cannot be this"):
+        given("comment.mlir")
+
+
+@pytest.mark.iree
+def test_spec_for_another_op_with_the_compiler_s_own_choice_is_a_failure(tmp_path):
+    """What the compiler was seen to choose, given to the op and given to convolutions."""
+    workspace, case = Workspace(tmp_path, {}), case_with(tuning="default", target="llvm-cpu-x86-64-v3")
+    dump = workspace.store.checked(workspace.executor.compile(case).outputs["configurations"]).read_text()
+    (chosen,) = [
+        c for executable in applied.parse(dump).executables for op, c in executable.configurations if "mat" in op
+    ]
+    FILES["same.mlir"] = SPEC.replace(SPEC[SPEC.index("distribution") : SPEC.index(">,")], chosen)
+    FILES["conv.mlir"] = FILES["same.mlir"].replace("linalg.matmul", "linalg.conv_2d_nhwc_hwcf")
+    right, wrong = (
+        workspace.executor.compile(case_with(tuning=f"tuning_spec:{name}.mlir", target="llvm-cpu-x86-64-v3"))
+        for name in ("same", "conv")
+    )
+    assert right.ok, right.reason
+    assert "matched no op; the compiler's own choice, the same as in the file" in wrong.reason
 
 
 @pytest.mark.iree
@@ -119,7 +170,7 @@ def test_given_tunings_are_applied_verified_and_repeated_and_one_that_matches_no
     assert outcome.code == 1, outcome
     rows = {row["case"].rsplit("_", 1)[0]: row for row in project.rows()}
     wrong = rows.pop("vecmat_16x16_f32t_f32t_f32t_tuning_spec_mine")
-    assert (wrong["status"], "matched nothing: it has 1 to give; applied" in wrong["reason"]) == ("failed", True)
+    assert (wrong["status"], "matched no op; the compiler's own choice: " in wrong["reason"]) == ("failed", True)
     assert set(rows) == {
         *(f"matmul_16x16x16_f32t_f32t_f32t_{name}" for name in ("tuning_spec_mine", "transform_library_library")),
         "module_user_f_tuning_spec_mine",

@@ -1,5 +1,9 @@
 """Matrix-instruction tiles of GPUs: what may be asked for, where, and that it is what the compiler applied."""
 
+import dataclasses
+import re
+import subprocess
+
 import pytest
 
 from dispatchflow import plan, spec
@@ -7,19 +11,26 @@ from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.errors import SpecError
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.plan import unsupported_reason
-from dispatchflow.targets import TARGETS
+from dispatchflow.targets import TARGETS, Gpu
 from dispatchflow.tunings import TUNINGS
 from dispatchflow.workspace import Workspace
 
 NV = "NV_MMA_SYNC_F32_16x8x16_F16"
 FAMILIES = ("tile_and_fuse", "vector_distribute")
+AMD = {"mma": "MFMA_F32_16x16x16_F16", "target": "rocm-gfx942"}
 
 
 def reason(
-    tile="64x64x32_2x2", mma=NV, target="cuda-sm_80", shape=(256, 256, 256), dtype="f16_f32", family="tile_and_fuse"
+    tile="64x64x32_2x2",
+    mma=NV,
+    target="cuda-sm_80",
+    shape=(256, 256, 256),
+    dtype="f16_f32",
+    family="tile_and_fuse",
+    **options,
 ):
     tuning = TUNINGS[family].parse(f"{family}_{tile}_{mma}")
-    return unsupported_reason(OPERATIONS["matmul"].make(shape, dtype), tuning, TARGETS[target])
+    return unsupported_reason(OPERATIONS["matmul"].make(shape, dtype, **options), tuning, TARGETS[target])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -35,19 +46,54 @@ def test_tile_that_fits_is_no_skip(family):
     [
         ({"target": "llvm-cpu"}, "tile_and_fuse is a configuration of cuda and rocm, not of llvm-cpu"),
         ({"target": "vulkan"}, "not of vulkan-spirv"),
-        ({"dtype": "f16"}, f"{NV} multiplies F16 into F32, not f16,f16->f16"),
-        ({"dtype": "f32"}, "not f32,f32->f32"),
+        ({"dtype": "f16"}, f"{NV} multiplies F16 into F32, not f16,f16->f16; write mma = NV_MMA_SYNC_F16_16x8x16_F16"),
+        ({"dtype": "f32"}, "not f32,f32->f32; it has none for f32,f32->f32"),
         ({"tile": "48x64x32_2x2"}, "a tile of 48x64x32 is no multiple of 2x2 subgroups' instructions, 32x16x16"),
         ({"tile": "64x64x24_2x2"}, "no multiple of 2x2 subgroups' instructions"),
         ({"shape": (250, 256, 256)}, "m = 250 is no multiple of the tile's 64"),
         ({"shape": (250, 256, 256), "family": "vector_distribute"}, None),
         ({"shape": (256, 40, 256), "family": "vector_distribute"}, "n = 40 is less than the tile's 64"),
+        ({"shape": (250, 250, 256), "family": "vector_distribute"}, None),
+        ({"shape": (256, 256, 250), "family": "vector_distribute"}, None),
+        (
+            {"shape": (250, 256, 250), "family": "vector_distribute"},
+            "m = 250 and k = 250 are both no multiple of the tile's 64 and 32, and operand 0 is promoted",
+        ),
+        ({"shape": (256, 250, 250), "family": "vector_distribute"}, "k = 250 and n = 250 are both no multiple"),
+        ({"shape": (250, 256, 250), "family": "vector_distribute", "tile": "64x64x32_2x2_promote_1"}, None),
+        ({"dynamic": "m"}, "dynamic m is no multiple of the tile's 64"),
+        ({"dynamic": "m", "family": "vector_distribute"}, None),
+        ({"dynamic": "mnk", "family": "vector_distribute"}, "dynamic m and dynamic k are both no multiple"),
+        (
+            {"tile": "64x64x48_2x2", "family": "vector_distribute"},
+            "the 64x48 elements of promoted operand 0 are not shared out evenly to 128 threads",
+        ),
+        ({"tile": "64x96x32_2x2", "family": "vector_distribute"}, "the 32x96 elements of promoted operand 1"),
+        ({"tile": "64x96x32_2x2", "family": "vector_distribute", "layout": "tn"}, None),
+        ({"tile": "64x96x32_2x2_promote_0", "family": "vector_distribute"}, None),
+        ({"accumulate": "yes"}, "cuda cannot accumulate with tile_and_fuse and no epilogue"),
+        ({"accumulate": "yes", "epilogue": "bias"}, None),
+        ({"accumulate": "yes", **AMD}, None),
+        ({"dtype": "f8E5M2", "target": "rocm-gfx1201", "mma": "WMMAR4_F32_16x16x16_F8E5M2"}, None),
         ({"tile": "64x64x32_2x2_stages_3"}, "changes nothing on cuda"),
-        ({"target": "rocm-gfx942"}, f"rocm-gfx942 has no {NV}; it has MFMA_F32_16x16x16_F16, "),
+        ({"tile": "64x64x32_2x2_stages_3", **AMD}, None),
+        ({"tile": "64x64x32_2x2_stages_4", **AMD}, "4 stages are the same code as 3"),
+        ({"tile": "64x64x128_2x2_stages_2", **AMD}, "is not pipelined (IREE 3.13): k = 256 in steps of 128"),
+        ({"tile": "64x64x128_2x2_stages_1", **AMD}, None),
+        ({"tile": "64x64x32_2x2_promote_none_stages_2", **AMD}, "pipelines only where both operands are promoted"),
+        ({"tile": "64x64x32_2x2_promote_0_stages_2", **AMD}, "pipelines only where both"),
+        ({"tile": "64x64x32_2x2_promote_none_stages_2", "family": "vector_distribute", **AMD}, None),
+        ({"target": "rocm-gfx942"}, f"has no {NV}; write mma = MFMA_F32_16x16x16_F16 or MFMA_F32_32x32x8_F16"),
         ({"tile": "256x256x16_16x4"}, "needs 2048 threads in a workgroup; cuda-sm_80 has 1024"),
         ({"tile": "256x256x128_4x2"}, None),
-        ({"tile": "256x256x128_4x2", "target": "cuda-sm_86"}, "needs 131072 B of shared memory; cuda-sm_86 has 101376"),
+        ({"tile": "256x256x128_4x2", "target": "cuda-sm_86"}, "needs 134144 B of shared memory; cuda-sm_86 has 101376"),
         ({"tile": "256x256x128_4x2_promote_0", "target": "cuda-sm_86"}, None),
+        (
+            {"tile": "512x256x64_4x4", "target": "cuda-sm_86", "shape": (512, 256, 256)},
+            "needs 102912 B of shared memory; cuda-sm_86 has 101376",
+        ),
+        ({"tile": "512x256x64_4x4", "target": "cuda-sm_89", "shape": (512, 256, 256)}, None),
+        ({"tile": "128x128x128_2x2", **AMD}, None),
         ({"tile": "256x256x256_4x2"}, "needs 262144 B of shared memory; cuda-sm_80 has 166912"),
     ],
 )
@@ -87,7 +133,7 @@ def test_parameters_that_cannot_be_are_an_error(parameters, says):
 
 QUICK = [
     ("cuda-sm_80", "matmul", (128, 128, 64), "f16_f32", "64x64x32_2x2", NV),
-    ("rocm-gfx942", "batch_matmul", (2, 64, 64, 64), "f16_f32", "64x64x32_2x2_stages_2", "MFMA_F32_16x16x16_F16"),
+    ("rocm-gfx942", "batch_matmul", (2, 64, 64, 96), "f16_f32", "64x64x32_2x2_stages_2", "MFMA_F32_16x16x16_F16"),
 ]
 
 
@@ -111,6 +157,57 @@ def test_what_is_asked_is_what_is_applied(family, target, name, shape, dtype, ti
     assert record.ok, record.reason
     configuration = tuning.requested(operation).split("mma_kind")[1]
     assert configuration in record.facts["applied"]
+
+
+@pytest.mark.iree
+def test_more_stages_than_have_an_effect_are_a_skip(workspace):
+    """Two are other code than three, and four are not."""
+    words = {"shape": (64, 64, 96), **AMD}
+    assert [reason(f"64x64x32_2x2_stages_{n}", **words) is None for n in (2, 3, 4)] == [True, True, False]
+    operation, digests = OPERATIONS["matmul"].make(words["shape"], "f16_f32"), []
+    for n in (2, 3, 4):
+        tuning = TUNINGS["tile_and_fuse"].parse(f"tile_and_fuse_64x64x32_2x2_stages_{n}_{AMD['mma']}")
+        record = workspace.executor.compile(Case(Dispatch(operation, tuning), TARGETS[AMD["target"]]))
+        digests.append(record.facts["code_digest"])
+    assert digests[0] != digests[1] == digests[2]
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize(
+    ("family", "tile", "options"),
+    [
+        ("vector_distribute", "64x64x32", {"sizes": (100, 100, 64)}),
+        ("vector_distribute", "64x64x32", {"sizes": (100, 64, 100)}),
+        ("vector_distribute", "64x96x32", {}),
+        ("vector_distribute", "64x96x32", {"layout": "tn"}),
+        ("tile_and_fuse", "64x64x32", {"accumulate": "yes"}),
+        ("tile_and_fuse", "64x64x32", {"accumulate": "yes", "epilogue": "bias"}),
+        ("tile_and_fuse", "64x64x32", {"dynamic": "m"}),
+    ],
+)
+def test_it_compiles_or_is_a_skip(family, tile, options, workspace):
+    tuning = TUNINGS[family].parse(f"{family}_{tile}_2x2_{NV}")
+    made = {"sizes": (128, 192, 96), "types": "f16_f32", **options}
+    operation, target = OPERATIONS["matmul"].make(**made), TARGETS["cuda-sm_80"]
+    record = workspace.executor.compile(Case(Dispatch(operation, tuning), target))
+    assert record.ok == (unsupported_reason(operation, tuning, target) is None), record.reason
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize("layout", ["tt", "nn"])
+def test_shared_memory_is_what_the_compiler_takes(layout, workspace):
+    """Counted from the tile; its limit is one byte below and at that."""
+    tuning = TUNINGS["vector_distribute"].parse(f"vector_distribute_128x64x32_2x2_{NV}")
+    operation, target = OPERATIONS["matmul"].make((128, 64, 64), "f16_f32", layout), TARGETS["cuda-sm_80"]
+    argv = [workspace.resolver.toolchain.compiler, "-", *target.flags, "--compile-to=executable-targets"]
+    text = Dispatch(operation, tuning).module()
+    made = subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
+    (taken,) = re.findall(r"workgroup_local_memory = (\d+)", made)
+    short, enough = (
+        dataclasses.replace(target, gpu=Gpu(int(taken) - less, 32, (NV,), assumed_bytes=166912)) for less in (1, 0)
+    )
+    assert f"needs {taken} B of shared memory" in unsupported_reason(operation, tuning, short)
+    assert unsupported_reason(operation, tuning, enough) is None
 
 
 @pytest.mark.iree

@@ -2,8 +2,10 @@ import pytest
 from doit.task import Task
 
 from dispatchflow.actions import STAGES
+from dispatchflow.answers import answer
 from dispatchflow.dodo_file import namespace
 from dispatchflow.errors import NothingMatched, SpecError
+from dispatchflow.line import read
 from dispatchflow.loader import foreign_tasks, select, skips, with_dependencies
 
 SPEC = """
@@ -91,11 +93,11 @@ def test_name_that_is_nearly_right_is_suggested(plan):
 
 
 @pytest.mark.parametrize("pattern", ["*vmvx*", "matmul_8x8x8_f16t_f16t_f16t_default@vmvx"])
-def test_pattern_that_matches_a_skip_only_says_why_it_is_skipped(pattern, plan):
-    with pytest.raises(NothingMatched) as caught:
-        select([f"profile:{pattern}"], plan, (), ())
-    skipped = caught.value.facts["skipped"]
-    assert skipped.startswith("matmul_8x8x8_f16t_f16t_f16t_default@vmvx: f16 on vmvx: ")
+def test_word_that_names_skips_alone_selects_nothing_and_is_no_error(pattern, plan):
+    word = f"profile:{pattern}"
+    assert selected([word], plan) == ({"profile": []}, [])
+    (skip,) = skips([word], plan)
+    assert skip.reason.startswith("f16 on vmvx: ")
 
 
 @pytest.mark.parametrize(
@@ -161,3 +163,15 @@ def test_tasks_below_main_in_a_dodo_file_are_found(tmp_path):
     (tmp_path / "dodo.py").write_text('def task_own():\n    return {"actions": None}\n')
     assert [task.name for task in foreign_tasks(namespace(tmp_path / "dodo.py"), ())] == ["own"]
     assert foreign_tasks({"no": "tasks"}, ()) == []
+
+
+def test_list_skipped_ends_with_a_count_of_each_reason(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("doit.doit_cmd._CMDLINE_VARS", {})
+    words = ["operation=conv2d", "shape=1x4x4x2x2x3x3,1x2x2x2x2x3x3", "padding=0,1", "groups=1,3", "threads=1"]
+
+    assert answer(tmp_path, {}, read(["list", "skipped", *words]), None) == 0
+
+    *skips, empty, first, second = capsys.readouterr().out.splitlines()
+    assert (len(skips), empty) == (5, "")
+    assert first == "     4  3 groups divide 2 channels or 2 results with a remainder"
+    assert second.startswith("     1  a window of 3x3 with this dilation does not fit")

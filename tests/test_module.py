@@ -34,6 +34,36 @@ def test_public_functions_are_found_in_any_dialect():
     assert module.functions(TEXT) == ["two", "one", "none", "odd name"]
 
 
+WRITTEN = """\
+// func.func @comment() {
+#a = #x.y<{z = "func.func @string() {"}>
+module @outer attributes {a.b = {c = "}"}} {
+  module @inner {
+    func.func @helper() { return }
+  }
+  func.func private @mine() { return } func.func @main() {
+    return
+  } util.func public @second() { util.return }
+  "func.func"() <{function_type = () -> (), sym_name = "third"}> ({
+    "func.return"() : () -> ()
+  }) : () -> ()
+  "func.func"() <{sym_visibility = "private", function_type = () -> (), sym_name = "hidden"}> ({
+    "func.return"() : () -> ()
+  }) : () -> ()
+}
+"""
+
+
+def test_functions_are_found_wherever_they_stand_and_those_of_inner_modules_are_none():
+    assert module.functions(WRITTEN) == ["main", "second", "third"]
+    inner = "module @m {\n  module @inner {\n    func.func @helper() {\n    }\n  }\n  func.func @main() {\n  }\n}\n"
+    assert list(module.declarations(inner)) == ["main"]
+
+
+def test_a_named_function_is_taken_at_its_word_while_its_name_is_in_the_text():
+    assert [case.operation.function for case in plan_of('file = "odd.mlir"\nfunction = "old"').cases] == ["old"]
+
+
 def test_types_are_read_as_the_runtime_spells_them():
     assert module.declarations(TEXT) == {
         "two": Declaration(("4x8xf32", "i32", "?x8xbf16"), ("4x8xf32", "?x8xbf16", "i32")),
@@ -45,7 +75,12 @@ def test_types_are_read_as_the_runtime_spells_them():
     assert module.from_facts(module.to_facts(found)) == found
 
 
-FILES = {"a.mlir": TEXT.encode(), "b.bin": bytes(128), "sub/a.mlir": b"func.func @two() {}"}
+FILES = {
+    "a.mlir": TEXT.encode(),
+    "b.bin": bytes(128),
+    "sub/a.mlir": b"func.func @two() {}",
+    "odd.mlir": b'func.func @main() {} "func.func"() ({}) {sym_name = "old"} : () -> ()',
+}
 
 
 def read(name):
@@ -86,6 +121,7 @@ def test_a_tuning_that_is_written_on_an_operation_is_a_skip():
         ("", "needs a file"),
         ('file = "no.mlir"', "No such file"),
         ('file = "a.mlir"\nfunction = "tow"', "Did you mean 'two'"),
+        ('file = "odd.mlir"\nfunction = "mai"', "Did you mean 'main'"),
         ('file = "b.bin"', "no function is seen"),
         ('file = "a.mlir"\ninputs = ["4x8xq32"]', "'4x8xq32' is no type"),
         ('file = "a.mlir"\ninputs = ["4x8xf32=rondom"]', "Did you mean 'random'"),
@@ -131,6 +167,8 @@ def test_two_modules_of_one_name_are_refused_and_a_title_helps():
         plan_of(two.format("a.mlir"), two.format("sub/a.mlir"))
     with pytest.raises(SpecError, match="two modules have this name"):
         plan_of(two.format("a.mlir"), two.format("a.mlir") + '\ninputs = ["4x8xf32=1", "5", "3x8xbf16"]')
+    with pytest.raises(SpecError, match="Name them in two sweeps"):
+        plan_of('file = ["a.mlir", "sub/a.mlir"]\nfunction = "two"')
     assert len(plan_of(two.format("a.mlir"), two.format("sub/a.mlir") + '\nname = "b"').cases) == 2
     assert len(plan_of(two.format("a.mlir"), two.format("a.mlir")).cases) == 1
 
@@ -362,3 +400,38 @@ def test_a_module_is_named_on_the_command_line_and_repeats_by_hand(project, tmp_
     assert "same bytes" in subprocess.run([script, "compile"], capture_output=True, text=True, check=True).stdout
     subprocess.run([script, "run"], check=True, capture_output=True)
     assert np.array_equal(np.fromfile(script.parent / "again_0.bin", "float32"), np.full(32, 2.0, "float32"))
+
+
+CONFIGURED = """\
+// compilation_info = #iree_cpu.lowering_config<distribution = [1, 1, 1]> is only a comment
+#config = #iree_cpu.lowering_config<distribution = [16, 16, 0], vector_common_parallel = [4, 16, 0], \
+vector_reduction = [0, 0, 2]>
+#translation = #iree_codegen.translation_info<pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>
+#compilation = #iree_codegen.compilation_info<lowering_config = #config, translation_info = #translation>
+func.func @main(%a: tensor<32x32xf32>, %b: tensor<32x32xf32>) -> tensor<32x32xf32> {{
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<32x32xf32>
+  %f = linalg.fill ins(%c : f32) outs(%e : tensor<32x32xf32>) -> tensor<32x32xf32>
+  %r = linalg.matmul {{{word} = #compilation}} ins(%a, %b : tensor<32x32xf32>, tensor<32x32xf32>)
+    outs(%f : tensor<32x32xf32>) -> tensor<32x32xf32>
+  return %r : tensor<32x32xf32>
+}}
+"""
+
+
+@pytest.mark.iree
+def test_a_configuration_of_the_module_s_own_must_be_applied(tmp_path):
+    project = Project.make(tmp_path, "")
+    (tmp_path / "asked.mlir").write_text(CONFIGURED.format(word="compilation_info"))
+    (tmp_path / "misspelt.mlir").write_text(CONFIGURED.format(word="compilation_inf0"))
+    project.add(
+        '[[sweep]]\noperation = "module"\nthreads = 1\nfile = ["../asked.mlir", "../misspelt.mlir"]\n', "a.toml"
+    )
+    outcome = project.doit("compile")
+    asked = "distribution = [16, 16, 0], vector_common_parallel = [4, 16, 0], vector_reduction = [0, 0, 2]"
+    assert outcome.code == 1
+    assert f"configuration ignored: the module asks for {asked}; applied DoubleTilingExpert" in outcome.out
+    assert "1 failed" in outcome.out
+    for name in ("asked", "misspelt"):
+        said = (tmp_path / f"build/module_{name}_main_default@llvm-cpu-1t/case.txt").read_text()
+        assert f"requested      DoubleTilingExpert and {asked}\n" in said

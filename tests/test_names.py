@@ -7,6 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dispatchflow.dispatch import Case, Dispatch
+from dispatchflow.keys import digest_of
+from dispatchflow.module import File, Module
 from dispatchflow.operations.matmul import Matmul
 from dispatchflow.providers import IREE, LIBRARIES
 from dispatchflow.rotation import CACHES
@@ -107,6 +109,23 @@ def test_long_names_that_differ_at_their_ends_only_stay_distinct(case_of):
     names = {Case(dispatch, TARGETS["llvm-cpu"], threads).name for threads in (None, *range(1, 50))}
     assert len(names) == 50
     assert {len(name) for name in names} == {200}
+
+
+def test_a_long_name_keeps_its_target_and_threads(case_of):
+    flags = tuple(f"--iree-dispatch-creation-enable-something-long-{i}" for i in range(5))
+    names = [replace(case_of(threads=1), flags=flags, target=TARGETS[name]).name for name in ("llvm-cpu", "vulkan")]
+    digests = {name.split("@")[0].rpartition("_")[2] for name in names}
+    assert [name.split("@")[1] for name in names] == ["llvm-cpu-1t", "vulkan-1t"]
+    assert len(digests) == 1
+    assert replace(case_of(threads=1), flags=flags[:-1]).name.split("@")[0].rpartition("_")[2] not in digests
+
+
+@pytest.mark.parametrize("title", ["é" * 150, "e" + "é" * 150])
+def test_a_long_name_fits_in_bytes_of_any_letters(title):
+    module = Module(File("f", digest_of(b"")), title, "main")
+    name = Case(Dispatch(module, TUNINGS["default"].expand({})[0]), TARGETS["llvm-cpu"]).name
+    assert 198 < len(name.encode()) <= 200
+    assert name.endswith("@llvm-cpu")
 
 
 @pytest.mark.parametrize("tuning", SHIPPED, ids=lambda tuning: tuning.name)

@@ -6,7 +6,7 @@ import pytest
 
 from dispatchflow import spec
 from dispatchflow.errors import SpecError
-from dispatchflow.workspace import _operation_of
+from dispatchflow.meant import by_dims
 
 CONV = '[[sweep]]\noperation = "conv2d"\nshape = ["1x8x8x4x4x3x3"]\n'
 MATMUL = '[[sweep]]\noperation = "matmul"\nshape = ["8x8x8"]\n'
@@ -31,7 +31,7 @@ def test_override_reaches_the_sweeps_that_know_the_word():
     [
         ("stride = 0", "stride cannot be 0", "1 … 16"),
         ('stride = "two"', "stride cannot be 'two'", "1 … 16"),
-        ("stride = true", "stride cannot be True", "1 … 16"),
+        ("stride = true", "stride cannot be true", "1 … 16"),
         ("padding = 17", "padding cannot be 17", "0 … 16"),
         ("stride = []", "'stride' is empty", None),
         ('kind = "max"', "unknown word 'kind'", None),
@@ -43,6 +43,12 @@ def test_value_that_an_option_has_not_is_refused(plan_of, written, says, allowed
     assert caught.value.problem == says
     assert allowed is None or str(caught.value.facts["allowed"]) == allowed
     assert "specs/t.toml:1, sweep[0]" in caught.value.facts["spec"]
+
+
+def test_true_and_false_of_toml_are_yes_and_no(plan_of):
+    words = '[[sweep]]\noperation = "attention"\nshape = ["1x4x4x4x4"]\ncausal = [false, true]\nmask = true\n'
+    chosen = [case.operation.chosen for case in plan_of(words).cases]
+    assert chosen == [("yes", "no"), ("yes", "yes")]
 
 
 def test_option_takes_numbers_below_zero_and_may_default_to_one_between(plan_of):
@@ -74,25 +80,46 @@ def test_options_that_do_not_go_together_are_a_skip_with_the_case_s_name(plan_of
     ],
 )
 def test_dims_and_options_choose_the_operation_that_alone_has_them(dims, words, operation):
-    assert _operation_of(dict.fromkeys(dims, "8"), words) == operation
+    assert by_dims(dict.fromkeys(dims, "8"), words) == operation
 
 
 @pytest.mark.parametrize(
-    ("dims", "says"), [("mk", "several operations have these dims"), ("m", "no operation has just")]
+    ("dims", "says", "hint"),
+    [
+        ("mk", "several operations have these dims", "Say which: operation=matvec."),
+        ("m", "no operation has just", "Give all dims of one of them."),
+        ("mh", "no operation has these dims", "Give all dims of one of them."),
+    ],
 )
-def test_dims_of_several_operations_want_a_name(dims, says):
+def test_dims_of_no_one_operation_say_how_to_mean_one(dims, says, hint):
     with pytest.raises(SpecError, match=says) as caught:
-        _operation_of(dict.fromkeys(dims, "8"), {})
+        by_dims(dict.fromkeys(dims, "8"), {})
     assert "reduction: m, k" in caught.value.facts["known"]
-    assert caught.value.hint.startswith("Say which: operation=")
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("dims", "word", "operation", "having"),
+    [
+        ("mnk", "stride", "matmul", "conv2d: n, h"),
+        ("mnk", "kind", "matmul", "pooling: n, h"),
+        ("mk", "stride", "matvec", ""),
+    ],
+)
+def test_an_option_that_operations_of_these_dims_lack_is_told(dims, word, operation, having):
+    with pytest.raises(SpecError, match=f"{operation} has no word '{word}'") as caught:
+        by_dims(dict.fromkeys(dims, "8"), {"epilogue": "bias", word: "2"} if operation == "matmul" else {word: "2"})
+    assert having in caught.value.facts[f"{word} have"]
+    assert "matmul: m, n, k" not in caught.value.facts[f"{word} have"]
+    assert caught.value.hint == f"Leave {word}= out, or give the dims of another operation."
 
 
 def test_dims_that_several_operations_have_mean_the_one_that_stands_for_them():
     dims = {"m": "8", "n": "8", "k": "8"}
-    assert _operation_of(dims, {}) == "matmul"
-    assert _operation_of(dims, {"epilogue": "bias"}) == "matmul"
-    assert _operation_of(dims, {"slices": "2"}) == "matmul_splitk"
-    assert _operation_of({**dims, "l": "8"}, {}) == "chain"
+    assert by_dims(dims, {}) == "matmul"
+    assert by_dims(dims, {"epilogue": "bias"}) == "matmul"
+    assert by_dims(dims, {"slices": "2"}) == "matmul_splitk"
+    assert by_dims({**dims, "l": "8"}, {}) == "chain"
 
 
 def test_slices_that_do_not_divide_k_are_a_skip_that_says_so(plan_of):

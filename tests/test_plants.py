@@ -160,7 +160,7 @@ def compiled(request: pytest.FixtureRequest, workspace: Workspace) -> dict[tuple
     """What is planted in each operation that a selected test asks for, and its module: first what is right."""
     calls = [call.params for item in request.session.items if (call := getattr(item, "callspec", None))]
     wanted = list(dict.fromkeys((params["name"], params["every"]) for params in calls if "every" in params))
-    flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host)
+    flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
 
     def make(asked: tuple[str, bool]) -> tuple[Wrong, Record]:
         wrong = [*edited(asked[0]), *chosen(*asked)]

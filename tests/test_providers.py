@@ -85,6 +85,32 @@ def test_every_call_is_right_or_a_skip(cls: type[Operation], library: Library) -
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("mask", ["no", "yes"])
+@pytest.mark.parametrize("keys", [7, 9])
+def test_causal_attention_counts_from_the_last_key(keys: int, mask: str, library: Library) -> None:
+    """With as many queries as keys, PyTorch's own `is_causal` is the same."""
+    attention = OPERATIONS["attention"].make((2, 7, 5, 4, keys), mask=mask, causal="yes")
+
+    assert library.lacks(attention, TARGETS["llvm-cpu"]) is None
+    assert all(found.passed for found in verdicts(library, attention))
+    native = library.name == "torch" and keys == 7 and mask == "no"
+    assert ("is_causal" in library.program(attention)) == native
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("padding", [0, 2])
+@pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d", "pooling", "quantized_conv2d"])
+def test_windows_of_numpy_see_what_those_of_the_reference_see(name: str, padding: int, dilation: int) -> None:
+    cls, numpy = OPERATIONS[name], LIBRARIES["numpy"]
+    sizes = {"n": 2, "h": 9, "w": 8, "c": 3, "f": 4, "kh": 3, "kw": 2}
+    for layout, kind in product(cls.layouts, cls.options["kind"].values if "kind" in cls.options else [None]):
+        words = {"stride": 2, "padding": padding, "dilation": dilation} | ({"kind": kind} if kind else {})
+        operation = cls.make([sizes[dim] for dim in cls.dims], layout=layout, **words)
+
+        assert numpy.lacks(operation, TARGETS["llvm-cpu"]) is None
+        assert all(found.passed for found in verdicts(numpy, operation)), numpy.program(operation)
+
+
 def test_a_call_that_does_not_heed_an_option_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
     cls, numpy = OPERATIONS["matmul"], LIBRARIES["numpy"]
     accumulating = cls.make((4, 5, 6), accumulate="yes")
@@ -236,7 +262,7 @@ def test_each_call_of_a_rotation_takes_the_next_copy(tmp_path: Path) -> None:
 
     workspace = Workspace(tmp_path, dict.fromkeys("m", "4") | {"n": "5", "k": "6", "threads": "1"})
     (case,) = workspace.plan.cases
-    flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host)
+    flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
     text = rotation.module(case.operation, 3)
     whole = "linalg.broadcast ins(%x : tensor<128xi8>) outs(%empty : tensor<3x128xi8>) dimensions = [0]"
     marked = """\

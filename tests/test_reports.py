@@ -11,6 +11,7 @@ from dispatchflow.plan import Skip
 from dispatchflow.reports import run, units
 from dispatchflow.reports.best import best, newest
 from dispatchflow.reports.providers import compared
+from dispatchflow.reports.run import applied
 from dispatchflow.reports.table import FORMATS, aligned, comma_separated, json_lines, markdown, text
 
 COLUMNS = ("case", "status", "median_ns", "tags", "measured_at")
@@ -26,6 +27,22 @@ CELLS = st.none() | st.text(max_size=8) | st.integers() | st.floats(allow_nan=Fa
 def test_columns_of_text_are_aligned_numbers_to_the_right():
     shown = text(("name", "ns"), [{"name": "a", "ns": 1.5}, {"name": "long", "ns": 20000}])
     assert shown.splitlines() == ["name     ns", "a       1.5", "long  20000"]
+
+
+@pytest.mark.parametrize(
+    ("score", "shown"),
+    [
+        (0.0, "0"),
+        (1.234e-5, "1.2e-05"),
+        (0.00123, "0.0012"),
+        (0.0512, "0.051"),
+        (0.98, "0.98"),
+        (3.14159, "3.14"),
+        (2e4, "2e+04"),
+    ],
+)
+def test_a_score_has_two_digits_however_small(score, shown):
+    assert run.verification({"verification": "within bound", "score": score}) == f"within bound {shown}"
 
 
 @given(st.lists(st.tuples(*[st.text("ab é", max_size=5)] * 3), min_size=1), st.tuples(*[st.booleans()] * 3))
@@ -88,6 +105,38 @@ def test_row_is_one_line_whatever_its_cells_hold(style):
 @pytest.mark.parametrize("style", FORMATS)
 def test_no_rows_are_a_header_or_nothing(style):
     assert "status" in FORMATS[style](COLUMNS, []) or style == "jsonl"
+
+
+TILES = {
+    "DoubleTilingExpert fill<vector_common_parallel = [8, 16]> matmul<distribution = [64, 64, 0], "
+    "vector_common_parallel = [8, 16, 0], vector_reduction = [0, 0, 16]>": "matmul 64x64 vector 8x16 k 16",
+    # cuda and rocm: their own, and a tuning's
+    "TileAndFuse workgroup_size = [128, 1, 1] subgroup_size = 32, gpu_pipeline_options = "
+    "#iree_gpu.pipeline_options<prefetch_num_stages = 2> generic<mma_kind = "
+    "#iree_gpu.mma_layout<NV_MMA_SYNC_F32_16x8x16_F16>, promote_operands = [0, 1], reduction = [0, 0, 8], "
+    "subgroup = [2, 4, 0], workgroup = [64, 64, 0]>": "generic 64x64 subgroup 2x4 k 8",
+    "VectorDistribute workgroup_size = [256, 1, 1] subgroup_size = 32 generic<reduction = [0, 0, 32], subgroup_basis = "
+    "[[4, 2, 1], [0, 1, 2]], workgroup = [256, 128, 0]>": "generic 256x128 k 32",
+    # SPIR-V: all levels in one list
+    "BaseVectorize workgroup_size = [8, 8, 1] generic<tile_sizes = [[64, 64], [8, 8], [0, 0, 4]]>": "generic 64x64 8x8 4",
+    # a copy of the padding, then the convolution
+    "BufferOpsTileAndVectorize generic<distribution = [2, 4, 16, 32], vector_common_parallel = [1, 1, 1, 16]> | "
+    "ConvTileAndDecomposeExpert generic<distribution = [0, 8, 32, 32, 0, 0, 0], vector_common_parallel = "
+    "[1, 1, 8, 32, 0, 0, 0], vector_reduction = [0, 0, 0, 0, 1, 1, 8]>": "generic 8x32x32 vector 1x1x8x32 k 1x1x8",
+    # a slice of the sum, then their sum
+    "DoubleTilingExpert generic<distribution = [2, 64, 64, 0]> | DoubleTilingExpert generic<distribution = [32, 0]>": (
+        "generic 2x64x64"
+    ),
+    "vmvx_pipeline matmul<distribution = [64, 64, 0]>": "matmul 64x64",
+    "Distribute workgroup_size = [1, 1, 1] subgroup_size = 64": "Distribute",
+    "none": "none",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("configuration", "shown"), TILES.items())
+def test_what_is_shown_as_applied_are_the_main_ops_tiles_on_every_backend(configuration, shown):
+    assert applied(configuration) == shown
 
 
 def row(case="c", tuning="default", median_ns=100.0, verification="equal", status="measured", **more):

@@ -280,6 +280,12 @@ def test_multiply_adds_bound_what_has_no_faster_instruction(target, cpu_flags, b
     assert {name: compute_kind(types[name], place) for name in bounded} == bounded
 
 
+def test_noisy_row_of_too_few_blocks_for_an_interval_says_so(row):
+    found = row([90.0, 100.0, 110.0], status="noisy", verify=RIGHT)
+    why = "3 blocks took all of the protocol's time, too few for an interval of the median"
+    assert (found["status"], found["ci_low_ns"], found["reason"]) == ("noisy", None, why)
+
+
 def test_noisy_row_says_how_noisy(row):
     found = row([90.0, 100.0, 100.0, 100.0, 100.0, 110.0], status="noisy", verify=RIGHT)
     assert (found["status"], found["reason"]) == ("noisy", "the median's interval is ±10.0% after 6 blocks")

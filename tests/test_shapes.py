@@ -42,7 +42,7 @@ def test_every_shape_is_one_of_its_operation_and_each_is_another(name, operation
 def inner(operation: str, shape: Shape) -> list[int]:
     """The sizes that a tile may cut: no batch, no window."""
     own = zip(OPERATIONS[operation].dims, shape.sizes, strict=True)
-    images = operation in ("conv2d", "depthwise_conv2d", "pooling")
+    images = "h" in OPERATIONS[operation].dims
     return [size for dim, size in own if dim not in ("b", "kh", "kw", *(["n"] if images else []))]
 
 
@@ -61,6 +61,11 @@ HOLDS = {
 def test_a_class_is_what_it_says(name, operation):
     for shape in classes()[name].shapes[operation]:
         assert HOLDS[name](inner(operation, shape), made(operation, shape)), shape
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_operation_has_shapes_that_cut_evenly_and_that_do_not(operation):
+    assert set(classes_of(operation)) >= {"aligned", "unaligned", "narrow", "tiny"}
 
 
 def multiply_adds(name: str, *operations: str) -> int:
@@ -117,7 +122,10 @@ def test_a_network_brings_its_own_words_and_the_others_are_swept(plan_of):
         ({"operation": "conv2d", "shape": "resnet50", "stride": "2"}, ["say their own stride", "resnet50"]),
         ({"operation": "matmul", "shape": "tiny", "m": "8"}, ["both 'shape' and dims"]),
         ({"shape": "alinged"}, ["no operation has all these shapes", "tiny, large_k", "Did you mean 'aligned'?"]),
-        ({"shape": "64x64x64"}, ["no operation has all these shapes", "operation=matmul"]),
+        ({"shape": "64x64x64"}, ["several operations have 3 dims", "matmul: m, n, k", "operation=matmul."]),
+        ({"shape": "64x64"}, ["several operations have 2 dims", "matvec: m, k", "operation=elementwise."]),
+        ({"shape": "tiny 4x4x4x4"}, ["several operations have 4 dims", "operation=batch_matmul."]),
+        ({"shape": "1x2x3x4x5x6x7x8"}, ["no operation has 8 dims"]),
         ({"shape": "tiny", "specs": ("a.toml",)}, ["specs= and a sweep are both given"]),
     ],
 )
@@ -132,7 +140,9 @@ def test_without_an_operation_a_class_is_swept_by_all_that_have_it(tmp_path: Pat
     found = Workspace(tmp_path, {"shape": "llama_decode", "threads": "1"}).plan
     assert {case.operation.name for case in found.cases} == set(classes()["llama_decode"].shapes)
     strided = Workspace(tmp_path, {"shape": "tiny", "dilation": "1"}).plan
-    assert {case.operation.name for case in strided.cases} == {"conv2d", "depthwise_conv2d", "pooling"}
+    assert {case.operation.name for case in strided.cases} == {
+        name for name, cls in OPERATIONS.items() if "dilation" in cls.options
+    }
 
 
 def test_classes_times_everything_are_planned_at_once(plan_of):

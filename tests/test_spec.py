@@ -27,6 +27,12 @@ def table(**words: str) -> str:
     [
         (".operation", {"operation": '"matmull"'}, ["unknown operation 'matmull'", "matmul", "Did you mean 'matmul'?"]),
         (".operation", {"operation": ""}, ["names no operation", "matmul"]),
+        (".operation", {"operation": "[]"}, ["names no operation", "matmul"]),
+        (
+            ".operation",
+            {"operation": '["matmul", "matmull"]'},
+            ["unknown operation 'matmull'", "Did you mean 'matmul'?"],
+        ),
         (".operation", {"operation": "3"}, ["unknown operation 3", "matmul"]),
         (".dtyp", {"dtyp": '"f32"'}, ["unknown word 'dtyp'", "dtype", "Did you mean 'dtype'?"]),
         (".dtype", {"dtype": '"f33"'}, ["no element types 'f33'", "f32", "f16,f16->f32"]),
@@ -35,6 +41,12 @@ def table(**words: str) -> str:
         (".layout", {"layout": '"tx"'}, ["unknown layout 'tx'", "tt, tn, nt, nn"]),
         (".tuning", {"tuning": '"defautl"'}, ["unknown tuning 'defautl'", "data_tiling", "Did you mean 'default'?"]),
         (".tuning", {"tuning": '"double_tiling_64x64_4x16"'}, ["unknown tuning", "double_tiling_64x64_4x16x4"]),
+        (
+            ".tuning",
+            {"tuning": '"double_tiling_0x64_8x16x4"'},
+            ["unknown tuning", "double_tiling_MxN_MxNxK", "above 0"],
+        ),
+        (".tuning", {"tuning": '"split_k_1"'}, ["unknown tuning", "split_k_SLICES: 2 or more"]),
         (".tuning", {"tuning": '{family = "double"}'}, ["unknown tuning family 'double'", "double_tiling"]),
         (".tuning", {"tuning": "{vector = [1, 1]}"}, ["unknown tuning family None", "double_tiling"]),
         (".tuning", {"tuning": '{family = "default", x = 1}'}, ["default cannot be this", "no parameters"]),
@@ -53,7 +65,7 @@ def table(**words: str) -> str:
             {"tuning": '{family = "double_tiling", distribution = [64, 64], vector = [4, 4], reduction = true}'},
             ["reduction = True", "k, positive integers"],
         ),
-        (".target", {"target": '"cuda"'}, ["unknown target 'cuda'", "llvm-cpu, llvm-cpu-x86-64-v2"]),
+        (".target", {"target": '"cuda"'}, ["unknown target 'cuda'", "llvm-cpu, llvm-cpu-x86-64-v2", "'cuda-sm_80'?"]),
         (".threads", {"threads": "0"}, ["0 is not a number of threads", '1 … 4096, or "all"']),
         (".threads", {"threads": "-1"}, ["-1 is not a number of threads"]),
         (".threads", {"threads": '"many"'}, ["'many' is not a number of threads"]),
@@ -175,3 +187,12 @@ def test_hints_for_the_command_line_are_spelt_as_there(words, hint):
     with pytest.raises(SpecError) as caught:
         spec.sweep({"operation": "matmul", **words}, COMMAND_LINE)
     assert caught.value.hint == hint
+
+
+def test_operation_may_be_a_list_as_every_word_may():
+    text = table(operation='["matmul", "batch_matmul, matmul"]', m="", n="", k="", shape='"aligned"')
+    found = spec.parse(text, PurePath("x.toml"), {"epilogue": "bias"})
+    assert [(one.operation.name, one.options["epilogue"], one.place) for one in found] == [
+        ("matmul", ("bias",), "x.toml:1, sweep[0]"),
+        ("batch_matmul", ("bias",), "x.toml:1, sweep[0]"),
+    ]

@@ -5,6 +5,7 @@ import pytest
 from dispatchflow.applied import parse
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
+from dispatchflow.targets import TARGETS, HostCpu
 from dispatchflow.tunings import TUNINGS
 
 TILED = TUNINGS["double_tiling"].parse("double_tiling_64x64_4x16x4")
@@ -33,6 +34,13 @@ def test_pipeline_is_spelt_as_the_release_spells_it(release, pipeline, case_of):
     assert f"translation_info<pipeline {pipeline}" in text
 
 
+@pytest.mark.parametrize(("release", "alone"), [((3, 9), True), ((3, 10), True), ((3, 11), False)])
+def test_convolution_of_two_images_is_put_into_a_dispatch_where_it_would_lose_its_configuration(release, alone):
+    tuning, operation = TUNINGS["conv_tile_and_decompose"].expand({})[0], OPERATIONS["conv2d"]
+    assert tuning.lowering(operation.make((2, 8, 8, 4, 4, 3, 3)), Syntax(release)).region == alone
+    assert tuning.lowering(operation.make((1, 8, 8, 4, 4, 3, 3)), Syntax(release)).region
+
+
 @pytest.mark.parametrize("spelling", ["#iree_cpu.pipeline<DoubleTilingExpert>", "CPUDoubleTilingExpert"])
 def test_applied_pipeline_has_one_name_in_all_releases(spelling):
     dump = f"hal.executable.export public @x\nfunc attributes {{i = #iree_codegen.translation_info<pipeline = {spelling}>}}"
@@ -53,5 +61,28 @@ def test_text_of_what_did_not_change_is_the_same_for_all_releases(case_of):
 @pytest.mark.parametrize(("release", "why"), [((3, 10), "IREE 3.10 has no f8E5M2"), ((3, 11), None)])
 def test_f8_is_not_of_every_release(release, why):
     matmul = OPERATIONS["matmul"]
-    assert matmul.make((4, 4, 4), "f8E5M2").inexpressible(Syntax(release)) == why
-    assert matmul.make((4, 4, 4), "f32").inexpressible(Syntax(release)) is None
+    assert matmul.make((4, 4, 4), "f8E5M2").inexpressible(Syntax(release), TARGETS["llvm-cpu"]) == why
+    assert matmul.make((4, 4, 4), "f32").inexpressible(Syntax(release), TARGETS["llvm-cpu"]) is None
+
+
+@pytest.mark.parametrize(
+    ("release", "flag"), [((3, 10), "--iree-hip-target=gfx942"), ((3, 11), "--iree-rocm-target=gfx942")]
+)
+def test_amds_flags_are_spelt_as_the_release_spells_them(release, flag):
+    flags = TARGETS["rocm-gfx942"].resolved_flags(HostCpu("znver4", "+avx"), Syntax(release))
+    assert flag in flags
+    assert TARGETS["rocm-gfx942"].resolved_flags(HostCpu("znver4", "+avx"), NEWEST) == TARGETS["rocm-gfx942"].flags
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "why"),
+    [
+        ("cuda-sm_89", (3, 11), "IREE 3.11 does not know cuda-sm_89; 3.12 is the first that does"),
+        ("cuda-sm_89", (3, 12), None),
+        ("cuda-sm_120", (3, 12), "IREE 3.12 does not know cuda-sm_120; 3.13 is the first that does"),
+        ("rocm-gfx1201", (3, 2), "IREE 3.2 does not know rocm-gfx1201; 3.3 is the first that does"),
+        ("llvm-cpu", (2, 0), None),
+    ],
+)
+def test_target_is_not_of_every_release(name, release, why):
+    assert TARGETS[name].inexpressible(Syntax(release)) == why

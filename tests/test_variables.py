@@ -47,7 +47,7 @@ def test_variable_is_read_as_its_kind(name, text, value):
         ),
         *(("retry", "true", "yes, no"), ("retry", "YES", "yes, no"), ("history", "1", "yes, no")),
         *(("remeasure", "-1", "yes, no, noisy"), ("remeasure", "1.5", "yes, no, noisy")),
-        *(("top", "0", "1 or more"), ("top", "many", "1 or more"), ("operation", "conv", "matmul")),
+        *(("top", "0", "1 or more"), ("top", "many", "1 or more"), ("operation", "x", "matmul")),
         *((name, text, "seconds") for name in TIME_LIMITS for text in ("0", "-1", "", "5min", "nan", "inf", "1e7")),
         *(("memory_limit", text, "8GiB") for text in ("", "0GiB", "8", "8gib", "-1GiB", "all")),
         *(("sample", "0", "1 or more"), ("keep", "-1", "days, referenced"), ("keep", "all", "days, referenced")),
@@ -62,6 +62,12 @@ def test_value_that_is_not_allowed_says_what_is(name, text, says):
     assert caught.value.problem == f"{name} cannot be '{text}'"
     assert says in str(caught.value.facts["allowed"])
     assert caught.value.hint[1:] == f"{VARIABLES[name].meaning[1:]}."  # units keep their capitals
+
+
+def test_value_that_is_none_of_the_known_is_refused_with_the_nearest():
+    with pytest.raises(SpecError, match="operation cannot be 'conv3d'") as caught:
+        parse({"operation": "conv3d"}, ALL)
+    assert caught.value.hint == "Did you mean 'conv2d'?"
 
 
 def test_unknown_variable_is_refused_with_the_nearest_known_one():

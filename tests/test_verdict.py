@@ -39,6 +39,14 @@ def test_elements_within_their_tolerances_pass_with_the_largest_part_as_score(se
     assert verdict.score == pytest.approx(part, abs=1e-9)
 
 
+@pytest.mark.filterwarnings("error")
+def test_comparing_what_is_no_number_warns_of_nothing():
+    signalling = np.array([0x7D00, 0x7C00, 0x7C00], np.uint16).view(np.float16)  # NaN, ∞, ∞
+    expected = np.array([1, INF, -INF], np.float16)
+    assert compare_bits(signalling, expected).wrong == 2
+    assert compare_bounded(signalling, expected.astype(np.float64), np.full(3, 0.1)).wrong == 2
+
+
 @given(st.integers(0, 99), PLACES, st.sampled_from([NAN, INF, -INF]), st.floats(0, 1e300))
 def test_result_that_is_no_number_where_one_is_expected_never_passes(seed, place, strange, tolerance):
     got = values(seed)

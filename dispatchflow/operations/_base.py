@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dispatchflow.providers import Library
+    from dispatchflow.targets import Target
 
     Array = np.ndarray[Any, Any]
 
@@ -42,14 +43,16 @@ class Option:
         return ", ".join(self.values)
 
     def parse(self, word: object) -> str | int:
-        """The value that a spec or a variable says.
+        """The value that a spec or a variable says; TOML's `true` and `false` are `yes` and `no` where there are these.
 
         Raises:
             ValueError: it is none of them; the message says which are.
         """
+        if isinstance(word, bool):
+            word = "yes" if word else "no"
         number = isinstance(self.values, range)
         value = int(word) if number and isinstance(word, str) and word.removeprefix("-").isdecimal() else word
-        if not isinstance(value, int if number else str) or isinstance(value, bool) or value not in self.values:
+        if not isinstance(value, int if number else str) or value not in self.values:
             raise ValueError(self.allowed)
         assert isinstance(value, str | int)
         return value
@@ -149,10 +152,15 @@ class Operation(Program):
         """The dims whose sizes the compiler is not told: one module for all of them."""
         return ()
 
-    def inexpressible(self, syntax: Syntax) -> str | None:
-        """Why this release cannot have it, None when it can. The reason of a skip."""
+    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+        """Why this release cannot have it on this target, None when it can. The reason of a skip."""
         narrow = [element.mlir for element in self.signature.operands if element.is_float and element.bits == 8]
         return f"{syntax} has no {narrow[0]}" if narrow and not syntax.has_f8 else None
+
+    def untuned(self, syntax: Syntax, target: Target) -> str | None:
+        """Why the configuration that this release chooses by itself cannot be compiled for this target, None when it
+        can; a tuning may choose another. The reason of a skip."""
+        return None
 
     @abstractmethod
     def operands(self) -> tuple[Operand, ...]: ...
@@ -227,10 +235,10 @@ class Operation(Program):
         return 0
 
     @property
-    def dispatches(self) -> int | None:
-        """How many different dispatches it must become; None where that is the compiler's choice. Another number is a
+    def dispatches(self) -> tuple[int, ...]:
+        """How many different dispatches it may become; none where that is the compiler's choice. Another number is a
         failure: what is measured as one dispatch is one."""
-        return None
+        return ()
 
     @abstractmethod
     def flops(self) -> int:

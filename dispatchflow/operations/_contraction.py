@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Loop, Operand, Operation, Option
 from dispatchflow.operations._epilogue import Summed
+from dispatchflow.operations._product import Product, refused
 from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
     from dispatchflow.providers import Library
+    from dispatchflow.syntax import Syntax
+    from dispatchflow.targets import Target
 
 FLOATS = {
     "f32": signature("f32,f32->f32"),
@@ -38,6 +42,12 @@ def zero_points(operation: Operation) -> tuple[int, ...]:
     """What is subtracted from each of two operands before they are multiplied; none where the operation is not
     quantized."""
     return tuple(operation.option(word) for word in ZERO_POINTS if word in operation.options)
+
+
+def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
+    """What a library multiplies: the operands, in the accumulator's type, without their zero points."""
+    points = zip_longest(names, zero_points(operation), fillvalue=0)
+    return [f"({name} {'+' if point < 0 else '-'} {abs(point)})" if point else str(name) for name, point in points]
 
 
 def dynamic(*dims: str) -> Option:
@@ -95,6 +105,17 @@ class Contraction(Summed):
             return "what is accumulated into has the accumulator's type, which the result has not"
         return super().illegal(backend)
 
+    @cached_property
+    def product(self) -> Product | None:
+        """The product of matrices that it is; None of a vector's, and where not all sizes are known."""
+        if self.dynamic_dims or not {"m", "n"} <= set(self.dims):
+            return None
+        sizes = dict(zip(self.dims, self.sizes, strict=True))
+        return Product(sizes["m"], sizes["n"], sizes["k"], batched="b" in sizes, turned=self.layout[1] == "n")
+
+    def untuned(self, syntax: Syntax, target: Target) -> str | None:
+        return self.product and refused(self.product, self.signature, syntax, target)
+
     def operands(self) -> tuple[Operand, ...]:
         lhs, rhs = self._stored()
         factors = (Operand(self._tensor(lhs, 0), summed=(lhs.index("k"),)), Operand(self._tensor(rhs, 1)))
@@ -146,7 +167,7 @@ class Contraction(Summed):
         return self.applied(_numeric.product(lhs, rhs) + (operands[2] if self._accumulates else 0), operands)
 
     def library_call(self, library: Library) -> str:
-        names = library.operands(self.library_types, 2 + self._accumulates)
+        names = library_centered(self, library.operands(self.library_types, 2 + self._accumulates))
         turned = [
             name if letter == "t" else f"{name}.swapaxes(-1, -2)"
             for name, letter in zip(names[:2], self.layout, strict=True)

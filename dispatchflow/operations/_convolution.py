@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Loop, Operand
-from dispatchflow.operations._contraction import FLOATS, zero_points
+from dispatchflow.operations._contraction import FLOATS, library_centered, zero_points
 from dispatchflow.operations._epilogue import Summed
 from dispatchflow.operations._window import Window
 from dispatchflow.types import Signature, TensorType, signature
@@ -38,10 +38,10 @@ class Convolution(Summed, Window):
         return self.layout.index("c")
 
     @property
-    def dispatches(self) -> int | None:
-        """The padding is copied by another one (IREE 3.13, on all backends)."""
+    def dispatches(self) -> tuple[int, ...]:
+        """One more may copy the padding, and does unless flags ask for its fusion (IREE 3.13, on all backends)."""
         fused = super().dispatches
-        return fused and fused + bool(self.option("padding"))
+        return (*fused, *(count + 1 for count in fused)) if self.option("padding") else fused
 
     def _weights(self) -> Operand:
         letters = self.layout.split("_")[1]
@@ -85,20 +85,28 @@ class Convolution(Summed, Window):
         return tuple(Loop(dim, sizes[dim], dim in summed) for dim in (*parallel, *summed))
 
     def library_lacks(self, library: Library) -> str | None:
+        if library.name == "numpy":
+            return "numpy has no groups" if self.groups > 1 else super().library_lacks(library)
         if not self.signature.accumulator.is_float and self.option("dilation") != 1:
             return "torch has no convolution of integers with dilation (2.14: not implemented for 'Int')"
         return super().library_lacks(library)
 
     def library_call(self, library: Library) -> str:
-        """torch's: images are nchw, weights fchw; one filter a group where the weights have no `f`."""
-        image, weights = library.operands(self.library_types, 2)
-        image = self.library_turned(image, self.layout[:4], "nchw")
-        letters = self.layout.split("_")[1]
+        """torch's: images are nchw, weights fchw; one filter a group where the weights have no `f`. Of numpy, which has
+        no convolutions, as a product of what each result sees and the weights."""
+        image, weights = library_centered(self, library.operands(self.library_types, 2))
+        of_image, letters = self.layout.split("_")
+        if library.name == "numpy":
+            result = of_image.replace("c", self.outs)
+            dims = f"{of_image}ij,{letters.replace('h', 'i').replace('w', 'j')}->{result}"
+            value = f'np.einsum("{dims}", {self.library_seen(image, "0")}, {weights}, optimize=True)'
+            return self.library_finished(library, value)
+        image = self.library_turned(image, of_image, "nchw")
         weights = self.library_turned(weights, letters, "fchw" if "f" in letters else "chw")
         groups = self.groups if "f" in letters else self.size("c")
         weights += "" if "f" in letters else ".unsqueeze(1)"
         value = f"F.conv2d({image}, {weights}, {self.library_words}, groups={groups})"
-        return self.library_finished(library, self.library_turned(value, "nchw", self.layout[:4]))
+        return self.library_finished(library, self.library_turned(value, "nchw", of_image))
 
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str

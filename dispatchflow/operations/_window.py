@@ -10,7 +10,6 @@ from dispatchflow.types import TensorType
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 
 class Window(Operation):
@@ -94,9 +93,19 @@ class Window(Operation):
 
         return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])
 
-    def library_lacks(self, library: Library) -> str | None:
-        """numpy has no operation with windows."""
-        return "numpy has no windows" if library.name == "numpy" else Operation.library_lacks(self, library)
+    def library_seen(self, image: str, border: str) -> str:
+        """numpy's view of what each result sees: the dims of the image, then `kh` and `kw`."""
+        stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
+        if padding:
+            sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])
+            image = f"np.pad({image}, ({sides}), constant_values={border})"
+        spans = ", ".join(str(dilation * (self.size(dim) - 1) + 1) for dim in ("kh", "kw"))
+        axes = ", ".join(str(self.layout.index(letter)) for letter in "hw")
+        view = f"np.lib.stride_tricks.sliding_window_view({image}, ({spans}), axis=({axes}))"
+        if stride == dilation == 1:
+            return view
+        steps = [f"::{stride}" if letter in "hw" else ":" for letter in self.layout[:4]]
+        return f"{view}[{', '.join([*steps, f'::{dilation}', f'::{dilation}'])}]"
 
     def library_turned(self, value: str, letters: str, wanted: str) -> str:
         """A tensor whose dims are `letters`, as torch's view with these in another order."""

@@ -12,6 +12,8 @@ from dispatchflow.types import ElementType, Signature, TensorType, signature
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
     from dispatchflow.providers import Library
+    from dispatchflow.syntax import Syntax
+    from dispatchflow.targets import Target
 
 
 class Attention(Operation):
@@ -30,7 +32,7 @@ class Attention(Operation):
         "mask": Option(("no", "yes"), "whether an operand is added to the scores"),
         "causal": Option(("no", "yes"), "whether a query sees no key behind its own position; m ≤ k2"),
     }
-    library_options: ClassVar[tuple[str, ...]] = ("mask",)
+    library_options: ClassVar[tuple[str, ...]] = ("mask", "causal")
 
     @property
     def _masked(self) -> bool:
@@ -44,7 +46,14 @@ class Attention(Operation):
         _, m, _, _, k2 = self.sizes
         if self._causal and m > k2:
             return f"{m} queries cannot be the last of {k2} positions: the first would see no key"
+        if backend in ("vulkan-spirv", "metal-spirv"):
+            return "attention is not compiled to SPIR-V (IREE 3.9 and 3.13: 'online_attention' is refused)"
         return None
+
+    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+        if target.backend == "cuda" and syntax.release < (3, 11):
+            return f"{syntax} compiles no attention for CUDA; 3.11 is the first that does"
+        return super().inexpressible(syntax, target)
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -142,12 +151,22 @@ class Attention(Operation):
 
     def library_call(self, library: Library) -> str:
         """Of numpy, which has no attention, as it is written with whole arrays."""
+        _, m, _, _, k2 = self.sizes
         if library.name == "torch":
             mask = "attn_mask=x3, " if self._masked else ""
+            if self._causal and m == k2 and not self._masked:
+                mask = "is_causal=True, "
+            elif self._causal:
+                ones = f"torch.ones({m}, {k2}, dtype=torch.bool, device=x0.device)"
+                seen = f"{ones}.tril({k2 - m})"
+                mask = f"attn_mask={f'x3.where({seen}, -torch.inf)' if self._masked else seen}, "
             return f"F.scaled_dot_product_attention(x0, x1, x2, {mask}scale={self._scale!r})"
         q, k, v = library.operands(self.signature, 3)
         mask = f" + {library.cast('x3', self.signature.accumulator)}" if self._masked else ""
-        scores = f"(s := {q} @ {k}.swapaxes(1, 2) * {self._scale!r}{mask})"
+        scores = f"{q} @ {k}.swapaxes(1, 2) * {self._scale!r}{mask}"
+        if self._causal:
+            scores = f"np.where(np.tri({m}, {k2}, {k2 - m}, dtype=bool), {scores}, -np.inf)"
+        scores = f"(s := {scores})"
         weights = f"(e := np.exp({scores} - s.max(axis=2, keepdims=True))) / e.sum(axis=2, keepdims=True)"
         return library.rounded(f"({weights}) @ {v}", self.signature)
 

@@ -76,16 +76,24 @@ class Pooling(Window):
         return self.laid_out(reduce(np.maximum if largest else np.add, seen))
 
     def library_lacks(self, library: Library) -> str | None:
+        if library.name == "numpy":
+            return Window.library_lacks(self, library)
         if self.option("kind") == "sum" and self.option("dilation") != 1:
-            return f"{library.name} has no sum of a window with dilation"
+            return "torch has no sum of a window with dilation"
         if self.option("kind") == "sum" and not self.signature.result.is_float:
             return "torch has no sum of a window of integers (2.14: not implemented for 'Int')"
         if 2 * self.option("padding") > min(self.size("kh"), self.size("kw")):
-            return f"{library.name} pads by half of a window at most"
+            return "torch pads by half of a window at most"
         return Window.library_lacks(self, library)
 
     def library_call(self, library: Library) -> str:
-        """torch's: images are nchw; a sum is a mean of elements divided by one."""
+        """torch's: images are nchw; a sum is a mean of elements divided by one. Of numpy, which has no poolings, from
+        what each result sees."""
+        if library.name == "numpy" and self.option("kind") == "max":
+            lowest = "-np.inf" if self.signature.result.is_float else "np.iinfo(x0.dtype).min"
+            return f"{self.library_seen('x0', lowest)}.max(axis=(4, 5))"
+        if library.name == "numpy":
+            return f"{self.library_seen('x0', '0')}.sum(axis=(4, 5), dtype=x0.dtype)"
         image = self.library_turned("x0", self.layout, "nchw")
         window = f"({self.size('kh')}, {self.size('kw')})"
         if self.option("kind") == "max":

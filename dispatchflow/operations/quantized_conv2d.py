@@ -12,7 +12,6 @@ from dispatchflow.types import Signature, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 
 class QuantizedConv2d(Convolution):
@@ -26,6 +25,7 @@ class QuantizedConv2d(Convolution):
     layouts: ClassVar[tuple[str, ...]] = ("nhwc_hwcf", "nchw_fchw")
     signatures: ClassVar[Mapping[str, Signature]] = {"i8": signature("i8,i8->i32")}
     options: ClassVar[Mapping[str, Option]] = {**ZERO_POINTS, **Convolution.options}
+    library_options: ClassVar[tuple[str, ...]] = tuple(options)
     ops: ClassVar[Mapping[str, str]] = {layout: f"conv_2d_{layout}_q" for layout in layouts}
     outs, summed = "f", "hwc"
 
@@ -37,6 +37,3 @@ class QuantizedConv2d(Convolution):
     def reference(self, operands: Sequence[Array]) -> Array:
         image, weights = (operand - point for operand, point in zip(operands, zero_points(self), strict=True))
         return self.dense(image, weights)
-
-    def library_lacks(self, library: Library) -> str | None:
-        return f"what {library.name} calls for {self.name} is not written"

@@ -11,7 +11,6 @@ from dispatchflow.types import Signature, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 
 class QuantizedMatmul(Contraction):
@@ -25,6 +24,7 @@ class QuantizedMatmul(Contraction):
     layouts: ClassVar[tuple[str, ...]] = ("tt",)
     signatures: ClassVar[Mapping[str, Signature]] = {"i8": signature("i8,i8->i32")}
     options: ClassVar[Mapping[str, Option]] = {**ZERO_POINTS, **Contraction.options}
+    library_options: ClassVar[tuple[str, ...]] = tuple(options)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -38,6 +38,3 @@ class QuantizedMatmul(Contraction):
     def flops(self) -> int:
         """Of the product, two for each term; the compiler may take the zero points out of it."""
         return Contraction.flops(self)
-
-    def library_lacks(self, library: Library) -> str | None:
-        return f"what {library.name} calls for {self.name} is not written"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dispatchflow.attributes import closing, split
 from dispatchflow.plan import Skip
 from dispatchflow.providers import IREE
 from dispatchflow.reports import units
@@ -17,11 +18,17 @@ _SHOWN_REASONS = 20
 
 _HEADER = ["case", "verification", "median", "±", "GFLOP/s", "GB/s", "peak", "applied", "state"]
 _RIGHT = [False, False, True, True, True, True, False, False, False]
+# Of a lowering configuration: a CPU's, a GPU's, a SPIR-V's; in the order in which they are shown.
 _LEVELS = {
     "distribution": "",
+    "workgroup": "",
+    "tile_sizes": "",
     "cache_parallel": "cache ",
     "vector_common_parallel": "vector ",
+    "subgroup": "subgroup ",
+    "thread": "thread ",
     "vector_reduction": "k ",
+    "reduction": "k ",
 }
 _AUXILIARY = ("fill", "pack", "unpack")
 
@@ -66,7 +73,7 @@ def verification(row: Mapping[str, Any]) -> str:
     word, score = str(row.get("verification")), row.get("score")
     if score is None or word in ("not compared", "not verified"):
         return word
-    return f"{word} {score:.2f}" if score < 1e3 else f"{word} {score:.0e}"
+    return f"{word} {score:.2g}" if score < 1 else f"{word} {score:.2f}" if score < 1e3 else f"{word} {score:.0e}"
 
 
 def interval(row: Mapping[str, Any]) -> str:
@@ -82,18 +89,31 @@ def peak(row: Mapping[str, Any]) -> str:
 
 
 def applied(text: str | None) -> str:
-    """The main op's tiles, `matmul 64x64 vector 4x16 k 4`; the row has the whole."""
-    found = re.findall(r"(\w+)<([^>]*)>", text or "")
-    working = [f for f in found if f[0] not in _AUXILIARY] or found
-    main = next((f for f in working if f[0] != "generic"), working[0] if working else None)
-    if main is None:
-        return (text or "").split("<")[0]
-    words = [main[0]]
-    for level, sizes in re.findall(r"(\w+) = \[([^\]]*)\]", main[1]):
-        kept = [size.strip() for size in sizes.split(",") if size.strip() != "0"]
-        if level in _LEVELS and kept:
-            words.append(_LEVELS[level] + "x".join(kept))
-    return " ".join(words)
+    """The main op's tiles, `matmul 64x64 vector 4x16 k 4`; the pipeline where it has none. The row has the whole."""
+    found = list(_configured(text or ""))
+    working = [op for op in found if op[0] not in _AUXILIARY] or found
+    # A copy of the padding, or what finishes a sum, has fewer loops; of as many the named op is the main one.
+    name, levels = max(working, key=lambda op: (_loops(op[1]), op[0] != "generic"), default=("", {}))
+    words = [f"{word}{tiles}" for level, word in _LEVELS.items() if (tiles := _tiles(levels.get(level, "")))]
+    return " ".join([name, *words]) if words else (text or "").partition(" ")[0]
+
+
+def _configured(text: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """(op, level → its sizes) of each configured op."""
+    for match in re.finditer(r"(?<!\S)(\w+)<", text):
+        entries = split(text[match.end() : closing(text, match.end() - 1)])
+        yield match[1], {name: value for name, _, value in (entry.strip().partition(" = ") for entry in entries)}
+
+
+def _loops(levels: Mapping[str, str]) -> int:
+    sizes = [numbers for value in levels.values() for numbers in re.findall(r"\[([^][]*)\]", value)]
+    return max((len(split(numbers)) for numbers in sizes), default=0)
+
+
+def _tiles(level: str) -> str:
+    """`[64, 64, 0]` as 64x64; one after the other where the level holds several lists."""
+    lists = (re.findall(r"[1-9]\d*", numbers) for numbers in re.findall(r"\[([^][]*)\]", level))
+    return " ".join("x".join(sizes) for sizes in lists if sizes)
 
 
 def _made_by(row: Mapping[str, Any]) -> str:

@@ -13,6 +13,9 @@ from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
 from dispatchflow.targets import Target
 
+GIVEN = "given"
+"""Where the compiler runs: the directory of dumps from before it chooses, for tunings whose flags fill it."""
+
 
 class Lowering(msgspec.Struct, frozen=True):
     """How a tuning appears in the module: alias lines before it, and the attribute on the operation's main op.
@@ -29,6 +32,8 @@ class Applied:
     """What the compiler did, read from its own dump of one module (see `applied.parse`)."""
 
     executables: tuple[AppliedExecutable, ...]
+    given: tuple[str, ...] = ()
+    """Configurations that ops had before the compiler chose any; none where `GIVEN` was not asked for."""
 
     @property
     def text(self) -> str:
@@ -77,6 +82,9 @@ class Tuning:
 
     family: ClassVar[str]
     """The spec's word; equal to the file's name."""
+
+    form: ClassVar[str] = ""
+    """What its names look like, and which sizes, for who writes one; empty where the family is its only name."""
 
     file_parameter: ClassVar[str | None] = None
     """The parameter that names a file: `expand` gets a `GivenFile`. On the command line it is `family:PATH`."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
 from dispatchflow.attributes import configurations
 from dispatchflow.program import Program
-from dispatchflow.tunings._base import Applied, GivenFile, Tuning
+from dispatchflow.tunings._base import GIVEN, Applied, GivenFile, Tuning
 
 _SHOWN = 3
+# The pass that runs what matches: an op that has a configuration behind it got it from outside. What is applied in the
+# end may be the compiler's own choice that happens to be the same.
+_WITNESS = ("--mlir-print-ir-after=iree-codegen-materialize-user-configs", f"--mlir-print-ir-tree-dir={GIVEN}")
+_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
 
 
 @dataclass(frozen=True, slots=True)
-class GivenTuning(Tuning):
+class GivenTuning(Tuning, ABC):
     file: GivenFile
 
     file_parameter: ClassVar[str | None] = "file"
@@ -35,12 +41,27 @@ class GivenTuning(Tuning):
         more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         return f"of {named(self.file)}: {' or '.join(found[:_SHOWN])}{more}"
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return (self.flag, *_WITNESS)
+
+    @property
+    @abstractmethod
+    def flag(self) -> str:
+        """Gives the compiler the file."""
+
     def ignored(self, operation: Program, applied: Applied) -> str | None:
-        """Why none of its configurations is among those that were applied, None when one is."""
-        found = _configurations(self.file.text)
-        if any(config in found for executable in applied.executables for _, config in executable.configurations):
+        """Why no op got one of its configurations and kept it, None when one did."""
+        named_here = set(_configurations(self.file.text))
+        matched = named_here & set(applied.given)
+        kept = {config for executable in applied.executables for _, config in executable.configurations}
+        if matched & kept:
             return None
-        return f"{named(self.file)} matched nothing: it has {len(found)} to give; applied {applied.text or 'nothing'}"
+        name, text = named(self.file), applied.text or "nothing"
+        if matched:
+            return f"{name} matched an op, which did not keep {' or '.join(sorted(matched))}; applied {text}"
+        same = ", the same as in the file" if named_here & kept else ""
+        return f"{name} matched no op; the compiler's own choice{same}: {text}"
 
 
 def check(file: GivenFile) -> None:
@@ -57,4 +78,4 @@ def named(file: GivenFile) -> str:
 
 @lru_cache(maxsize=64)
 def _configurations(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(configurations(text)))
+    return tuple(dict.fromkeys(configurations(_COMMENT.sub(r"\1", text))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from dispatchflow.syntax import Syntax
 from dispatchflow.targets import Target
 from dispatchflow.tunings import _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
+from dispatchflow.types import Signature
 
 _BACKENDS = ("cuda", "rocm")
 _FORMS = {
@@ -25,6 +26,10 @@ _FORMS = {
     "stages": "a number",
 }
 _NAME = r"_(\d+)x(\d+)x(\d+)_(\d+)x(\d+)(?:_promote_(none|0|1))?(?:_stages_(\d+))?_([A-Z]\w+)"
+FORM = (
+    "_MxNxK_MxN_MMA: workgroup and reduction, subgroups, instruction; before the instruction _promote_none, _promote_0"
+    " or _promote_1, then _stages_S; all above 0"
+)
 _MMA = re.compile(r"([A-Z]\w*?)_([A-Z]+\d+)_(\d+)x(\d+)x(\d+)_([A-Z]+\d\w*)")
 _PROMOTED: dict[tuple[int, ...], str] = {(0, 1): "", (0,): "_promote_0", (1,): "_promote_1", (): "_promote_none"}
 
@@ -38,6 +43,12 @@ _TILES_32_BITS = (
     *((128, 256, 16, 2, 4), (256, 128, 16, 4, 2), (128, 128, 16, 2, 2), (128, 128, 32, 2, 2)),
     *((128, 64, 32, 2, 2), (128, 64, 16, 2, 2), (64, 64, 32, 2, 2), (64, 64, 16, 2, 2)),
 )
+# The dims of an operand's matrix, row-major.
+OPERANDS = (("m", "k"), ("k", "n"))
+_PADDING_BYTES = 8
+# What has an effect: by comparing code for 1, 2, 3, 4, 5 and 8 stages on gfx90a, gfx942 and gfx1100 (IREE 3.13).
+_MAX_STAGES = 3
+_SHORT_SUM = 2
 _FIRST = "NV_MMA_SYNC_F32_16x8x16_F16"
 
 
@@ -56,11 +67,16 @@ class Mma:
         match = _MMA.fullmatch(name)
         return Mma(int(match[3]), int(match[4]), int(match[5]), match[2], match[6]) if match else None
 
+    def multiplies(self, types: Signature) -> bool:
+        operands = {operand.mlir.upper() for operand in types.operands}
+        return (operands, types.accumulator.mlir.upper()) == ({self.operand}, self.accumulator)
+
 
 @dataclass(frozen=True, slots=True)
 class MmaTiling(Tuning, ABC):
     """`workgroup` is [m, n] and `reduction` k of a workgroup's tile, in elements; `subgroups` are how many share it,
-    along m and n; `promote`: the operands that go through shared memory; `stages`: depth of the software pipeline."""
+    along m and n; `promote`: the operands that go through shared memory; `stages`: depth of the software
+    pipeline, 1 for none."""
 
     mma: str
     workgroup: tuple[int, int]
@@ -70,6 +86,8 @@ class MmaTiling(Tuning, ABC):
     stages: int | None = None
 
     pipeline: ClassVar[str]
+    pipelines_unpromoted: ClassVar[bool]
+    """Whether `stages` has an effect where an operand does not go through shared memory."""
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
@@ -136,8 +154,7 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def _translation(self) -> str:
-        threads = self.subgroups[0] * self.subgroups[1] * self._subgroup_size
-        text = f"workgroup_size = [{threads}, 1, 1] subgroup_size = {self._subgroup_size}"
+        text = f"workgroup_size = [{self.threads}, 1, 1] subgroup_size = {self._subgroup_size}"
         options = f"#iree_gpu.pipeline_options<prefetch_num_stages = {self.stages}>"
         return text if self.stages is None else f"{text}, gpu_pipeline_options = {options}"
 
@@ -155,36 +172,77 @@ class MmaTiling(Tuning, ABC):
         loops, mma, (wm, wn), (sm, sn) = operation.loops, self._mma, self.workgroup, self.subgroups
         if {loop.dim for loop in loops} | {"b"} != {"b", "m", "n", "k"}:
             return f"{self.family} is described for products over b, m, n and k, which {operation.name} is not"
-        types = operation.signature
-        if {o.mlir.upper() for o in types.operands} != {
-            mma.operand
-        } or types.accumulator.mlir.upper() != mma.accumulator:
-            return f"{self.mma} multiplies {mma.operand} into {mma.accumulator}, not {types.spelling}"
         if wm % (sm * mma.m) or wn % (sn * mma.n) or self.reduction % mma.k:
             unit = f"{sm * mma.m}x{sn * mma.n}x{mma.k}"
             return f"a tile of {wm}x{wn}x{self.reduction} is no multiple of {sm}x{sn} subgroups' instructions, {unit}"
-        if self.stages is not None and backend == "cuda":
+        sizes = {loop.dim: loop.size for loop in loops}
+        return self._without_effect(sizes["k"], backend) or self.misfit(operation, sizes, backend)
+
+    def _without_effect(self, k: int, backend: str) -> str | None:
+        """Why the code for this number of stages is that for another one, None where it is not."""
+        if self.stages is None:
+            return None
+        if backend == "cuda":
             return "the depth of the pipeline changes nothing on cuda (IREE 3.13: the same code for 0 to 5 stages)"
-        return self.misfit({loop.dim: loop.size for loop in loops}, {"m": wm, "n": wn, "k": self.reduction})
+        if self.stages > _MAX_STAGES:
+            return f"{self.stages} stages are the same code as {_MAX_STAGES} (IREE 3.13)"
+        if self.stages > 1 and k <= _SHORT_SUM * self.reduction:
+            steps = f"k = {k} in steps of {self.reduction}"
+            return f"a sum of {_SHORT_SUM} steps or less is not pipelined (IREE 3.13): {steps}"
+        if self.stages > 1 and not (len(self.promote) == len(OPERANDS) or self.pipelines_unpromoted):
+            return f"{self.family} pipelines only where both operands are promoted (IREE 3.13)"
+        return None
+
+    @property
+    def threads(self) -> int:
+        return self.subgroups[0] * self.subgroups[1] * self._subgroup_size
+
+    def promoted(self, operation: Operation) -> Iterator[tuple[int, int, int]]:
+        """(operand, rows, columns) of each tile in shared memory, as the operand lies in memory."""
+        for i in self.promote:
+            rows, columns = OPERANDS[i] if operation.layout[i] == "t" else OPERANDS[i][::-1]
+            yield i, self.tile[rows], self.tile[columns]
+
+    def ragged(self, operation: Operation, sizes: Mapping[str, int]) -> dict[str, str]:
+        """The dims that the tile does not divide, as far as the compiler knows, as a reason says them."""
+        dynamic = operation.dynamic_dims
+        uneven = (dim for dim, size in self.tile.items() if sizes[dim] % size or dim in dynamic)
+        return {dim: f"dynamic {dim}" if dim in dynamic else f"{dim} = {sizes[dim]}" for dim in uneven}
+
+    @property
+    def tile(self) -> dict[str, int]:
+        return {"m": self.workgroup[0], "n": self.workgroup[1], "k": self.reduction}
 
     @abstractmethod
-    def misfit(self, sizes: Mapping[str, int], tile: Mapping[str, int]) -> str | None:
-        """Why a problem of these sizes cannot have this tile, None when it can."""
+    def misfit(self, operation: Operation, sizes: Mapping[str, int], backend: str) -> str | None:
+        """Why this operation cannot have this tile, None when it can. `sizes`: of its loops."""
 
     def exceeds(self, operation: Operation, target: Target) -> str | None:
         if (gpu := target.gpu) is None:
             return f"the limits of {target.name} are not known"
-        if self.mma not in gpu.mma:
-            return f"{target.name} has no {self.mma}; it has {', '.join(gpu.mma)}"
-        threads = self.subgroups[0] * self.subgroups[1] * self._subgroup_size
-        if threads > gpu.threads:
-            return f"needs {threads} threads in a workgroup; {target.name} has {gpu.threads}"
-        needed = (
-            sum(self.workgroup[i] * self.reduction * operation.signature.operands[i].bits for i in self.promote) // 8
-        )
+        types, mma = operation.signature, self._mma
+        if self.mma not in gpu.mma or not mma.multiplies(types):
+            fitting = [name for name in gpu.mma if (known := Mma.of(name)) and known.multiplies(types)]
+            hint = f"write mma = {' or '.join(fitting)}" if fitting else f"it has none for {types.spelling}"
+            if self.mma not in gpu.mma:
+                return f"{target.name} has no {self.mma}; {hint}"
+            return f"{self.mma} multiplies {mma.operand} into {mma.accumulator}, not {types.spelling}; {hint}"
+        if self.threads > gpu.threads:
+            return f"needs {self.threads} threads in a workgroup; {target.name} has {gpu.threads}"
+        needed, padding = self._shared_bytes(operation)
+        needed += padding if needed + padding <= (gpu.assumed_bytes or gpu.shared_memory_bytes) else 0
         if needed > gpu.shared_memory_bytes:
             return f"needs {needed} B of shared memory; {target.name} has {gpu.shared_memory_bytes}"
         return None
+
+    def _shared_bytes(self, operation: Operation) -> tuple[int, int]:
+        """(of the promoted tiles, of their padding: 8 B a row). The compiler pads where there is room for all
+        of it (IREE 3.13, both backends)."""
+        size = padding = 0
+        for i, rows, columns in self.promoted(operation):
+            size += rows * columns * operation.signature.operands[i].bits // 8
+            padding += rows * _PADDING_BYTES
+        return size, padding
 
     def inexpressible(self, syntax: Syntax) -> str | None:
         return None if syntax.has_gpu_pipelines else f"{syntax} has other pipelines and intrinsics for GPUs"

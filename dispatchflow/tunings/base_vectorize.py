@@ -28,6 +28,7 @@ class BaseVectorize(Tuning):
     reduction: int
 
     family: ClassVar[str] = "base_vectorize"
+    form: ClassVar[str] = "base_vectorize_MxN_MxNxK: workgroup, then thread and reduction; all above 0"
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:

@@ -30,6 +30,9 @@ class ConvTileAndDecompose(Tuning):
     reduction: tuple[int, ...]
 
     family: ClassVar[str] = "conv_tile_and_decompose"
+    form: ClassVar[str] = (
+        "conv_tile_and_decompose_NxOHxOWxF_NxOHxOWxF_KHxKWxC: distribution, vector, reduction; the last two above 0"
+    )
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
@@ -60,7 +63,8 @@ class ConvTileAndDecompose(Tuning):
 
     def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
         # A convolution with a dim of 1 loses that dim, and with it this attribute, unless it is in a dispatch already.
-        return _cpu.lowering(self.requested(operation), _PIPELINE, syntax, region=_has_unit(operation))
+        alone = syntax.generalizes_convolutions or _has_unit(operation)
+        return _cpu.lowering(self.requested(operation), _PIPELINE, syntax, region=alone)
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if backend != "llvm-cpu":

@@ -8,12 +8,15 @@ from itertools import product
 from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
+from dispatchflow.targets import Target
 from dispatchflow.tunings._base import Applied, Tuning
+from dispatchflow.tunings._gpu import Mma
 from dispatchflow.types import ElementType
 
 _BACKENDS = ("llvm-cpu", "vmvx", "rocm")
 _PACKED = ("matmul", "batch_matmul", "chain", "matvec", "vecmat", "quantized_matmul")
-_PADDED = ("chain", "matvec", "vecmat")
+_VECTORS = ("matvec", "vecmat")
+_PADDED = ("chain", *_VECTORS)
 
 # --iree-opt-data-tiling takes the path that begins where dispatches are formed: same bytes (IREE 3.13).
 _PATHS = {"dispatch_creation": "--iree-opt-data-tiling", "global_opt": "--iree-global-opt-data-tiling"}
@@ -30,6 +33,7 @@ class DataTiling(Tuning):
     ukernels: str = "default"
 
     family: ClassVar[str] = "data_tiling"
+    form: ClassVar[str] = "data_tiling, _global_opt behind it or not, then _ukernels_none, _ukernels_all or neither"
     keeps_dispatches: ClassVar[bool] = False
 
     @classmethod
@@ -66,9 +70,23 @@ class DataTiling(Tuning):
                 return f"vmvx cannot pack the bf16 of a {operation.name} (IREE 3.13: bf16 constants are refused)"
             if _pads(operation):
                 return "vmvx cannot pad bf16 to tiles of 8x8x4 (IREE 3.13: bf16 constants are refused)"
+        if backend == "rocm" and self.path == "global_opt":
+            return "this path packs nothing for rocm (IREE 3.13); data_tiling without it does"
+        if backend == "rocm" and operation.name in _VECTORS:
+            return f"rocm cannot pack a {operation.name} (IREE 3.13: 'expected collapsed rank')"
+        if self.path == "dispatch_creation" and _narrows_to_one(operation):
+            return "this path packs no chain of 1 row by 1 between that is narrowed (IREE 3.13: 'tiling factors')"
         if self.ukernels != "default" and backend != "llvm-cpu":
             return f"these microkernels are of llvm-cpu, not of {backend}"
         return None
+
+    def exceeds(self, operation: Operation, target: Target) -> str | None:
+        if target.backend != "rocm" or target.gpu is None:
+            return None
+        types = operation.signature
+        if any(mma.multiplies(types) for mma in map(Mma.of, target.gpu.mma) if mma):
+            return None
+        return f"{target.name} packs for its matrix instructions, and has none for {types.spelling} (IREE 3.13)"
 
     def requested(self, operation: Operation) -> str:
         return " ".join(self.flags)
@@ -79,6 +97,14 @@ class DataTiling(Tuning):
         if any("encod" in e.name or "Mmt4d" in e.pipeline for e in applied.executables):
             return None
         return "the compiler packed nothing: no encoding and no mmt4d in its dump"
+
+
+def _narrows_to_one(operation: Operation) -> bool:
+    """Whether the first product of a chain is one number that is narrowed, as the first operand of n columns."""
+    if operation.name != "chain" or operation.signature.accumulator is operation.signature.result:
+        return False
+    sizes = dict(zip(operation.dims, operation.sizes, strict=True))
+    return sizes["m"] == sizes["l"] == 1 < sizes["n"]
 
 
 def _pads(operation: Operation) -> bool:

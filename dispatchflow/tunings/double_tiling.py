@@ -32,6 +32,9 @@ class DoubleTiling(Tuning):
     cache: tuple[int, ...] | None = None
 
     family: ClassVar[str] = "double_tiling"
+    form: ClassVar[str] = (
+        "double_tiling_MxN_MxNxK: distribution, vector and reduction; behind it _cache_MxN or _cache_MxNxK; all above 0"
+    )
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:

@@ -19,6 +19,7 @@ class SplitK(Tuning):
     slices: int
 
     family: ClassVar[str] = "split_k"
+    form: ClassVar[str] = "split_k_SLICES: 2 or more"
     keeps_dispatches: ClassVar[bool] = False
 
     @classmethod

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dispatchflow.operations import Operation
-from dispatchflow.tunings._gpu import MmaTiling
+from dispatchflow.tunings._gpu import FORM, MmaTiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,9 @@ class TileAndFuse(MmaTiling):
     """Written as an op-level `compilation_info` for pipeline `TileAndFuse`, the compiler's default for products."""
 
     family: ClassVar[str] = "tile_and_fuse"
+    form: ClassVar[str] = f"tile_and_fuse{FORM}"
     pipeline: ClassVar[str] = "TileAndFuse"
+    pipelines_unpromoted: ClassVar[bool] = False
 
     def levels(self, operation: Operation) -> dict[str, str]:
         (wm, wn), (sm, sn), mma = self.workgroup, self.subgroups, self._mma
@@ -24,8 +26,15 @@ class TileAndFuse(MmaTiling):
             "reduction": self.per_loop(operation, k=self.reduction // mma.k),
         }
 
-    def misfit(self, sizes: Mapping[str, int], tile: Mapping[str, int]) -> str | None:
-        for dim, size in tile.items():
-            if sizes[dim] % size:
-                return f"{dim} = {sizes[dim]} is no multiple of the tile's {size} (IREE 3.13: 'op was not bufferized')"
+    def misfit(self, operation: Operation, sizes: Mapping[str, int], backend: str) -> str | None:
+        for dim, said in self.ragged(operation, sizes).items():
+            return f"{said} is no multiple of the tile's {self.tile[dim]} (IREE 3.13: 'op was not bufferized')"
+        alone = operation.option("epilogue") == "none" if "epilogue" in operation.options else True
+        if (
+            backend == "cuda"
+            and alone
+            and "accumulate" in operation.options
+            and operation.option("accumulate") == "yes"
+        ):
+            return "cuda cannot accumulate with tile_and_fuse and no epilogue (IREE 3.13: 'failed to bufferize op')"
         return None

@@ -20,6 +20,7 @@ class TransformLibrary(GivenTuning):
     entry: str = _ENTRY
 
     family: ClassVar[str] = "transform_library"
+    form: ClassVar[str] = "transform_library:FILE"
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
@@ -40,5 +41,5 @@ class TransformLibrary(GivenTuning):
         return f"{self.family}_{named(self.file)}{entry}"
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        return (f"--iree-codegen-transform-dialect-library={self.file.name}@{self.entry}",)
+    def flag(self) -> str:
+        return f"--iree-codegen-transform-dialect-library={self.file.name}@{self.entry}"

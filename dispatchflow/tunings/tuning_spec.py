@@ -15,6 +15,7 @@ class TuningSpec(GivenTuning):
     """What iree-tuner writes, or a person: `transform.foreach_match` from ops to their `compilation_info`."""
 
     family: ClassVar[str] = "tuning_spec"
+    form: ClassVar[str] = "tuning_spec:FILE"
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
@@ -26,5 +27,5 @@ class TuningSpec(GivenTuning):
         return (cls(parameters["file"]),)
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        return (f"--iree-codegen-tuning-spec-path={self.file.name}",)
+    def flag(self) -> str:
+        return f"--iree-codegen-tuning-spec-path={self.file.name}"
