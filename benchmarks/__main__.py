@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import idle, making, same
+from benchmarks import idle, making, ninja, same
 from benchmarks.timing import Line
 
 SIZES = (1_000, 10_000, 100_000)
@@ -25,9 +25,12 @@ def main() -> None:
     parser.add_argument("--protocol", default="std", help="of `full`")
     parser.add_argument("--comparisons", type=_count, default=100, help="of `same`")
     options = parser.parse_args()
+    parts = options.only or [*PARTS]
+    if "noop" in parts and not Path(ninja.NINJA).exists():
+        parser.exit(2, "noop compares with ninja, which is not installed here: pip install -e '.[dev]'\n")
     lines: list[Line] = []
     with tempfile.TemporaryDirectory(prefix="dispatchflow-benchmark-") as name:
-        for part in options.only or PARTS:
+        for part in parts:
             for line in PARTS[part](Path(name), options):
                 lines.append(line)
                 print(

@@ -81,10 +81,13 @@ def fill(workspace: Workspace) -> None:
         for case in workspace.plan.cases:
             _made(records, workspace, workspace.resolver.chain(case), shared)
             _verified(records, workspace, workspace.resolver.chain(case))
-            (workspace.view_path / case.name).mkdir(parents=True)  # or the next run would write the view
+            (workspace.view_path / case.name).mkdir(parents=True)
         device = workspace.resolver.chain(workspace.plan.cases[0]).device
         records.remember(workspace.ceilings._name(device), json.dumps(rates))
-        publish.publish(workspace, publish.rows_of(workspace, workspace.chains(workspace.plan.cases)))
+        publish.publish(workspace, rows := publish.rows_of(workspace, workspace.chains(workspace.plan.cases)))
+        for row in rows:  # or the next run would write the views
+            name = row.chain.case.name
+            records.set_latest(name, {}, {f"{name} {workspace.view_name}": row.identity})
     workspace.close()
 
 

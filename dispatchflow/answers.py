@@ -84,6 +84,11 @@ class List(Look):
         return 0
 
 
+def _no_words(command: str, args: list[str]) -> None:
+    if args:
+        raise SpecError(f"{command} takes no words", {"given": " ".join(args)})
+
+
 def _print_skips(skips: Sequence[Skip]) -> None:
     print("".join(f"{skip.name}  {skip.reason}\n" for skip in skips), end="")
     if len(reasons := Counter(skip.reason for skip in skips)) < len(skips):
@@ -100,6 +105,7 @@ class Variables(Look):
     doc_purpose = "what name=value can say"
 
     def execute(self, params: Any, args: list[str]) -> int:
+        _no_words(self.name, args)
         groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
         groups |= {"check": "what store check looks at", "clean": "what store clean removes"}
         for group, title in groups.items():
@@ -177,6 +183,7 @@ class Toolchains(Look):
     def execute(self, params: Any, args: list[str]) -> int:
         from dispatchflow import looking, releases
 
+        _no_words(self.name, args)
         workspace = self.app.workspace(("toolchains",))
         if "remove" in workspace.values:
             releases.remove(workspace.store, workspace.values["remove"])
@@ -191,6 +198,7 @@ class Devices(Look):
     def execute(self, params: Any, args: list[str]) -> int:
         from dispatchflow import looking
 
+        _no_words(self.name, args)
         print(looking.devices(self.app.workspace(("iree",))))
         return 0
 

@@ -16,13 +16,13 @@ from msgspec import DecodeError
 from msgspec.json import decode
 
 from dispatchflow import room
-from dispatchflow.errors import StoreError
+from dispatchflow.errors import DiskFull, StoreError
 
 _PATIENCE_S = 60.0
 """For another invocation's transaction, which takes milliseconds."""
 _ANEW = (
     "Move the file away to begin anew; the Parquet parts in results/ stay readable. "
-    "`sqlite3 records.sqlite .recover` may save more."
+    "`sqlite3 records.sqlite .dump` prints what can still be read."
 )
 
 
@@ -37,15 +37,26 @@ def _is_fault(error: BaseException) -> bool:
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
 
 
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+
+
+def _code(error: BaseException) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
 class Database:
     """One connection, any thread. What is wrong with the file, or the disk, is a StoreError."""
 
     def __init__(self, path: Path, schema: str, version: int) -> None:
         self._path, self._lock = path, threading.RLock()
-        self._db = sqlite3.connect(path, timeout=_PATIENCE_S, check_same_thread=False, isolation_level=None)
         try:
-            self._use_wal()
-            self._db.execute("pragma synchronous = normal")
+            try:
+                self._open()
+            except sqlite3.OperationalError as error:
+                if _code(error) not in _NO_ROOM:
+                    raise
+                self._db.close()
+                self._open(alone=True)
             found = self._db.execute("pragma user_version").fetchone()[0]
             if found == 0:
                 self._create(schema, version)
@@ -57,6 +68,15 @@ class Database:
                 )
         except sqlite3.DatabaseError as error:
             raise self._told(error) from error
+
+    def _open(self, alone: bool = False) -> None:
+        """`alone`: a log that several share needs shared memory, for which a full disk has no room; what is recorded
+        must be readable there, and removable."""
+        self._db = sqlite3.connect(self._path, timeout=_PATIENCE_S, check_same_thread=False, isolation_level=None)
+        if alone:
+            self._db.execute("pragma locking_mode = exclusive")
+        self._use_wal()
+        self._db.execute("pragma synchronous = normal")
 
     def _use_wal(self) -> None:
         # Unlike a transaction, this change does not wait for another who is opening the same new file.
@@ -74,8 +94,6 @@ class Database:
             if self._db.execute("pragma user_version").fetchone()[0] == 0:  # another invocation may have been first
                 for statement in schema.split(";\n"):
                     self._db.execute(statement)
-                self._db.execute("create table state (token text not null)")
-                self._db.execute("insert into state values ('')")
                 self._begin()
                 self._db.execute(f"pragma user_version = {version}")
 
@@ -87,19 +105,12 @@ class Database:
         with self._lock, suppress(sqlite3.Error):
             self._db.close()
 
-    def state(self) -> str:
-        """Another one after each change of what is recorded. Chance, not a count: a copy that was put back and went
-        on otherwise is told from what it would have been."""
-        return str(self._all("select token from state")[0][0])
-
     @contextmanager
-    def _transaction(self, changes: bool = True) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         with self._lock:
             try:
                 self._db.execute("begin immediate")
                 yield
-                if changes:
-                    self._db.execute("update state set token = hex(randomblob(8))")
                 self._db.execute("commit")
             except BaseException as error:
                 if self._db.in_transaction:  # SQLite itself has rolled back what found no room
@@ -130,13 +141,13 @@ class Database:
 
     def _told(self, error: BaseException) -> StoreError:
         facts = {"file": self._path, "found": error}
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        code = _code(error)
+        if code in _NO_ROOM:
             room.check(self._path.parent)
-        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
-            return StoreError(
-                "the records cannot be written", facts, room.MAKE_ROOM if code == sqlite3.SQLITE_FULL else ""
-            )
+        if code == sqlite3.SQLITE_FULL:
+            return DiskFull("the records cannot be written", facts, room.MAKE_ROOM)
+        if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+            return StoreError("the records cannot be written", facts)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return StoreError("another program holds the records", facts, "End it, and run again.")
         return StoreError("the records cannot be read", facts, _ANEW)

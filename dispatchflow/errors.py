@@ -4,6 +4,7 @@ DispatchflowError           exit 2
 ├── SpecError               a spec file or a variable says something that is not allowed
 ├── NothingMatched          exit 3, a pattern matches no case or task
 ├── StoreError              the store cannot be used
+│   └── DiskFull            no room for it; what was finished is recorded
 ├── ToolchainError          no usable compiler or runtime
 └── ToolError               exit 1, one tool of one case failed; never stops the other cases
 """
@@ -47,6 +48,10 @@ class NothingMatched(DispatchflowError):
 
 
 class StoreError(DispatchflowError):
+    pass
+
+
+class DiskFull(StoreError):
     pass
 
 

@@ -78,12 +78,11 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
     if not any(chain[stage].pending for chain, furthest in wanted for stage in STAGES[: furthest + 1]):
         yield "nothing to make"
         return
-    if not costs:
-        yield "no estimate: nothing ever ran here"
+    never = f"{', '.join(unknown)}, which never ran here" if unknown else ""
+    if never and not total_s:
+        yield f"no estimate of {never}"
         return
-    yield f"about {units.seconds(total_s)} with -n {jobs}" + (
-        f", and {', '.join(unknown)}, which never ran here" if unknown else ""
-    )
+    yield f"about {units.seconds(total_s)} with -n {jobs}" + (f", and {never}" if never else "")
 
 
 def _controls(workspace: Workspace, last: Mapping[Case, str]) -> Iterator[str]:
@@ -184,7 +183,7 @@ def devices(workspace: Workspace) -> str:
 
 def toolchains(workspace: Workspace) -> str:
     """`doit toolchains`: this environment's and the fetched ones."""
-    words = ["current", *sorted(path.name for path in releases.folder(workspace.store).glob("*"))]
+    words = ["current", *releases.at_hand(workspace.store)]
     rows: list[dict[str, str | None]] = []
     for word in words:
         try:
@@ -236,12 +235,10 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 def _read(folder: Path) -> list[dict[str, Any]]:
     try:
         return results.read(folder)
-    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-        raise StoreError(
-            "a results part cannot be read",
-            {"in": folder, "found": error},
-            "Remove that part: the next run writes it again.",
-        ) from error
+    except (OSError, ValueError) as error:
+        facts = {"in": folder, "found": error}
+        hint = "Remove that part: the next run writes it again."
+        raise StoreError("a results part cannot be read", facts, hint) from error
 
 
 def _wanted(row: Mapping[str, Any], words: Sequence[str], tags: Sequence[str]) -> bool:

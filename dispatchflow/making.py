@@ -70,7 +70,7 @@ class Run(DoitRun):  # type: ignore[misc]
                 chains = workspace.chains(list(last))
         code, said = _conclude(stages, last, chains, loader.skips(words, workspace.plan), failed)
         if app.recall is not None and not (pending or selection.foreign or again):
-            app.recall.keep(workspace.store.records, code, said)
+            app.recall.keep(code, said)
         return code
 
     def _make(
@@ -148,6 +148,8 @@ def _conclude(
     wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
     made = {case.name for case in stages.made}
     table = run_report.table(wanted, measured)
-    said = (table and f"{table}\n") + run_report.summary(stages.progress.made, made, rows, skips, workspace.plan.notes)
+    said = (table and f"{table}\n") + run_report.summary(
+        stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures)
+    )
     print(said + units.seconds(time.monotonic() - workspace.began_monotonic))
     return int(failed or any(row["status"] == "failed" for row in rows)), said

@@ -9,7 +9,7 @@ from typing import Any
 
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
-from dispatchflow.rows import Row, Surroundings, credible_ns, identity, row_of, standing
+from dispatchflow.rows import Row, Surroundings, credible_ns, row_of, standing
 from dispatchflow.workspace import Workspace
 
 
@@ -37,11 +37,11 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
     return rows
 
 
-def publish(workspace: Workspace, rows: Sequence[Row]) -> set[str]:
-    """Append the rows that say another thing than the newest of their case and protocol. Returns these cases' names."""
+def publish(workspace: Workspace, rows: Sequence[Row]) -> None:
+    """Append the rows that say another thing than the newest of their case and protocol."""
     records = workspace.store.records
     suffix = f" {workspace.settings.protocol.id}" if rows else ""
-    named = {row.chain.case.name + suffix: (identity(row.chain, row.status), row) for row in rows}
+    named = {row.chain.case.name + suffix: (row.identity, row) for row in rows}
     said = records.said(named)
     new = {name: found for name, found in named.items() if said.get(name) != found[0]}
     if new:
@@ -54,4 +54,3 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> set[str]:
             with workspace.store.scratch() as scratch:
                 results.write_part(scratch / part, records.rows_of(part))
                 (scratch / part).rename(path)
-    return {row.chain.case.name for _, row in new.values()}

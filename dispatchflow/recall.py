@@ -1,6 +1,8 @@
 """What an idle invocation said, and all that it had looked at: while nothing of that changed, it is said again.
 
 It never decides what is made: with one difference everything is planned anew, from keys (docs/decisions/0010).
+Answers are files of their own, `.dispatchflow/answers/QUESTION`: what is told of the records needs no database, and
+keeping an answer is no change of what it depends on.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from pathlib import Path
 
 from dispatchflow import commands, machine
 from dispatchflow.database import store_path
-from dispatchflow.errors import DispatchflowError
 from dispatchflow.keys import digest_file, digest_of
-from dispatchflow.records import Records
 from dispatchflow.stamps import ABSENT, stamp
+
+_ANSWERS = 100
+"""So many are kept, the newest."""
 
 
 def _file(name: str) -> str:
@@ -25,6 +28,13 @@ def _file(name: str) -> str:
         return digest_file(path) if (path := Path(name)).is_file() else ABSENT  # a pipe would wait for its writer
     except OSError:
         return ABSENT
+
+
+def _database(name: str) -> str:
+    """Of a SQLite file and its log: whoever writes changes one of the two. Who only looks leaves an empty log at most,
+    which is none."""
+    log = stamp(f"{name}-wal")
+    return f"{stamp(name)} {ABSENT if log.split()[2:3] == ['0'] else log}"
 
 
 def _source(name: str) -> str:
@@ -68,6 +78,7 @@ def _driver(name: str) -> str:
 _LOOK: dict[str, Callable[[str], str]] = {
     "file": _file,
     "stamp": stamp,
+    "database": _database,
     "source": _source,
     "machine": _machine,
     "version": _version,
@@ -90,10 +101,12 @@ class Recall:
             "environment": commands.device_environment(os.environ),
             "python": [sys.version, *sys.path],
         }
-        self._question = digest_of(json.dumps(asked, sort_keys=True).encode())
+        question = digest_of(json.dumps(asked, sort_keys=True).encode())
+        self._answer = self._store / "answers" / question
         self._seen: dict[tuple[str, str], str] = {}
-        self._state: str | None = None
+        self._records = ("database", os.fspath(self._store / "records.sqlite"))
         for kind, name in (
+            self._records,
             ("source", os.path.dirname(__file__)),  # noqa: PTH120
             ("machine", ""),
             ("version", "numpy"),
@@ -113,28 +126,26 @@ class Recall:
 
     def said(self) -> tuple[int, str] | None:
         """The exit code and the text of the same command line, when everything is as it was; else None."""
-        path = self._store / "records.sqlite"
-        if not path.exists():
-            return None
-        with suppress(DispatchflowError, OSError):  # who plans anew will say it better
-            records = Records(path)
-            try:
-                self._state = records.state()
-                if (found := records.answer(self._question)) is None:
-                    return None
-                state, seen, code, text = found
-                if state == self._state and all(self._is_still(*each) for each in json.loads(seen)):
-                    return code, text
-            finally:
-                records.close()
+        with suppress(OSError, ValueError, KeyError):  # no such answer, or half of one
+            found = json.loads(self._answer.read_text())
+            if all(self._is_still(*each) for each in found["seen"]):
+                return found["code"], found["said"]
         return None
 
     def _is_still(self, kind: str, name: str, value: str) -> bool:
         known = self._seen.get((kind, name))
         return (_LOOK[kind](name) if known is None else known) == value
 
-    def keep(self, records: Records, code: int, text: str) -> None:
-        """Of an invocation that had nothing to make; not where it wrote something all the same."""
-        if self._state is not None and records.state() == self._state:
-            seen = json.dumps([(kind, name, value) for (kind, name), value in self._seen.items()])
-            records.keep_answer(self._question, self._state, seen, code, text)
+    def keep(self, code: int, text: str) -> None:
+        """Of an invocation that had nothing to make; not where something was recorded all the same."""
+        kind, name = self._records
+        if _LOOK[kind](name) != self._seen[self._records]:
+            return
+        found = {"seen": [(*look, value) for look, value in self._seen.items()], "code": code, "said": text}
+        beside = self._answer.with_name(f".{self._answer.name}.{os.getpid()}")
+        with suppress(OSError):  # no room, or it cannot be written: the next run plans anew
+            beside.parent.mkdir(exist_ok=True)
+            beside.write_text(json.dumps(found))
+            beside.replace(self._answer)
+            for old in sorted(beside.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)[:-_ANSWERS]:
+                old.unlink()

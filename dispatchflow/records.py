@@ -4,8 +4,7 @@ record        one a key: a success, or a failure that would repeat itself
 latest        the key that a case's stage had when it was last made: for `explain`
 measurement   append-only; blocks are recorded as they end; never pooled
 row           what goes to Parquet: first here, then in a part that can be written again from here
-said          the identity of each case's newest row
-answer        what idle invocations said (see recall.py)
+said          the identity of each case's newest row under a protocol, and of what a view shows of it
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ from dispatchflow.statistics import median
 __all__ = ["Found", "Measurement", "Reader", "Record", "Records"]
 
 _VERSION = 3
-_ANSWERS = 100
-"""So many are kept, the newest."""
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
 """To look up one key takes as long as to read so many records in their order."""
 
@@ -53,10 +50,6 @@ create table block (
 create table row (identity text primary key, content text not null, part text);
 create index row_part on row (part);
 create table said (name text primary key, identity text not null) without rowid;
-create table answer (
-  id integer primary key, question text not null unique, state text not null, seen text not null, code integer not null,
-  said text not null
-);
 create table remembered (name text primary key, value text not null) without rowid;
 """
 
@@ -167,8 +160,10 @@ class Records(Database):
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
-    def set_latest(self, name: str, keys: Mapping[str, Key]) -> None:
+    def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
+        """`shown`: what the views now say of this case, as `said` tells it."""
         with self._transaction():
+            self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
                 "insert or replace into latest values (?,?,?)", [(name, stage, key) for stage, key in keys.items()]
             )
@@ -300,20 +295,6 @@ class Records(Database):
         first = int(self.remembered("first_row") or 0)
         found = self._all("select rowid, content from row where part = ? order by rowid", part)
         return [{**self.value(content), "number": first + number} for number, content in found]
-
-    # --- what idle invocations said
-
-    def answer(self, question: str) -> tuple[str, str, int, str] | None:
-        """(the records' state, all else that was seen, exit code, text)"""
-        rows = self._all("select state, seen, code, said from answer where question = ?", question)
-        return rows[0] if rows else None
-
-    def keep_answer(self, question: str, state: str, seen: str, code: int, text: str) -> None:
-        with self._transaction(changes=False):
-            self._db.execute(
-                "insert or replace into answer values (null,?,?,?,?,?)", (question, state, seen, code, text)
-            )
-            self._db.execute("delete from answer where id <= (select max(id) from answer) - ?", (_ANSWERS,))
 
     # --- facts about this machine that are dear to find out
 

@@ -32,6 +32,11 @@ def folder(store: Store) -> Path:
     return store.root / "toolchains"
 
 
+def at_hand(store: Store) -> list[str]:
+    """The releases that were fetched, as `iree=` names them."""
+    return sorted(path.name for path in folder(store).glob("*") if is_version(path.name))
+
+
 def fetched(store: Store, version: str, say: Callable[[str], None]) -> Path:
     """The directory with this release's `iree/`.
 
@@ -131,7 +136,7 @@ def _unpack(wheel: Path, place: Path) -> None:
 def remove(store: Store, version: str) -> None:
     """Raises ToolchainError when it was never fetched."""
     if not is_version(version) or not (place := _place(store, version)).is_dir():
-        known = ", ".join(sorted(path.name for path in folder(store).glob("*"))) or "none"
+        known = ", ".join(at_hand(store)) or "none"
         raise ToolchainError(
             f"toolchain '{version}' was not fetched", {"fetched": known}, "Others are not ours to remove."
         )

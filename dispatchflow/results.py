@@ -6,7 +6,9 @@ The schema grows by columns, never by renaming. Documented in docs/results.md.
 from __future__ import annotations
 
 import datetime
+import logging
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_log = logging.getLogger(__name__)
+
 SCHEMA_VERSION = 1
+_MARK = "dispatchflow.schema_version"
+_PART = re.compile(r"\d{8}T\d{6}Z-\w+\.parquet")
+"""Named after its run."""
 
 # name → Arrow type. Units are in the names; a null is "not known" or "not done", never zero.
 COLUMNS: dict[str, str] = {
@@ -104,7 +111,7 @@ def arrow_schema() -> pa.Schema:
         "list<string>": pa.list_(pa.string()),
         "timestamp": pa.timestamp("us", tz="UTC"),
     }  # fmt: skip
-    metadata = {"dispatchflow.schema_version": str(SCHEMA_VERSION)}
+    metadata = {_MARK: str(SCHEMA_VERSION)}
     return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()], metadata=metadata)
 
 
@@ -128,15 +135,23 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         os.fsync(stream.fileno())
 
 
-def problem(part: Path) -> str | None:
-    """Why this part cannot be read, None when it can."""
+def table(part: Path) -> pa.Table | None:
+    """Its rows; None, and a warning, where it is nothing that dispatchflow wrote.
+
+    Raises:
+        OSError, ValueError: it cannot be read, and has the name of a part.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        pq.ParquetFile(pa.BufferReader(part.read_bytes())).read()  # by path pyarrow takes UTF-8 only
+        file = pq.ParquetFile(pa.BufferReader(part.read_bytes()))  # by path pyarrow takes UTF-8 only
+        if _MARK.encode() in (file.schema_arrow.metadata or {}):
+            return file.read()
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-        return " ".join(str(error).split())
+        if _PART.fullmatch(part.name):
+            raise ValueError(f"{part.name}: {' '.join(str(error).split())}") from error
+    _log.warning("%s is no part of these results: left out", part)
     return None
 
 
@@ -144,17 +159,13 @@ def read(folder: Path) -> list[dict[str, Any]]:
     """All rows of all parts, oldest first; columns that a part lacks are None. No store is needed.
 
     Raises:
-        OSError, pyarrow.ArrowInvalid: a part cannot be read.
+        OSError, ValueError: a part cannot be read.
     """
-    parts = sorted(folder.glob("*.parquet"))
-    if not parts:
+    tables = [found for part in sorted(folder.glob("*.parquet")) if (found := table(part)) is not None]
+    if not tables:
         return []
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    table = pa.concat_tables(
-        [pq.ParquetFile(pa.BufferReader(part.read_bytes())).read() for part in parts], promote_options="default"
-    )
-    rows: list[dict[str, Any]] = table.to_pylist()
+    rows: list[dict[str, Any]] = pa.concat_tables(tables, promote_options="default").to_pylist()
     # Not by the clock, which may have been set back; parts of before have no numbers.
     return sorted(rows, key=lambda row: (row.get("number") or 0, row["recorded_at"]))

@@ -6,10 +6,10 @@ import errno
 import os
 from pathlib import Path
 
-from dispatchflow.errors import StoreError
+from dispatchflow.errors import DiskFull, StoreError
 from dispatchflow.reports import units
 
-MAKE_ROOM = "Make room and run again: what was finished is recorded."
+MAKE_ROOM = "Make room (`doit store clean` needs none) and run again: what was finished is recorded."
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NEEDED_BYTES = 4 << 20
@@ -23,8 +23,10 @@ def is_full(error: OSError) -> bool:
 def refused(error: OSError) -> StoreError:
     """For an error that has no better place."""
     facts = {"file": error.filename, "found": error.strerror or error}
-    problem = "the disk is full" if is_full(error) else "the system refuses a file"
-    return StoreError(problem, {n: v for n, v in facts.items() if v}, MAKE_ROOM if is_full(error) else "")
+    known = {n: v for n, v in facts.items() if v}
+    if is_full(error):
+        return DiskFull("the disk is full", known, MAKE_ROOM)
+    return StoreError("the system refuses a file", known)
 
 
 def check(place: Path, said: str = "") -> None:
@@ -34,10 +36,10 @@ def check(place: Path, said: str = "") -> None:
         said: what the tool, or the system, said.
 
     Raises:
-        StoreError: the disk of `place` is full.
+        DiskFull: the disk of `place` is.
     """
     status = os.statvfs(place)
     free = status.f_bavail * status.f_frsize
     no_inodes = status.f_files > 0 and status.f_favail == 0
     if free < _NEEDED_BYTES or no_inodes or any(os.strerror(code) in said for code in _FULL):
-        raise StoreError("the disk is full", {"store": place, "free": units.size(free)}, MAKE_ROOM)
+        raise DiskFull("the disk is full", {"store": place, "free": units.size(free)}, MAKE_ROOM)

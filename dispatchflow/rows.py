@@ -162,11 +162,25 @@ _KNOWN: dict[str, Callable[[Chain], Any]] = {
 class Row(Mapping[str, Any]):
     """One case's line. What is asked of every case is known at once, the rest is found when one is shown or new."""
 
-    __slots__ = ("_cells", "_make", "chain", "status")
+    __slots__ = ("_cells", "_identity", "_make", "chain", "status")
 
     def __init__(self, chain: Chain, status: str, make: Callable[[Chain], dict[str, Any]]) -> None:
         self.chain, self.status, self._make = chain, status, make
         self._cells: dict[str, Any] | None = None
+        self._identity: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """Equal identities say the same result: such a row is written once. The status is in it, since a judgement may
+        be corrected."""
+        if self._identity is None:
+            measured = self.chain["profile"].measurement
+            words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]
+            for step in self.chain.steps.values():
+                words += (step.key or "-", step.state)
+            # None of these words has white space.
+            self._identity = digest_of(" ".join(words).encode("utf-8", "surrogatepass"))
+        return self._identity
 
     @property
     def cells(self) -> dict[str, Any]:
@@ -235,12 +249,3 @@ def _each_dispatch(chain: Chain) -> dict[str, Any]:
     columns = ("dispatches", "dispatch_configurations", "dispatch_medians_ns")
     found = dispatches(chain)
     return {name: list(cells) for name, cells in zip(columns, zip(*found, strict=True), strict=True)} if found else {}
-
-
-def identity(chain: Chain, status: str) -> str:
-    """Equal identities say the same result: such a row is written once. `status`: a judgement may be corrected."""
-    measured = chain["profile"].measurement
-    words = [chain.case.name, status, str(measured.id) if measured else "-"]
-    for step in chain.steps.values():
-        words += (step.key or "-", step.state)
-    return digest_of(" ".join(words).encode("utf-8", "surrogatepass"))  # none of these words has white space

@@ -78,17 +78,33 @@ def failed(
     stderr = processes.shortened(scratch / "stderr", _SEARCHED)
     room.check(store.root, stderr)
     hit = limits.hit("run_limit" if what == "run" else "compile_limit", outcome.timed_out, stderr)
-    reason = _first_error(stderr) or outcome.failure
+    reason = reason_of(outcome, stderr)
     facts |= {"repeatable": outcome.repeatable} | ({"limit": (hit.name, hit.value)} if hit else {})
     return False, f"{what} failed: {hit.reason(reason) if hit else reason}", log_of(store, scratch), facts
 
 
+def reason_of(outcome: processes.Outcome, stderr: str) -> str | None:
+    """In one line why a tool failed: what it said of it, after the signal that killed it."""
+    head = _BACKTRACE.split(stderr, maxsplit=1)[0]
+    said = _first_error(head)
+    if outcome.code >= 0 or outcome.timed_out:
+        return said or outcome.failure
+    return f"{outcome.failure}: {said}" if said else outcome.failure
+
+
+_BACKTRACE = re.compile(r"^(PLEASE submit|Please report issues|Stack dump|\s*#?0 .*0x[0-9a-f]{8})", re.MULTILINE)
+"""Where LLVM's report of a crash begins: nothing after it says why."""
+
+_UNSPECIFIC = "failed to run translation of source executable"
+"""What IREE says after the cause, or before it where dispatches are compiled side by side."""
+
+
 def _first_error(stderr: str) -> str | None:
-    """The first line that says `error`, without the place; else the last line."""
-    lines = stderr.splitlines()
+    """The first line that says `error`, without the place, and which one if it can be had; else the last line."""
     if match := re.search(r"(Unknown command line argument '.*?'|for the --.* option: .*)", stderr):
         return match[1]  # the line after it may guess what was meant
-    for line in lines:
-        if match := re.search(r"error: (.+)", line, re.IGNORECASE):
-            return match[1].rstrip(": ")[:300]
+    found: list[str] = re.findall(r"error: (.+)", stderr, re.IGNORECASE)
+    if found:
+        return next((line for line in found if not line.startswith(_UNSPECIFIC)), found[0]).rstrip(": ")[:300]
+    lines = stderr.splitlines()
     return lines[-1][:300] if lines else None

@@ -4,11 +4,13 @@
   objects/ab/cdef…   files named by their digest, written beside, synced, renamed; read-only
   records.sqlite     WAL; written after the objects it names, one transaction each (see records.py)
   results/*.parquet  immutable parts, derived from the records (see results.py)
+  answers/           what idle invocations said (see recall.py)
   locks/  tmp/
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -19,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 
 from dispatchflow import room
-from dispatchflow.errors import StoreError
+from dispatchflow.errors import DiskFull, StoreError
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
 from dispatchflow.locks import Claims, Users, locked
 from dispatchflow.records import Records
@@ -29,6 +31,10 @@ _NETWORK = {
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "vboxsf",
     "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs",
 }  # fmt: skip
+
+
+_FOLDER, _OBJECT = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{30}")
+_log = logging.getLogger(__name__)
 
 
 class DamagedObject(Exception):
@@ -47,8 +53,7 @@ class Store:
             for folder in ("objects", "locks", "tmp", "results"):
                 (root / folder).mkdir(parents=True, exist_ok=True)
             self._sweep()
-            with self.scratch():  # can it be written? SQLite would only say that its own file cannot
-                pass
+            self._try()
             self.records = Records(root / "records.sqlite")
         except OSError as error:
             way_out = f"{room.MAKE_ROOM} Or set" if room.is_full(error) else "Set"
@@ -83,18 +88,31 @@ class Store:
         raise DamagedObject(digest)
 
     def objects(self) -> dict[Digest, int]:
-        """Every object → its bytes."""
+        """Every object → its bytes. What else lies there is told, and is nobody's to remove."""
         found = {}
         for folder in (self.root / "objects").iterdir():
+            if not _FOLDER.fullmatch(folder.name) or not folder.is_dir():
+                _log.warning("%s is no object: left alone", folder)
+                continue
             with os.scandir(folder) as entries:
                 for entry in entries:
+                    if not _OBJECT.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+                        _log.warning("%s is no object: left alone", entry.path)
+                        continue
                     with suppress(FileNotFoundError):  # damaged, and dropped by somebody just now
                         found[Digest(folder.name + entry.name)] = entry.stat().st_size
         return found
 
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Records, then objects: no record may name a missing one. Only for who is alone, see `users`."""
-        self.records.forget(keys, digests)
+        """Records, then objects: no record should name a missing one. Only for who is alone, see `users`."""
+        try:
+            self.records.forget(keys, digests)
+        except DiskFull:  # even to forget takes room. Killed here, who uses a missing object makes it anew
+            self._unlink(digests)
+            self.records.forget(keys, digests)
+        self._unlink(digests)
+
+    def _unlink(self, digests: Collection[Digest]) -> None:
         for digest in digests:
             self.path(digest).unlink(missing_ok=True)
 
@@ -158,6 +176,15 @@ class Store:
         """Who makes, verifies or measures joins before it looks records up: what they name stays until it ends, and
         so does what is published and not recorded yet."""
         return Users(self.root / "locks" / "users")
+
+    def _try(self) -> None:
+        """Can it be written? SQLite would only say that its own file cannot. Who looks or cleans needs no room."""
+        try:
+            with self.scratch():
+                pass
+        except OSError as error:
+            if not room.is_full(error):
+                raise
 
     def _sweep(self) -> None:
         """Scratch directories that a killed invocation left."""

@@ -171,9 +171,8 @@ class Stages:
         return looked
 
     def settle(self, cases: Mapping[Case, str], chains: Sequence[Chain]) -> list[Row]:
-        """How these cases stand, a row each. Rows of those that were asked for up to `profile` are published;
-        views, and what `explain` compares with, are written for those that were touched, stand otherwise now, or
-        have none."""
+        """How these cases stand, a row each. Rows of those that were asked for up to `profile` are published; views,
+        and what `explain` compares with, are written for those that were touched or do not stand as shown."""
         workspace = self.workspace
         rows = publish.rows_of(workspace, chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
@@ -181,26 +180,29 @@ class Stages:
             for target, device, kinds in self._bounded():
                 workspace.ceilings.calibrate(target, device, self.session, kinds, spare=True)
             rows = publish.rows_of(workspace, chains)
-        asked = [row for row in rows if cases[row.chain.case] == "profile"]
-        new, shown = publish.publish(workspace, asked), view.names(workspace.view_path)
-        for chain in chains:
-            if chain.case in self.touched or chain.case.name in new or chain.case.name not in shown:
+        publish.publish(workspace, [row for row in rows if cases[row.chain.case] == "profile"])
+        records, folders = workspace.store.records, view.names(workspace.view_path)
+        views = {f"{row.chain.case.name} {workspace.view_name}": row for row in rows}
+        shown = records.said(views)
+        for name, row in views.items():
+            chain = row.chain
+            if chain.case in self.touched or shown.get(name) != row.identity or chain.case.name not in folders:
                 keys = {stage: step.key for stage, step in chain.steps.items() if step.key is not None}
-                workspace.store.records.set_latest(chain.case.name, keys)
-                self._show(chain)
+                records.set_latest(chain.case.name, keys, {name: row.identity} if self._show(chain) else {})
         return rows
 
-    def _show(self, chain: Chain) -> None:
+    def _show(self, chain: Chain) -> bool:
         """The view is no result: where it cannot be written, the run goes on without."""
         workspace = self.workspace
         if self._blind:
-            return
+            return False
         try:
             view.write(workspace.view_path, workspace.store, workspace.resolver, chain)
         except OSError as error:
             self._blind = True
             _log.warning("%s cannot be written (%s); the store has everything", workspace.view_path, error.strerror)
             shutil.rmtree(workspace.view_path / chain.case.name, ignore_errors=True)
+        return not self._blind
 
 
 def made_already(selection: Selection, made: Sequence[Task]) -> list[Task]:

@@ -45,7 +45,8 @@ def overview(workspace: Workspace) -> str:
     rest = {
         "records": records,
         "results": rows,
-        "toolchains": (len(_fetched(store)), _taken(releases.folder(store).rglob("*"))[1]),
+        "toolchains": (len(releases.at_hand(store)), _taken(releases.folder(store).rglob("*"))[1]),
+        "answers": _taken((store.root / "answers").glob("*")),
         "scratch": _taken((store.root / "tmp").rglob("*")),
     }
     cases_bytes = sum(sizes.values()) + records[1] + rows[1]
@@ -61,14 +62,10 @@ def _taken(paths: Iterator[Path]) -> tuple[int, int]:
     return len(found), sum(found)
 
 
-def _fetched(store: Store) -> list[str]:
-    return sorted(path.name for path in releases.folder(store).glob("*"))
-
-
 def _words(workspace: Workspace) -> list[str]:
     """The toolchains at hand, as `iree=` names them."""
     given = [workspace.values["iree"]] if "iree" in workspace.values else []
-    return list(dict.fromkeys(["current", *_fetched(workspace.store), *given]))
+    return list(dict.fromkeys(["current", *releases.at_hand(workspace.store), *given]))
 
 
 # --- check
@@ -97,9 +94,10 @@ def _sample(items: Sequence[_Item], count: int | None) -> list[_Item]:
 
 def _check_parts(store: Store, found: report.Findings) -> None:
     for part in sorted(store.results.glob("*.parquet")):
-        found.parts += 1
-        if problem := results.problem(part):
-            found.wrong.append(f"{part} cannot be read: {problem}. Remove it: the next run writes it again")
+        try:
+            found.parts += results.table(part) is not None
+        except (OSError, ValueError) as error:
+            found.wrong.append(f"{part} cannot be read: {error}. Remove it: the next run writes it again")
 
 
 def _check_objects(store: Store, count: int | None, found: report.Findings) -> None:

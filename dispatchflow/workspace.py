@@ -59,6 +59,11 @@ class Workspace:
         return self.root / "build"
 
     @cached_property
+    def view_name(self) -> str:
+        """Of this directory's view among those of the store, which may be several directories' one."""
+        return os.fsencode(os.path.relpath(self.view_path, self.store_path)).decode("ascii", "backslashreplace")
+
+    @cached_property
     def store(self) -> Store:
         return Store(self.store_path)
 

@@ -57,3 +57,14 @@ def test_benchmarks_refuse_sizes_that_no_part_can_have(words, why):
     assert done.returncode == 2
     assert why in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_without_ninja_a_benchmark_says_what_installs_it(tmp_path):
+    code = "import sys; from benchmarks import __main__ as b, ninja; ninja.NINJA = '/nothing'; sys.argv[1:] = ['--only', 'noop']; b.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, env=environment({}), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "noop compares with ninja, which is not installed here: pip install -e '.[dev]'\n",
+    )

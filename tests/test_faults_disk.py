@@ -140,6 +140,31 @@ def test_a_report_needs_no_room(disk: Path, copied: Project) -> None:
     assert "No space left on device" in outcome.err
 
 
+def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:
+    on(disk, copied)
+    ballast = fill(disk)
+    for words in (
+        ["protocol=fast"],
+        ["store"],
+        ["plan"],
+        ["explain", f"profile:{NAME}"],
+        ["store", "clean", "dry=yes"],
+    ):
+        outcome = copied.doit(*words)
+        assert (outcome.code, outcome.err) == (0, ""), outcome
+
+    outcome = copied.doit("store", "clean", "keep=0")
+
+    assert (outcome.code, outcome.err) == (0, ""), outcome
+    assert "0 objects, 0 B, stay" in outcome.out
+    counts = copied.counts()
+    assert (counts["emit"], counts["compile"]) == (0, 0)
+    ballast.unlink()
+    made, _ = copied.made_by("protocol=fast", "profile:matmul_*")
+    assert made == {"emit": 2, "compile": 4, "verify": 0, "profile": 0}
+    assert_whole(copied)
+
+
 def test_a_tool_that_fills_the_disk_is_no_failed_case(disk: Path, copied: Project, tmp_path: Path) -> None:
     """Nothing is recorded of it, though there is room again once its files are gone."""
     on(disk, copied)

@@ -170,6 +170,18 @@ def test_store_lists_its_objects_and_the_records_that_name_some(store):
     assert [(record.key, record.stage, record.at) for record in store.records.held()] == [("a", "compile", 1.0)]
 
 
+def test_what_is_no_object_is_left_alone_and_named(store, caplog):
+    (one,) = add(store, "a", b"one")
+    objects = store.root / "objects"
+    (objects / "zz/below").mkdir(parents=True)
+    (objects / "file").write_text("")
+    (objects / "ab").mkdir(exist_ok=True)
+    (objects / "ab" / ("0" * 30)).mkdir()
+    (objects / "ab/short").write_text("")
+    assert store.objects() == {one: 3}
+    assert len(caplog.records) == 4
+
+
 def test_discarded_records_and_objects_are_gone_and_no_others(store):
     one, shared = add(store, "a", b"one", b"shared")
     add(store, "b", b"shared")

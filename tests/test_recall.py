@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +17,7 @@ import pytest
 from real import DODO, Project, sweep, toolchain
 
 from dispatchflow import installed
+from dispatchflow.keys import Key
 from dispatchflow.recall import Recall
 from dispatchflow.records import Records
 from dispatchflow.workspace import Workspace
@@ -43,7 +50,8 @@ class Idle:
         for _ in range(3):
             if self.told():
                 return
-            self.project.write("update answer set said = ?", values=(TOLD,))
+            for path in (self.project.store / "answers").glob("*"):
+                path.write_text(json.dumps({**json.loads(path.read_text()), "said": TOLD}))
         raise AssertionError("never told again")
 
 
@@ -76,6 +84,7 @@ CHANGES: dict[str, Callable[[Project], object]] = {
     "a view less": lambda p: shutil.rmtree(next((p.root / "build").glob("matmul*"))),
     "a part less": lambda p: next((p.store / "results").iterdir()).unlink(),
     "records": lambda p: p.doit("store", "clean", "keep=0"),
+    "records behind our back": lambda p: p.write("delete from record where stage = 'verify'"),
     "a tool": lambda p: _swap(p.root.parent / "tools/iree/_runtime_libs/iree-run-module"),
     "a tool before": lambda p: _before(p.root.parent / "tools"),
 }
@@ -136,7 +145,7 @@ def test_failures_are_told_with_their_exit_code(tmp_path: Path) -> None:
     said = [outcome.out.rpartition("; ")[0] for outcome in (second, third)]
     assert said[0] == said[1]
     assert "nothing made" in said[0]
-    assert len(project.query("select 1 from answer")) == 1
+    assert len(list((project.store / "answers").iterdir())) == 1
 
 
 # --- the parts
@@ -162,16 +171,19 @@ def asked(root: Path, *words: str) -> Recall:
 def test_an_answer_is_said_again(root: Path, records: Records) -> None:
     first = asked(root, "profile")
     assert first.said() is None
-    first.keep(records, 1, "text")
-    assert asked(root, "profile").said() == (1, "text")
+    first.keep(1, "text \udcff")
+    assert asked(root, "profile").said() == (1, "text \udcff")
     assert asked(root, "verify").said() is None
+    (answer,) = (root / ".dispatchflow/answers").iterdir()
+    answer.write_bytes(answer.read_bytes()[:-9])
+    assert asked(root, "profile").said() is None
 
 
 def test_nothing_is_kept_when_something_was_recorded_meanwhile(root: Path, records: Records) -> None:
     first = asked(root)
     assert first.said() is None
     records.remember("anything", "of another invocation")
-    first.keep(records, 0, "text")
+    first.keep(0, "text")
     assert asked(root).said() is None
 
 
@@ -182,45 +194,68 @@ def test_what_was_read_counts_not_what_is_there_when_it_is_kept(root: Path, reco
     assert first.said() is None
     first.look("file", str(spec))
     spec.write_text("new")
-    first.keep(records, 0, "of the old one")
+    first.keep(0, "of the old one")
     assert asked(root).said() is None
     spec.write_text("old")
     assert asked(root).said() == (0, "of the old one")
 
 
-def test_every_change_of_the_records_is_seen_and_looking_is_none(root: Path, records: Records) -> None:
-    before = records.state()
-    records.found("key")
-    records.keep_answer("q", before, "[]", 0, "text")
-    assert records.state() == before
-    records.set_latest("name", {"emit": "key"})
-    after = records.state()
-    assert after != before
-    with pytest.raises(ZeroDivisionError), records._transaction():
-        records._db.execute("insert into said values ('a', 'b')")
-        raise ZeroDivisionError
-    assert records.state() == after
+def test_every_writer_of_the_records_is_seen_and_looking_is_none(root: Path) -> None:
+    path = root / ".dispatchflow/records.sqlite"
+
+    def looks() -> None:
+        with contextlib.closing(Records(path)) as records:
+            records.found(Key("key"))
+            with pytest.raises(ZeroDivisionError), records._transaction():
+                records._db.execute("insert into said values ('a', 'b')")
+                raise ZeroDivisionError
+
+    def records_something() -> None:
+        with contextlib.closing(Records(path)) as records:
+            records.set_latest("name", {"emit": Key("key")}, {})
+
+    def damages() -> None:
+        with path.open("r+b") as stream:
+            stream.seek(4096)
+            stream.write(b"\xff" * 4096)
+
+    def writes() -> None:
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
+            database.execute("delete from latest")
+
+    def is_killed() -> None:
+        code = "import sqlite3, os, sys; d = sqlite3.connect(sys.argv[1]); d.execute('delete from said'); d.commit(); os._exit(0)"
+        subprocess.run([sys.executable, "-c", code, os.fspath(path)], check=True)
+
+    Records(path).close()
+    for change in (looks, records_something, writes, is_killed, damages):
+        first = asked(root)
+        if first.said() is None:
+            first.keep(0, "text")
+        assert asked(root).said() is not None
+        change()
+        assert (asked(root).said() is not None) == (change is looks), change
 
 
-def test_only_the_newest_answers_stay(root: Path, records: Records) -> None:
-    for number in range(150):
-        records.keep_answer(str(number), "", "[]", 0, "text")
-    assert records.answer("0") is None
-    assert records.answer("149") is not None
-    assert len(records._all("select 1 from answer")) == 100
+def test_only_the_newest_answers_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dispatchflow.recall._ANSWERS", 3)
+    for number in range(5):
+        asked(root, str(number)).keep(0, "text")
+        time.sleep(0.01)  # a file's time has the grain of the kernel's clock
+    assert [asked(root, str(number)).said() is not None for number in range(5)] == [False, False, True, True, True]
 
 
-def test_another_version_of_a_library_is_seen(root: Path, records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_a_library_is_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = asked(root)
     assert first.said() is None
     first.look("library", "numpy")
-    first.keep(records, 0, "text")
+    first.keep(0, "text")
     assert asked(root).said() == (0, "text")
     monkeypatch.setattr(installed, "library", lambda name: None)
     assert asked(root).said() is None
 
 
-def test_a_changed_module_of_ours_is_seen(root: Path, records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_module_of_ours_is_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import dispatchflow.recall as recall
 
     package = root / "package"
@@ -231,15 +266,13 @@ def test_a_changed_module_of_ours_is_seen(root: Path, records: Records, monkeypa
     for change in (package / "operations/b.py", package / "operations/new.py", package / "a.py", package / "c.toml"):
         first = asked(root)
         if first.said() is None:
-            first.keep(records, 0, "text")
+            first.keep(0, "text")
         assert asked(root).said() is not None
         change.write_text("x = 1")
         assert asked(root).said() is None
 
 
-def test_what_lies_behind_a_link_and_two_dots_is_looked_at_there(
-    root: Path, records: Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_lies_behind_a_link_and_two_dots_is_looked_at_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`st/link/..` is `elsewhere`, not `st`, where equal files lie."""
     monkeypatch.chdir(root)
     for folder in (root / "st", root / "elsewhere"):
@@ -259,7 +292,7 @@ def test_what_lies_behind_a_link_and_two_dots_is_looked_at_there(
         first = asked(root)
         first.said()
         assert Workspace(root, variables, first).plan.cases
-        first.keep(records, 0, "text")
+        first.keep(0, "text")
         assert asked(root).said() is not None
         (root / "elsewhere" / change).write_text(text)
         assert asked(root).said() is None

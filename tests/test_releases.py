@@ -263,11 +263,14 @@ def test_two_at_once_fetch_it_once(index: Index, store: Store) -> None:
 def test_doit_lists_and_removes_toolchains(index: Index, tmp_path: Path) -> None:
     project = Project.make(tmp_path / "project", sweep())
     releases.fetched(Store(project.store), "9.9.0", lambda line: None)
+    (project.store / "toolchains/junk").mkdir()
 
     listed = project.doit("toolchains")
     removed = project.doit("toolchains", "remove=9.9.0")
     again = project.doit("toolchains", "remove=9.9.0")
     unknown = project.doit("list", "iree=9.9.7")
+    assert "junk" not in listed.out + project.doit("toolchains", "remove=junk").err.partition("fetched  ")[2]
+    assert project.doit("toolchains", "foo").err.startswith("doit: toolchains takes no words")
 
     assert (listed.code, removed.code, again.code, unknown.code) == (0, 0, 2, 2)
     (line,) = (line for line in listed.out.splitlines() if line.startswith("9.9.0"))

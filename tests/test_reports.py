@@ -262,3 +262,10 @@ def test_seconds_of_minutes_are_minutes():
 def test_best_has_modules_whose_flops_nobody_knows():
     found = best([row("m", flops_per_s=None, median_ns=2000.0, status="measured")])
     assert [(r["case"], r["gflops"], r["median_us"]) for r in found] == [("m", None, 2.0)]
+
+
+def test_summary_of_one_failure_names_its_directory_and_what_was_tried_now():
+    rows = [row("a", status="failed", reason="no")]
+    *_, where, tried = run.summary({"compile": 0}, set(), rows, [], [], 1).splitlines()
+    assert "are in build/a/; " in where
+    assert tried == "1 case: 1 tried; 0 reused, 1 failed, 0 skipped; "

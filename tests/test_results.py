@@ -77,19 +77,31 @@ def test_folder_without_parts_has_no_rows(tmp_path):
     assert read(tmp_path) == []
 
 
-def test_a_sound_part_below_a_directory_of_any_bytes_has_no_problem_and_one_cut_short_has(tmp_path):
-    part = tmp_path / os.fsdecode(b"\xff") / "a.parquet"
+PART = "20260101T000000Z-0123abcd.parquet"
+
+
+def test_a_sound_part_below_a_directory_of_any_bytes_is_read_and_one_cut_short_is_an_error_that_names_it(tmp_path):
+    part = tmp_path / os.fsdecode(b"\xff") / PART
     part.parent.mkdir()
     write_part(part, [FULL])
-    assert results.problem(part) is None
+    assert len(read(part.parent)) == 1
     part.write_bytes(part.read_bytes()[:-9])
-    assert "magic bytes" in results.problem(part)
+    with pytest.raises(ValueError, match=f"{PART}: .*magic bytes"):
+        read(part.parent)
 
 
-def test_part_that_is_no_parquet_is_an_error_that_callers_expect(tmp_path):
+def test_what_is_no_part_is_left_out_and_named(tmp_path, caplog):
+    write_part(tmp_path / PART, [FULL])
+    write_part(tmp_path / "of another machine.parquet", [FULL])
     (tmp_path / "a.parquet").write_bytes(b"PAR1 but no more")
-    with pytest.raises((OSError, ValueError)):
-        read(tmp_path)
+    (tmp_path / "folder.parquet").mkdir()
+    pq.write_table(pa.table({"case": ["a"]}), tmp_path / "foreign.parquet")
+    assert len(read(tmp_path)) == 2
+    assert [record.args[0].name for record in caplog.records] == [
+        "a.parquet",
+        "folder.parquet",
+        "foreign.parquet",
+    ]
 
 
 @pytest.fixture

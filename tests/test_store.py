@@ -173,8 +173,8 @@ def test_records_are_there_for_the_next_invocation(tmp_path):
 
 
 def test_latest_keys_of_a_name_are_kept_by_stage(records):
-    records.set_latest("name", {"emit": Key("1"), "compile": Key("2")})
-    records.set_latest("name", {"compile": Key("3")})
+    records.set_latest("name", {"emit": Key("1"), "compile": Key("2")}, {})
+    records.set_latest("name", {"compile": Key("3")}, {})
     assert records.latest("name") == {"emit": "1", "compile": "3"}
     assert records.latest("other") == {}
 

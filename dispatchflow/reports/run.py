@@ -144,16 +144,19 @@ def summary(
     rows: Sequence[Mapping[str, Any]],
     skips: Sequence[Skip],
     notes: Sequence[str],
+    in_vain: int = 0,
 ) -> str:
     """What was made, reused, failed, skipped, each with its reasons; the seconds that it took belong at its end.
-    `fresh`: the cases that something was made for."""
+    `fresh`: the cases that something was made for; `in_vain`: how many stages were tried and failed."""
     lines = [f"note: {note}" for note in notes]
     failed = [row for row in rows if row["status"] == "failed"]
     reasons = Counter(row["reason"] for row in failed)
     first = {row["reason"]: row["case"] for row in reversed(failed)}
     lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
     if failed:
-        lines.append("logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again")
+        where = f"of the failed case are in build/{failed[0]['case']}/"
+        where = where if len(failed) == 1 else "of a failed case are in build/NAME/"
+        lines.append(f"logs and inputs {where}; retry=yes tries recorded failures again")
     absent = Counter(row["reason"] for row in rows if row["status"] == "no device")
     lines += [f"no device: {reason} ({units.count(n, 'case')}, compiled only)" for reason, n in absent.items()]
     ran = [row for row in rows if row.get("operation") == "module" and row.get("median_ns") is not None]
@@ -168,7 +171,8 @@ def summary(
     for reason, n in Counter(skip.reason for skip in skips).most_common(_SHOWN_REASONS):
         example = next(skip.name for skip in skips if skip.reason == reason)
         lines.append(f"skipped: {reason} ({_example(example, n)})")
-    stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count) or "nothing made"
+    stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count)
+    stages = stages or (f"{in_vain} tried" if in_vain else "nothing made")
     reused = sum(row["status"] != "failed" and row["case"] not in fresh for row in rows)
     counts = f"{reused} reused, {len(failed)} failed, {len(skips)} skipped"
     lines.append(f"{units.count(len(rows), 'case')}: {stages}; {counts}; ")
