@@ -71,7 +71,7 @@ class ConvTileAndDecompose(Tuning):
             return f"tile-and-decompose is a configuration of llvm-cpu, not of {backend}"
         channels = _channels(operation)
         if channels is None:
-            return f"tile-and-decompose is for plain convolutions of one group and for poolings, not for this {operation.name}"
+            return f"tile-and-decompose is for convolutions of one group and poolings, not for this {operation.name}"
         if operation.layout == "nchw_chw" and _has_unit(operation):
             return "IREE drops the configuration of nchw_chw with a dim of 1, or refuses it ('unsupported conv types')"
         if any(d % v for d, v in zip(self.distribution, self.vector, strict=True)):
