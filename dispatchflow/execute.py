@@ -1,33 +1,26 @@
-"""Executes actions: look, lock, look again, run, publish objects, record. Failures are records too."""
+"""What is made for a case: emit, compile, inputs and expected results, verify."""
 
 from __future__ import annotations
 
 import logging
-import os
-import time
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dispatchflow import actions, applied, commands, module, processes, room, vmfb
-from dispatchflow.actions import Action, Data
+from dispatchflow import actions, applied, commands, module
+from dispatchflow.actions import Data
 from dispatchflow.dispatch import Case
-from dispatchflow.errors import StoreError, ToolError
-from dispatchflow.keys import Digest, digest_of
-from dispatchflow.limits import Limits
-from dispatchflow.locks import Machine
+from dispatchflow.errors import StoreError
+from dispatchflow.keys import Digest
+from dispatchflow.maker import Maker
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.providing import LibraryPlace
 from dispatchflow.recorded import named_files
 from dispatchflow.records import Record
-from dispatchflow.resolver import Resolver
-from dispatchflow.running import Place, Result, failed, log_of
-from dispatchflow.store import DamagedObject, Store
+from dispatchflow.running import Result, failed
+from dispatchflow.store import DamagedObject
 from dispatchflow.targets import Device
-from dispatchflow.tunings import GIVEN, Applied, GivenFile
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -53,15 +46,8 @@ class Printed(NamedTuple):
     record: Record
 
 
-class Executor:
+class Executor(Maker):
     """Makes what is asked for and everything that it needs. Any thread; any number of invocations at once."""
-
-    def __init__(self, store: Store, resolver: Resolver, machine: Machine, run: str) -> None:
-        self.store, self.resolver, self.machine, self.run = store, resolver, machine, run
-
-    @property
-    def _limits(self) -> Limits:
-        return self.resolver.settings.limits
 
     def emit(self, case: Case) -> Record:
         if isinstance(case.operation, Module):
@@ -72,7 +58,7 @@ class Executor:
         def make(scratch: Path) -> Result:
             return True, None, {"module": self.store.put_bytes(text)}, {}
 
-        return self._make(self.resolver.emission(case), make)
+        return self.make(self.resolver.emission(case), make)
 
     def _reprint(self, program: Module) -> Record:
         """A user's file as the compiler prints it, and the types of its functions."""
@@ -82,9 +68,9 @@ class Executor:
             from dispatchflow import given
 
             (scratch / "source.mlir").write_bytes(given.content(source))
-            outcome = self._run_compiler(commands.reprint_argv(toolchain.printer), scratch, None)
+            outcome = self.run_compiler(commands.reprint_argv(toolchain.printer), scratch, None)
             if outcome.failure:
-                return failed(f"reading {PurePath(source.path).name}", outcome, scratch, {}, self.store, self._limits)
+                return failed(f"reading {PurePath(source.path).name}", outcome, scratch, {}, self.store, self.limits)
             printed = (scratch / "module.mlir").read_bytes().decode(errors="surrogateescape")
             named, text = given.objects(program, printed)
             outputs = {name: self.store.put_bytes(content) for name, content in named.items()}
@@ -92,7 +78,7 @@ class Executor:
             functions = module.to_facts(module.declarations(text))
             return True, None, outputs, {"functions": functions, "asks": applied.asked(text)}
 
-        return self._make(actions.reprint(program, toolchain.digest), make)
+        return self.make(actions.reprint(program, toolchain.digest), make)
 
     def compile(self, case: Case) -> Record | None:
         """None when there is nothing to compile: a module that cannot be read, or lacks the function."""
@@ -121,59 +107,6 @@ class Executor:
                 _say_damaged(damaged, program.label)
         raise self._too_damaged()
 
-    def _run_compiler(self, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> processes.Outcome:
-        command = processes.Command(
-            argv, scratch, self.resolver.toolchain.environment(self.resolver.environment), stdin=stdin,
-            time_limit_s=self._limits.compile_s, memory_limit_bytes=self._limits.memory_bytes,
-        )  # fmt: skip
-        return processes.run(command)
-
-    def compile_module(
-        self,
-        text: bytes,
-        flags: Sequence[str],
-        demanded: str | None = None,
-        missed: Callable[[Applied], str | None] = lambda found: None,
-        files: Sequence[GivenFile] = (),
-        objects: Mapping[str, Digest] = MappingProxyType({}),
-    ) -> Record:
-        """A module's vmfb and what the compiler chose for it. `missed` tells, from the compiler's dump, why that is not
-        what was demanded: then the action failed. `files`, `objects`: named in the flags and in the text, by their
-        content."""
-
-        def make(scratch: Path) -> Result:
-            (scratch / "module.mlir").write_bytes(text)
-            for file in files:
-                (scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
-            self.store.place(scratch, objects)
-            argv = commands.compile_argv(self.resolver.toolchain.compiler, flags)
-            outcome = self._run_compiler(argv, scratch, "module.mlir")
-            given = {file.name: self.store.put_file(scratch / file.name) for file in files} | dict(objects)
-            outputs = log_of(self.store, scratch) | given
-            facts: dict[str, Any] = {"compile_s": outcome.wall_s, "compiler_peak_bytes": outcome.peak_bytes}
-            if outcome.failure:
-                ok, reason, outputs, facts = failed("compile", outcome, scratch, facts, self.store, self._limits)
-                return ok, reason, outputs | given, facts
-            made = scratch / "module.vmfb"
-            if not made.is_file():
-                return False, "the compiler left no module, with exit code 0", outputs, facts
-            inspected = vmfb.inspect(made.read_bytes())
-            dumps = sorted((scratch / commands.CONFIGURATIONS).glob("*"))
-            dump = "".join(path.read_text(errors="replace") for path in dumps)
-            given_dumps = sorted((scratch / GIVEN).rglob("*.mlir"))
-            found = applied.parse(dump, "".join(path.read_text(errors="replace") for path in given_dumps))
-            outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
-            facts |= {
-                "code_digest": inspected.code_digest,
-                "code_bytes": inspected.code_bytes,
-                "applied": found.text,
-                "dispatches": [(executable.name, executable.text) for executable in found.executables],
-            }
-            reason = inspected.problem or missed(found)
-            return reason is None, reason, outputs, facts
-
-        return self._make(self.resolver.compilation(digest_of(text), tuple(flags), demanded), make)
-
     def inputs(self, program: Program) -> Record | None:
         """None while a module's types are not known."""
         action = self.resolver.supplies.inputs_action(program)
@@ -190,7 +123,7 @@ class Executor:
             outputs = {f"given_{i}": self.store.put_bytes(content) for i, (_, content) in enumerate(arguments)}
             return True, None, outputs, {"arguments": [spelling for spelling, _ in arguments]}
 
-        return self._make(action, make) if action else None
+        return self.make(action, make) if action else None
 
     def expected(self, program: Program) -> Record | None:
         """None for what is compared with nothing, and where that cannot be made."""
@@ -216,7 +149,7 @@ class Executor:
 
         action = self.resolver.supplies.expected_action(operation)
         assert action is not None
-        return self._make(action, make)
+        return self.make(action, make)
 
     def _expected_of_module(self, program: Module) -> Record | None:
         from dispatchflow import given
@@ -242,14 +175,14 @@ class Executor:
                 made = dict(enumerate(given.expected(program, results)))
             else:
                 device, files = self.resolver.supplies.reference_device(program), {"module.vmfb": module_of_reference}
-                place = self._place(scratch, device, files)
+                place = self.place(scratch, device, files)
                 names = module.output_names(results)
                 if (failure := place.call(data, "given", names, program.function)) is not None:
                     return failure
                 made = {i: (scratch / name).read_bytes() for i, name in enumerate(names) if name != "-"}
             return True, None, {str(i): self.store.put_bytes(content) for i, content in made.items()}, {}
 
-        return self._make(action, make)
+        return self.make(action, make)
 
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
         """(code digest, the files that are called); None when it did not compile."""
@@ -300,7 +233,7 @@ class Executor:
         call = actions.Call(code, program.function, device)
 
         def make(scratch: Path) -> Result:
-            place = self._place(scratch, device, files)
+            place = self.place(scratch, device, files)
             if case.library is not None:
                 place = LibraryPlace.of(place, case, resolver.installed(case))
             if isinstance(program, Operation):
@@ -311,40 +244,7 @@ class Executor:
             return verification.verify_module(place, program, data, declared.results)
 
         tolerance = program.tolerance if isinstance(program, Module) else None
-        return self._make(actions.verification(call, data, tolerance), make)
-
-    def _place(self, scratch: Path, device: Device, files: Mapping[str, Digest]) -> Place:
-        self.store.place(scratch, files)
-        environment = commands.device_environment(os.environ)
-        return Place(self.store, self.resolver.toolchain, environment, self._limits, scratch, device)
-
-    def _make(self, action: Action, make: Callable[[Path], Result]) -> Record:
-        """The record of this action: found, or made now. A recorded failure is tried again as `Resolver` says."""
-        if (known := self._standing(action)) is not None:
-            return known
-        with self.store.lock(action.key):
-            if (known := self._standing(action)) is not None:
-                return known
-            begin = time.monotonic()
-            with self.machine.busy(), self.store.scratch() as scratch:
-                try:
-                    ok, reason, outputs, facts = make(scratch)
-                except ToolError as error:
-                    ok, reason, outputs, facts = False, error.problem, {}, {}
-                except OSError as error:
-                    ok, reason, outputs, facts = False, str(error), {}, {"repeatable": False}
-                if not ok:
-                    room.check(self.store.root, reason or "")
-            record = Record(
-                action.key, action.stage, ok, reason, outputs, facts,
-                ingredients=action.ingredients, cost_s=time.monotonic() - begin, run=self.run, at=time.time(),
-            )  # fmt: skip
-            self.store.records.add(record)
-            return record
-
-    def _standing(self, action: Action) -> Record | None:
-        record = self.store.records.get(action.key)
-        return None if record is None or self.resolver.again(record) else record
+        return self.make(actions.verification(call, data, tolerance), make)
 
     def _put(self, array: Array) -> Digest:
         return self.store.put_bytes(array.tobytes())
