@@ -15,6 +15,7 @@ from typing import Any
 from dispatchflow import commands, devices, processes, toolchain
 from dispatchflow.locks import Machine
 from dispatchflow.store import Store
+from dispatchflow.syntax import NEWEST
 from dispatchflow.targets import TARGETS, HostCpu
 
 _COMMON = TARGETS["vmvx"].flags[2:]
@@ -27,7 +28,7 @@ BACKENDS = ("llvm-cpu", "vmvx", *_GPUS)
 
 
 def flags(backend: str, host: HostCpu) -> tuple[str, ...]:
-    return _GPUS[backend] if backend in _GPUS else TARGETS[backend].resolved_flags(host)
+    return _GPUS[backend] if backend in _GPUS else TARGETS[backend].resolved_flags(host, NEWEST)
 
 
 def module(
