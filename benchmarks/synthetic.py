@@ -82,8 +82,8 @@ def fill(workspace: Workspace) -> None:
             _made(records, workspace, workspace.resolver.chain(case), shared)
             _verified(records, workspace, workspace.resolver.chain(case))
             (workspace.view_path / case.name).mkdir(parents=True)
-        device = workspace.resolver.chain(workspace.plan.cases[0]).device
-        records.remember(workspace.ceilings._name(device), json.dumps(rates))
+        first = workspace.resolver.chain(workspace.plan.cases[0])
+        records.remember(workspace.ceilings._name(first.case.target, first.device), json.dumps(rates))
         publish.publish(workspace, rows := publish.rows_of(workspace, workspace.chains(workspace.plan.cases)))
         for row in rows:  # or the next run would write the views
             name = row.chain.case.name

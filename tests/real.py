@@ -109,13 +109,14 @@ class Project:
         return {path.name for path in (self.store / "results").iterdir()}
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Path → size and time of every file made, but SQLite's own and locks, which are opened and never written."""
+        """Path → size and time of every file made, but SQLite's own and locks, which are opened and never written, and
+        what idle runs said."""
         made = [*self.store.rglob("*"), *(self.root / "build").rglob("*")]
         kept = (path for path in made if not path.is_dir() and not path.name.startswith("records.sqlite"))
         return {
             os.fspath(path.relative_to(self.root)): (path.lstat().st_size, path.lstat().st_mtime_ns)
             for path in kept
-            if path.parent.name != "locks"
+            if path.parent.name not in ("locks", "answers")
         }
 
     def damaged(self) -> list[str]:
