@@ -47,6 +47,7 @@ class Ceilings:
     def __init__(self, store: Store, toolchain: Toolchain, executor: Executor) -> None:
         self._store, self._toolchain, self._executor = store, toolchain, executor
         self._known: dict[tuple[str, int], dict[str, float]] = {}
+        self._processors: dict[str, Processor] = {}
 
     def of(self, case: Case, device: Device) -> tuple[float | None, float | None]:
         """(flops per s, bytes per s), each None where it is not known."""
@@ -72,7 +73,10 @@ class Ceilings:
         return _calibrated(target).resolved_flags(resolver.host, resolver.syntax)
 
     def _processor(self, target: Target) -> Processor:
-        return calibration.processor(target, machine.cpu().flags, machine.last_level_cache_bytes())
+        if target.name not in self._processors:
+            found = calibration.processor(target, machine.cpu().flags, machine.last_level_cache_bytes())
+            self._processors[target.name] = found
+        return self._processors[target.name]
 
     def _kernels(self, target: Target) -> tuple[Kernel, ...]:
         return calibration.kernels(self._processor(target), machine.memory_bytes())
