@@ -25,9 +25,9 @@ _WIDE = {
 _CACHED = (2**17, 2**16, 2**18)
 """Elements of f32 or i32; the first alone unless something is suspect. A smaller set lies nearer, in a larger one the
 launch counts less."""
-ENOUGH_NS = 5e6
+ENOUGH_NS = 2e7
 """Beside a call that takes so long its launch counts no more."""
-_GPU_SIZES = (2**14, 2**19, 2**24)
+_GPU_SIZES = (2**17, 2**20, 2**24)
 """Of multiply-adds: from a software rasterizer to a large GPU are five orders of magnitude."""
 _GPU_CACHED = (2**22, 2**20, 2**24)
 _GPU_CACHE_BYTES = 2**28
