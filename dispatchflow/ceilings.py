@@ -91,10 +91,14 @@ class Ceilings:
             ingredients |= {"target": target.name, "device": device.digest}
         return f"ceilings:{key_of('ceilings', ingredients)}"
 
+    @staticmethod
+    def place(target: Target, device: Device) -> tuple[str, int]:
+        """What shares its ceilings."""
+        return _calibrated(target).name, device.threads
+
     def _rates(self, target: Target, device: Device) -> dict[str, float]:
         """What was reached so far; empty when never calibrated."""
-        place = (_calibrated(target).name, device.threads)
-        if place not in self._known:
+        if (place := self.place(target, device)) not in self._known:
             self._known[place] = json.loads(self._store.records.remembered(self._name(target, device)) or "{}")
         return self._known[place]
 

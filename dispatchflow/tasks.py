@@ -112,9 +112,10 @@ class Stages:
         """What ceilings are of: one place for each number of threads of this CPU, and each other target, that was
         measured with; and their kinds."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
+        ceilings = self.workspace.ceilings
         for case, trial in self.trials.items():
-            if found := self.workspace.ceilings.kinds(case):
-                place = (case.target.driver if case.target.has_threads else case.target.name, trial.device.threads)
+            if found := ceilings.kinds(case):
+                place = ceilings.place(case.target, trial.device)
                 places.setdefault(place, (case.target, trial.device, []))[2].extend(found)
         return list(places.values())
 
