@@ -13,6 +13,8 @@ from statistics import median
 from dispatchflow import processes
 
 DOIT = (sys.executable, "-m", "doit")
+DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
+"""The same words, without the start of doit where nothing changed."""
 
 
 @dataclass(frozen=True)

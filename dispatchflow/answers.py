@@ -9,7 +9,7 @@ from typing import Any
 
 from doit.cmd_base import Command, DodoTaskLoader
 from doit.cmdparse import CmdOption
-from doit.doit_cmd import set_var
+from doit.doit_cmd import reset_vars, set_var
 
 from dispatchflow import loader, tasks, variables
 from dispatchflow.actions import STAGES
@@ -230,6 +230,7 @@ COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, D
 def answer(root: Path, names: Mapping[str, Any], line: Line, recall: Recall | None) -> int:
     """The exit code of one command line, answered by the command that it names, or by `run`."""
     commands = {command.name: command for command in COMMANDS}
+    reset_vars()
     for name, value in line.variables.items():
         set_var(name, value)  # the user's own tasks may ask for them
     app = App(root, names, line.variables, sorted(commands), recall)

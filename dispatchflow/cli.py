@@ -1,7 +1,8 @@
 """`doit …` in a directory whose dodo.py says `from dispatchflow import main; main()`.
 
 Stock doit has loaded that file; from here on our own commands answer, then the process exits. Why, and what stock
-doit answers instead: docs/decisions/0001.
+doit answers instead: docs/decisions/0001. `dispatchflow …` loads it itself: doit, whose import is most of an idle run,
+is imported where something is to do.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import runpy
 import signal
 import sys
 import threading
@@ -16,9 +18,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from doit.cmdparse import CmdParseError
-from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
 
 from dispatchflow import dodo_file, room
 from dispatchflow.errors import DispatchflowError
@@ -29,6 +28,22 @@ from dispatchflow.reports import units
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _running = False
+
+
+def command() -> None:
+    """`dispatchflow …` says what `doit …` says. What may ask doit before our `main()` does, doit loads."""
+    if sys.argv[1:] == ["--version"]:
+        from importlib.metadata import version
+
+        print(f"dispatchflow {version('dispatchflow')}")
+        return
+    dodo = Path("dodo.py")
+    if dodo.is_file() and b"doit" not in dodo.read_bytes() and not "".join(sys.argv[1:2]).startswith("-"):
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+        runpy.run_path(str(dodo), run_name="dodo")
+    from doit.__main__ import main as doit
+
+    raise SystemExit(doit())
 
 
 def main() -> None:
@@ -100,7 +115,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
     except DispatchflowError as error:
         print(f"doit: {error}", file=sys.stderr)
         return error.exit_code
-    except (CmdParseError, InvalidCommand, InvalidDodoFile, InvalidTask) as error:
+    except _refused_by_doit() as error:
         print(f"doit: {str(error).partition(' (parsing options')[0]}", file=sys.stderr)  # doit lists its objects there
         return 2
     except BrokenPipeError:
@@ -113,6 +128,13 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
         number: int = interrupt.args[0] if interrupt.args else signal.SIGINT
         _flush()
         os._exit(128 + number)  # not through the interpreter's end, where threads that still wait would complain
+
+
+def _refused_by_doit() -> tuple[type[Exception], ...]:
+    from doit.cmdparse import CmdParseError
+    from doit.exceptions import InvalidCommand, InvalidDodoFile, InvalidTask
+
+    return CmdParseError, InvalidCommand, InvalidDodoFile, InvalidTask
 
 
 def _recall(root: Path, line: Line, names: Mapping[str, Any]) -> Recall | None:

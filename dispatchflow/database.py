@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import threading
 import time
@@ -24,11 +23,6 @@ _ANEW = (
     "Move the file away to begin anew; the Parquet parts in results/ stay readable. "
     "`sqlite3 records.sqlite .dump` prints what can still be read."
 )
-
-
-def store_path(root: Path) -> Path:
-    """Of the directory that has the specs."""
-    return Path(os.environ.get("DISPATCHFLOW_STORE") or root / ".dispatchflow")
 
 
 def _is_fault(error: BaseException) -> bool:

@@ -1,7 +1,8 @@
-"""A user's dodo.py: what stands in it beside our `main()`."""
+"""A user's dodo.py: what stands in it beside our `main()`, and where its store is."""
 
 from __future__ import annotations
 
+import os
 import runpy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,3 +26,8 @@ def config(names: Mapping[str, Any]) -> Mapping[str, Any]:
 def default_words(names: Mapping[str, Any]) -> Sequence[str]:
     """What a command line without words stands for; none: everything."""
     return config(names).get("default_tasks") or []
+
+
+def store_path(root: Path) -> Path:
+    """Of the directory that has the dodo file."""
+    return Path(os.environ.get("DISPATCHFLOW_STORE") or root / ".dispatchflow")

@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from doit.cmd_base import DodoTaskLoader
-from doit.cmdparse import CmdOption, CmdParse, CmdParseError
-
 JOBS = {
     "name": "jobs",
     "short": "n",
@@ -41,10 +38,7 @@ class Line:
 
 def read(argv: Sequence[str]) -> Line:
     """Options may stand anywhere, as they may for most tools."""
-    try:
-        before, rest = CmdParse([CmdOption(option) for option in DodoTaskLoader.cmd_options]).parse_only(argv)
-    except CmdParseError:
-        before, rest = {}, argv
+    before, rest = _before(argv) if argv and argv[0].startswith("-") else ({}, argv)
     line, waiting = Line(before), iter(rest)
     for word in waiting:
         if match := _VARIABLE.match(word):
@@ -54,3 +48,14 @@ def read(argv: Sequence[str]) -> Line:
         else:
             line.words.append(word)
     return line
+
+
+def _before(argv: Sequence[str]) -> tuple[Mapping[str, Any], Sequence[str]]:
+    from doit.cmd_base import DodoTaskLoader
+    from doit.cmdparse import CmdOption, CmdParse, CmdParseError
+
+    try:
+        before, rest = CmdParse([CmdOption(option) for option in DodoTaskLoader.cmd_options]).parse_only(argv)
+    except CmdParseError:
+        return {}, argv
+    return before, rest

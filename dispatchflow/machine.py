@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,7 +25,7 @@ def cpu() -> Cpu:
     fields: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", text, re.MULTILINE))
     model = " ".join(fields.get(name, "") for name in ("model name", "cpu family", "model", "stepping"))
     return Cpu(
-        model.strip() or platform.machine(),
+        model.strip() or os.uname().machine,
         fields.get("flags", fields.get("Features", "")),
         fields.get("microcode", ""),
     )

@@ -12,10 +12,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from dispatchflow import commands, machine
-from dispatchflow.database import store_path
+from dispatchflow.dodo_file import store_path
 from dispatchflow.keys import digest_file, digest_of
 from dispatchflow.stamps import ABSENT, stamp
 
@@ -53,10 +54,10 @@ def _machine(_: str) -> str:
     return digest_of(repr(found).encode())
 
 
-def _version(name: str) -> str:
-    from importlib.metadata import version
-
-    return version(name)
+def _package(name: str) -> str:
+    """Of the one that would be imported, without doing so."""
+    found = find_spec(name)
+    return stamp(found.origin) if found and found.origin else ABSENT
 
 
 def _library(name: str) -> str:
@@ -81,7 +82,7 @@ _LOOK: dict[str, Callable[[str], str]] = {
     "database": _database,
     "source": _source,
     "machine": _machine,
-    "version": _version,
+    "package": _package,
     "library": _library,
     "driver": _driver,
 }
@@ -109,8 +110,8 @@ class Recall:
             self._records,
             ("source", os.path.dirname(__file__)),  # noqa: PTH120
             ("machine", ""),
-            ("version", "numpy"),
-            ("version", "ml_dtypes"),
+            ("package", "numpy"),
+            ("package", "ml_dtypes"),
             ("stamp", os.fspath(self._store / "results")),
             ("stamp", os.fspath(root / "build")),
         ):

@@ -12,8 +12,8 @@ from typing import Any
 from dispatchflow import commands, devices, installed, machine, meant, module_spec, plan, spec, toolchain, variables
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain
-from dispatchflow.database import store_path
 from dispatchflow.dispatch import Case
+from dispatchflow.dodo_file import store_path
 from dispatchflow.errors import NothingMatched, SpecError, suggestion
 from dispatchflow.execute import Executor
 from dispatchflow.keys import digest_of

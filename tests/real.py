@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,10 +63,12 @@ class Project:
     def add(self, spec: str, name: str = "b.toml") -> None:
         (self.root / "specs" / name).write_text(spec)
 
-    def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
+    def start(
+        self, *words: str, argv: Sequence[str] = (sys.executable, "-m", "doit"), **variables: str
+    ) -> subprocess.Popen[str]:
         """`doit WORDS` in a process group of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", "doit", *words], cwd=self.root, env=environment(variables), text=True, errors="surrogateescape",
+            [*argv, *words], cwd=self.root, env=environment(variables), text=True, errors="surrogateescape",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
 

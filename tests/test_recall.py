@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from real import DODO, Project, sweep, toolchain
+from real import DODO, Project, finished, sweep, toolchain
 
 from dispatchflow import installed
 from dispatchflow.keys import Key
@@ -121,6 +121,29 @@ def test_another_question_has_another_answer(idle: Idle) -> None:
     assert not idle.told(LD_LIBRARY_PATH="/nothing")
     assert not idle.told("remeasure=30")
     assert not idle.told("retry=yes")
+
+
+@real
+def test_dispatchflow_says_what_doit_says_and_tells_again_without_doit(idle: Idle) -> None:
+    idle.settle()
+    command = [sys.executable, "-X", "importtime", str(Path(sys.executable).parent / "dispatchflow"), "protocol=fast"]
+    lines, imported = {}, {}
+    for number in range(2):
+        outcome = finished(idle.project.start(argv=command, **idle.variables))
+        assert outcome.code == 0, outcome
+        lines[number] = outcome.out.splitlines()
+        imported[number] = {line.rpartition("|")[2].strip() for line in outcome.err.splitlines()}
+    assert "nothing made" in lines[0][-1] and lines[0][:-1] == lines[1][:-1]
+    assert "doit" in imported[0] and not {"doit", "numpy", "sqlite3"} & imported[1]
+
+
+@pytest.mark.parametrize("dodo", (DODO, "", "import doit\n\nassert doit.get_var('m') == '1'\n" + DODO))
+def test_dispatchflow_answers_as_doit_does(tmp_path: Path, dodo: str) -> None:
+    project = Project.make(tmp_path / "project", dodo=dodo)
+    command = (str(Path(sys.executable).parent / "dispatchflow"),)
+    for words in (("list", "m=1"), ("m=1", "lst"), ("-f", "other.py", "list"), ("-f", "dodo.py", "list", "m=1")):
+        theirs, ours = finished(project.start(*words)), finished(project.start(*words, argv=command))
+        assert (ours.code, ours.out) == (theirs.code, theirs.out), (words, ours, theirs)
 
 
 @real
