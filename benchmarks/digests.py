@@ -1,4 +1,4 @@
-"""When the code digest moves: `python benchmarks/digests.py` prints the first table of docs/digest-study.md, with
+"""When the code digest moves: `python -m benchmarks.digests` prints the first table of docs/digest-study.md, with
 `--against 3.12.0` the second. tests/test_digest.py asserts what is printed here.
 """
 
@@ -11,11 +11,11 @@ import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from digest_variants import BACKENDS, VARIANTS, CompileFailed, Study, module
-
+from benchmarks.digest_variants import BACKENDS, VARIANTS, CompileFailed, Study, module
 from dispatchflow import plan, spec, vmfb
 from dispatchflow.store import Store
 from dispatchflow.syntax import syntax_of
@@ -82,14 +82,14 @@ def changes(study: Study) -> Iterable[str]:
 
     words = {True: "must move", False: "must stay", None: "may move"}
     rows = {f"{name} | {words[variant.moves]}": name for name, variant in VARIANTS.items()}
-    return table("change | the digest", {row: _cells(lambda b, name=name: cell(name, b)) for row, name in rows.items()})
+    return table("change | the digest", {row: _cells(partial(cell, name)) for row, name in rows.items()})
 
 
 def releases(study: Study, other: Study) -> Iterable[str]:
     def cell(name: str, backend: str) -> str:
         return change(*(s.compiled(replace(s.base(backend), text=programs(s)[name])) for s in (other, study)))
 
-    return table("module", {name: _cells(lambda b, name=name: cell(name, b)) for name in programs(study)})
+    return table("module", {name: _cells(partial(cell, name)) for name in programs(study)})
 
 
 def _cells(cell: Callable[[str], str]) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.timing import Line
 from dispatchflow import blocks, commands, comparison, processes
 from dispatchflow.location import COMMAND_LINE
+from dispatchflow.operations import Operation
 from dispatchflow.plan import expand
 from dispatchflow.protocols import Protocol
 from dispatchflow.spec import sweep
@@ -25,6 +26,7 @@ def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Compar
     (case,) = expand([sweep({"operation": "matmul", "m": 64, "n": 64, "k": 64, "threads": 1}, COMMAND_LINE)]).cases
     workspace, lot = Workspace(folder, {}), random.Random(seed)
     compiled = workspace.executor.compile(case)
+    assert isinstance(case.operation, Operation) and compiled is not None
     inputs = [f"{operand.type.spelling}=1" for operand in case.operation.operands()]
     device = workspace.resolver.chain(case).device
     tool, flags = workspace.toolchain.tool("iree-benchmark-module"), commands.device_flags(device.uri, device.cpus)

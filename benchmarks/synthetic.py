@@ -15,6 +15,7 @@ from typing import Any
 from dispatchflow import publish
 from dispatchflow.chain import Chain
 from dispatchflow.keys import Digest, digest_of
+from dispatchflow.operations import Operation
 from dispatchflow.records import Record, Records
 from dispatchflow.workspace import Workspace
 
@@ -107,6 +108,7 @@ def _made(records: Records, workspace: Workspace, chain: Chain, shared: dict[str
     outputs = {name: shared[name] for name in ("vmfb", "configurations")}
     _add(records, workspace, compiled, outputs, facts)
     operation = chain.case.operation
+    assert isinstance(operation, Operation)
     supplies = workspace.resolver.supplies
     if supplies.data(operation) is None:
         inputs, expected = supplies.inputs_action(operation), supplies.expected_action(operation)

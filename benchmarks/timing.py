@@ -47,8 +47,9 @@ def environment() -> dict[str, str]:
 def run(argv: Sequence[str], folder: Path, stdin: str | None = None, env: Mapping[str, str] | None = None) -> Cost:
     """To its end, which must be a good one. Started from a small process: a child's peak begins with its parent's."""
     with tempfile.TemporaryDirectory(prefix="dispatchflow-output-") as output:
-        names = {"stdout": f"{output}/stdout", "stderr": f"{output}/stderr"}
-        command = processes.Command(tuple(argv), folder, env or environment(), stdin, **names)
+        command = processes.Command(
+            tuple(argv), folder, env or environment(), stdin, stdout=f"{output}/stdout", stderr=f"{output}/stderr"
+        )
         outcome = processes.run(command)
         if outcome.failure:
             stderr = processes.shortened(Path(output) / "stderr")

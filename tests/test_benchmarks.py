@@ -16,24 +16,7 @@ def test_seconds_inside_tools_are_counted_once():
 @pytest.mark.iree
 def test_benchmarks_print_a_line_for_each_part():
     """Both runs that make nothing are checked there: that ours makes nothing and that ninja has nothing to do."""
-    words = [
-        "--only",
-        "noop",
-        "--only",
-        "looks",
-        "--only",
-        "cold",
-        "--only",
-        "same",
-        "--cases",
-        "20",
-        "--compiles",
-        "1",
-        "--comparisons",
-        "1",
-        "--pairs",
-        "1",
-    ]
+    words = "--only noop --only looks --only cold --only same --cases 20 --compiles 1 --comparisons 1 --pairs 1".split()
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *words],
         cwd=REPOSITORY,
@@ -43,9 +26,9 @@ def test_benchmarks_print_a_line_for_each_part():
     )
     assert done.returncode == 0, done.stderr
     table = [line.split(" | ") for line in done.stdout.split("\n\n")[1].splitlines()[2:]]
-    assert len(table) == 2 + 4 + 1 + 1, done.stdout
+    assert len(table) == 3 + 4 + 1 + 1, done.stdout
     assert all(len(cells) == 5 for cells in table)
-    assert all(float(cells[3]) > 0 for cells in table[:7]), done.stdout
+    assert all(float(cells[3]) > 0 for cells in table[:8]), done.stdout
 
 
 @pytest.mark.parametrize(("words", "why"), [(("--cases", "0"), "above 0"), (("--cases", "15"), "multiple of ten")])

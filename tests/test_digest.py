@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from digest_variants import BACKENDS, RENAME, SURROUNDINGS, VARIANTS, Study
-from digests import change, programs
 
+from benchmarks.digest_variants import BACKENDS, RENAME, SURROUNDINGS, VARIANTS, Study
+from benchmarks.digests import change, programs
 from dispatchflow import vmfb
 from dispatchflow.store import Store
 from dispatchflow.targets import HostCpu
