@@ -68,13 +68,8 @@ class Resolver:
         self._all_records, self.toolchain, self.host = records, toolchain, host
         self._records: Reader = records
         self.syntax = syntax_of(toolchain.version)
-        self.environment, self.settings, self._device_of, self._now, self._run = (
-            environment,
-            settings,
-            device_of,
-            now,
-            run,
-        )
+        self.environment, self.settings, self._device_of = environment, settings, device_of
+        self._now, self._run = now, run
         self.settled: set[Key] = set()
         """Measurements that another invocation took while this one waited for them: not to be taken again."""
         self.unjudged: dict[Case, Chain] = {}

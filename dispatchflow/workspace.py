@@ -88,30 +88,43 @@ class Workspace:
             if target.name not in TARGETS:
                 devices.features(target, self.toolchain, self.store)
         found = plan.expand(sweeps, tags)
-        cores, memory, syntax = len(machine.cores()), machine.memory_bytes(), self._syntax
-        fits, skips, needed = list[Case](), list[Skip](), dict[str, int]()
+        fits, skips = list[Case](), list[Skip]()
         for case in found.cases:
-            if (operation := case.operation).shape_name not in needed:
-                needed[operation.shape_name] = _memory_for(operation)
-            types = operation.types if isinstance(operation, Operation) else None
-            reason = case.target.inexpressible(syntax, types) or case.tuning.inexpressible(syntax)
-            if reason is None and isinstance(operation, Operation):
-                reason = operation.inexpressible(syntax, case.target)
-                if reason is None and (why := operation.untuned(syntax, case.target)):
-                    reason = why if case.dispatch.requested is None else None
-            if reason is None and case.library is not None and self._library(case.provider) is None:
-                reason = f"{case.provider} is not installed; {case.library.install}"
-            if reason is None and case.cache == COLD:
-                reason = not_coldable(operation, case.target, self._cache_bytes, memory)
-            if reason is None and case.threads is not None and case.threads > cores:
-                reason = f"{case.threads} threads; this machine has {cores} cores"
-            if reason is None and (size := needed[operation.shape_name]) > memory:
-                reason = f"verification needs about {units.size(size)} of memory; this machine has {units.size(memory)}"
-            if reason is None:
+            if (reason := self._lacking(case)) is None:
                 fits.append(case)
             else:
                 skips.append(Skip(case.name, reason, ""))
         return Plan(tuple(fits), found.tags, (*found.skips, *skips), found.notes)
+
+    def _lacking(self, case: Case) -> str | None:
+        """Why this toolchain or this machine cannot have it."""
+        operation, target, syntax = case.operation, case.target, self._syntax
+        types = operation.types if isinstance(operation, Operation) else None
+        if reason := target.inexpressible(syntax, types) or case.tuning.inexpressible(syntax):
+            return reason
+        if isinstance(operation, Operation):
+            if reason := operation.inexpressible(syntax, target):
+                return reason
+            if case.dispatch.requested is None and (reason := operation.untuned(syntax, target)):
+                return reason
+        if case.library is not None and self._library(case.provider) is None:
+            return f"{case.provider} is not installed; {case.library.install}"
+        if case.cache == COLD and (reason := not_coldable(operation, target, self._cache_bytes, self._memory_bytes)):
+            return reason
+        if case.threads is not None and case.threads > (cores := len(machine.cores())):
+            return f"{case.threads} threads; this machine has {cores} cores"
+        if (size := self._needed_bytes(operation)) > (has := self._memory_bytes):
+            return f"verification needs about {units.size(size)} of memory; this machine has {units.size(has)}"
+        return None
+
+    def _needed_bytes(self, program: Program) -> int:
+        """That its verification takes, about; 0 where nobody said."""
+        if not isinstance(program, Operation):
+            return 0
+        if (needed := self._needed.get(program.shape_name)) is None:
+            tensors = [*(operand.type for operand in program.operands()), program.result()]
+            self._needed[program.shape_name] = needed = _REFERENCE_BYTES * sum(tensor.size for tensor in tensors)
+        return needed
 
     def _library(self, name: str) -> installed.Installed | None:
         found = installed.library(name)
@@ -122,6 +135,14 @@ class Workspace:
     @cached_property
     def _cache_bytes(self) -> int | None:
         return machine.last_level_cache_bytes()
+
+    @cached_property
+    def _memory_bytes(self) -> int:
+        return machine.memory_bytes()
+
+    @cached_property
+    def _needed(self) -> dict[str, int]:
+        return {}
 
     @property
     def _adhoc(self) -> bool:
@@ -201,7 +222,7 @@ class Workspace:
                 self._seen.see("file", _from_anywhere(path), ABSENT if content is None else digest_of(content))
         return content
 
-    @property
+    @cached_property
     def _syntax(self) -> Syntax:
         # A plan without another toolchain needs no store: `doit list` of a directory that cannot be written.
         return syntax_of(self.toolchain.version) if "iree" in self.values else NEWEST
@@ -258,14 +279,6 @@ class Workspace:
 
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
         return self.resolver.chains(cases)
-
-
-def _memory_for(program: Program) -> int:
-    """Bytes that its verification takes, about; 0 where nobody said."""
-    if not isinstance(program, Operation):
-        return 0
-    tensors = [*(operand.type for operand in program.operands()), program.result()]
-    return _REFERENCE_BYTES * sum(tensor.size for tensor in tensors)
 
 
 def _from_anywhere(path: Path) -> str:
