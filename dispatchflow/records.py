@@ -78,18 +78,8 @@ class Records(Database):
         if not rows:
             return None
         stage, ok, reason, outputs, facts, ingredients, cost_s, run, at = rows[0]
-        return Record(
-            key,
-            stage,
-            bool(ok),
-            reason,
-            self.value(outputs),
-            self.value(facts),
-            self.value(ingredients),
-            cost_s,
-            run,
-            at,
-        )
+        outputs, facts, ingredients = map(self.value, (outputs, facts, ingredients))
+        return Record(key, stage, bool(ok), reason, outputs, facts, ingredients, cost_s, run, at)
 
     def found(self, key: Key) -> Found | None:
         rows = self._all("select ok, code, outputs from record where key = ?", key)
@@ -198,18 +188,12 @@ class Records(Database):
 
     def end_measurement(self, measurement: int, status: str, reason: str | None, conditions: Mapping[str, Any]) -> None:
         ordered = sorted(ns for ns, _, _ in self.blocks(measurement))
+        median_ns, runtime = median(ordered) if ordered else None, conditions.get("runtime_digest")
         with self._transaction():
             self._db.execute(
                 "update measurement set status = ?, reason = ?, conditions = ?, median_ns = ?, runtime = ? "
                 "where id = ?",
-                (
-                    status,
-                    _text(reason),
-                    json.dumps(conditions),
-                    median(ordered) if ordered else None,
-                    conditions.get("runtime_digest"),
-                    measurement,
-                ),
+                (status, _text(reason), json.dumps(conditions), median_ns, runtime, measurement),
             )
 
     def measurement(self, key: Key) -> Measurement | None:

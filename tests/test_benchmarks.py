@@ -16,7 +16,24 @@ def test_seconds_inside_tools_are_counted_once():
 @pytest.mark.iree
 def test_benchmarks_print_a_line_for_each_part():
     """Both runs that make nothing are checked there: that ours makes nothing and that ninja has nothing to do."""
-    words = ["--only", "noop", "--only", "looks", "--only", "cold", "--only", "same", "--cases", "20", "--compiles", "1", "--comparisons", "1", "--pairs", "1"]
+    words = [
+        "--only",
+        "noop",
+        "--only",
+        "looks",
+        "--only",
+        "cold",
+        "--only",
+        "same",
+        "--cases",
+        "20",
+        "--compiles",
+        "1",
+        "--comparisons",
+        "1",
+        "--pairs",
+        "1",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", *words],
         cwd=REPOSITORY,
