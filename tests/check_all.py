@@ -12,8 +12,8 @@ import sys
 from itertools import cycle, islice
 from typing import Any
 
+from everything import EVERYTHING
 from real import DODO, REPOSITORY, sweep
-from test_contract import EVERYTHING
 
 from dispatchflow.operations import OPERATIONS
 

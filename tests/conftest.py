@@ -23,6 +23,8 @@ from dispatchflow.toolchain import Toolchain
 hypothesis.settings.register_profile("fast", max_examples=30, deadline=None, database=None)
 hypothesis.settings.load_profile("fast")
 
+pytest.register_assert_rewrite("real", "squares")  # imported before pytest sees that they are plugins
+
 GOLDEN = Path(__file__).parent / "golden"
 
 TOOLCHAIN = Toolchain(

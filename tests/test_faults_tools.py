@@ -1,5 +1,5 @@
 """Tools that crash, hang, eat memory or print nonsense, and the limits that stop them. How a misbehaving compiler or
-module is told: test_contract.py; how processes are run and ended: test_processes.py."""
+module is told: test_misbehaving.py; how processes are run and ended: test_processes.py."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from everything import SHAPES, SHAPES_OF, chosen_of, operation_of
 from real import LIMIT_S, Project, environment
-from test_contract import SHAPES, SHAPES_OF, chosen_of, operation_of
 
 from dispatchflow import _provider, inputs, installed, providers, reference, rotation, verdict
 from dispatchflow.installed import Installed

@@ -1,0 +1,68 @@
+"""Every operation × element type × layout × option × tuning × target that runs here: the product of the registries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle, islice, product
+
+from dispatchflow.dispatch import Case, Dispatch
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.plan import unsupported_reason
+from dispatchflow.targets import TARGETS
+from dispatchflow.tunings import TUNINGS
+
+TUNING = tuple(tuning for family in TUNINGS.values() for tuning in family.expand({}))
+DEFAULT = TUNINGS["default"].expand({})[0]
+# Named CPUs are llvm-cpu again; other devices' compilers refuse what they will: tests/test_devices.py.
+RUN_HERE = {name: TARGETS[name] for name in ("llvm-cpu", "vmvx")}
+SHAPES = ((40, 24, 56), (1, 24, 40))
+"""Multiples of no tile; and a dim of 1. Repeated where an operation has more dims."""
+SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
+    "conv2d": ((2, 11, 9, 6, 10, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
+    "quantized_conv2d": ((2, 11, 9, 5, 6, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
+    "depthwise_conv2d": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
+    "attention": ((2, 17, 24, 16, 33), (1, 5, 7, 9, 40)),
+    "pooling": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
+    "matmul_splitk": ((40, 24, 54), (1, 24, 42)),
+}
+"""Instead of these, where a dim is a window's, or a multiple."""
+
+
+def operation_of(
+    cls: type[Operation], shape: tuple[int, ...], signature: str, layout: str, chosen: tuple[str | int, ...] = ()
+) -> Operation:
+    sizes = tuple(islice(cycle(shape), len(cls.dims)))
+    return cls(sizes, cls.signatures[signature], layout, chosen or cls.make(sizes).chosen)
+
+
+def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
+    """The defaults, then each other value of one option; of numbers the next after the default."""
+    yield (defaults := tuple(option.default for option in cls.options.values()))
+    for i, option in enumerate(cls.options.values()):
+        for value in option.values[1:2] if isinstance(option.values, range) else option.values[1:]:
+            yield (*defaults[:i], value, *defaults[i + 1 :])
+
+
+def everything() -> Iterator[tuple[tuple[object, ...], Case]]:
+    """Every combination of the registries, with the choices that it is made of: all types, layouts and tunings. An
+    option that is not its default comes with the default layout and tuning; of the first type, with one of these two."""
+    for cls in OPERATIONS.values():
+        shapes = SHAPES_OF.get(cls.name, SHAPES)
+        for choice in product(cls.signatures, cls.layouts, chosen_of(cls), TUNING, RUN_HERE.values(), shapes):
+            signature, layout, chosen, tuning, target, shape = choice
+            others = (layout != cls.layouts[0]) + (tuning != DEFAULT)
+            if chosen != next(chosen_of(cls)) and others > (signature == next(iter(cls.signatures))):
+                continue
+            operation = operation_of(cls, shape, signature, layout, chosen)
+            yield (
+                (cls.name, signature, layout, chosen, tuning.name, target.name, shape),
+                Case(Dispatch(operation, tuning), target, 1),
+            )
+
+
+EVERYTHING = dict(everything())
+CASES = {
+    choice: case
+    for choice, case in EVERYTHING.items()
+    if unsupported_reason(case.operation, case.tuning, case.target) is None
+}
