@@ -28,8 +28,17 @@ from dispatchflow.keys import digest_file
 
 REPOSITORY = Path(__file__).parent.parent
 DODO = "from dispatchflow import main\n\nmain()\n"
+NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
+TILED = "matmul_16x16x16_f32t_f32t_f32t_data_tiling@llvm-cpu-1t"
+"""Two cases of `first_run`."""
+NOTHING = {"emit": 0, "compile": 0, "verify": 0, "profile": 0}
 LIMIT_S = 300
 """A bound on one command, far above what it takes: a test that hangs fails."""
+
+
+def only(**counts: int) -> dict[str, int]:
+    """So many of these stages, of the others nothing; as `Project.counts`."""
+    return NOTHING | counts
 
 
 @dataclass(frozen=True)
