@@ -58,8 +58,8 @@ RUNTIME = "iree/_runtime_libs/iree-run-module"
 
 
 def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp) -> Toolchain:
-    """`current`: this Python environment; `3.12.0`: a release; else a path: an IREE build tree, or an environment.
-    `see` looks at each file that decides which one it is.
+    """`current`: this Python environment; `3.12.0`: a release; else a path: an IREE build tree, or an environment,
+    of several Pythons in it the newest that has IREE. `see` looks at each file that decides which one it is.
 
     Raises:
         ToolchainError: there is no compiler, or no runtime with it, or one does not run.
@@ -72,7 +72,9 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp) 
         hint = f"doit toolchains remove={word} removes what is left of it; then it is fetched anew."
     else:
         root = Path(word).absolute()
-        places = [root, *root.glob("lib/python*/site-packages")]
+        see(os.fspath(root / "lib"))  # which may gain a Python
+        pythons = sorted(root.glob("lib/python*"), key=_version_in, reverse=True)
+        places = [root, *(python / "site-packages" for python in pythons)]
         hint = "Name a release (3.12.0), a build tree with tools/, or a Python environment."
     # A build tree has its tools side by side.
     compiler = _first(places, (COMPILER, "tools/iree-compile"), see)
@@ -81,6 +83,11 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp) 
         lacking = "compiler" if compiler is None else "runtime"
         raise ToolchainError(f"iree={word} has no {lacking}", {"looked in": ", ".join(map(str, places))}, hint)
     return described(store, compiler, runtime.parent, see)
+
+
+def _version_in(path: Path) -> list[int]:
+    """`python3.12` → [3, 12]."""
+    return [int(number) for number in re.findall(r"\d+", path.name)]
 
 
 def _first(places: Sequence[Path], names: Sequence[str], see: See) -> Path | None:

@@ -26,6 +26,7 @@ pytest_plugins = ["real"]
 real = pytest.mark.iree
 
 TOLD = "TOLD AGAIN "
+PYTHON = "lib/python3.9/site-packages"
 MODULE = """\
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %b = arith.addf %a, %a : tensor<4xf32>
@@ -37,11 +38,11 @@ func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 class Idle:
     """A project in which nothing is to do, and what its answer was exchanged for a word that only an answer has."""
 
-    def __init__(self, project: Project, **variables: str) -> None:
-        self.project, self.variables = project, variables
+    def __init__(self, project: Project, *words: str) -> None:
+        self.project, self.words = project, words
 
     def told(self, *words: str, **variables: str) -> bool:
-        outcome = self.project.doit("protocol=fast", *words, **{**self.variables, **variables})
+        outcome = self.project.doit(*self.words, *words, **variables)
         assert outcome.code in (0, 1), outcome
         return TOLD in outcome.out
 
@@ -62,7 +63,8 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Idle]:
     (project.root / "specs/echo.mlir").write_text(MODULE)
     project.add('[[sweep]]\noperation = "module"\nfile = "echo.mlir"\nthreads = 1\n')
     # The linked tools make no toolchain of their own: their bytes are the same.
-    yield Idle(project, PYTHONPATH=toolchain(root / "tools"))
+    toolchain(root / "tools" / PYTHON)
+    yield Idle(project, "protocol=fast", f"iree={root / 'tools'}")
 
 
 def specs(project: Project) -> Path:
@@ -85,8 +87,9 @@ CHANGES: dict[str, Callable[[Project], object]] = {
     "a part less": lambda p: next((p.store / "results").iterdir()).unlink(),
     "records": lambda p: p.doit("store", "clean", "keep=0"),
     "records behind our back": lambda p: p.write("delete from record where stage = 'verify'"),
-    "a tool": lambda p: _swap(p.root.parent / "tools/iree/_runtime_libs/iree-run-module"),
-    "a tool before": lambda p: _before(p.root.parent / "tools"),
+    "a tool": lambda p: _swap(p.root.parent / "tools" / PYTHON / "iree/_runtime_libs/iree-run-module"),
+    "a tool before": lambda p: _before(p.root.parent / "tools" / PYTHON),
+    "a newer Python": lambda p: _newer(p.root.parent / "tools/lib"),
 }
 
 
@@ -100,6 +103,11 @@ def _swap(link: Path) -> None:
 def _before(tools: Path) -> None:
     """A library more, beside the compiler's."""
     (tools / "iree/compiler/_mlir_libs/libIREECompilerMore.so").write_bytes(b"")
+
+
+def _newer(lib: Path) -> None:
+    """The same tools at another place."""
+    (lib / "python3.10").symlink_to("python3.9")
 
 
 @real
@@ -126,10 +134,10 @@ def test_another_question_has_another_answer(idle: Idle) -> None:
 @real
 def test_dispatchflow_says_what_doit_says_and_tells_again_without_doit(idle: Idle) -> None:
     idle.settle()
-    command = [sys.executable, "-X", "importtime", str(Path(sys.executable).parent / "dispatchflow"), "protocol=fast"]
+    command = [sys.executable, "-X", "importtime", str(Path(sys.executable).parent / "dispatchflow"), *idle.words]
     lines, imported = {}, {}
     for number in range(2):
-        outcome = finished(idle.project.start(argv=command, **idle.variables))
+        outcome = finished(idle.project.start(argv=command))
         assert outcome.code == 0, outcome
         lines[number] = outcome.out.splitlines()
         imported[number] = {line.rpartition("|")[2].strip() for line in outcome.err.splitlines()}
@@ -153,7 +161,7 @@ def test_a_project_with_tasks_of_its_own_is_planned_anew(idle: Idle) -> None:
     dodo.write_text(DODO + "def task_own():\n    return {'actions': ['echo ran > own']}\n")
     try:
         assert not idle.told()
-        assert idle.project.doit("own", "profile", "protocol=fast", **idle.variables).code == 0
+        assert idle.project.doit("own", "profile", *idle.words).code == 0
         assert (idle.project.root / "own").read_text() == "ran\n"
     finally:
         dodo.write_text(DODO)
