@@ -70,10 +70,12 @@ def _driver(name: str) -> str:
     import tempfile
 
     from dispatchflow import devices
+    from dispatchflow.limits import Limits
 
-    tool, _, driver = name.rpartition(" ")
+    driver, tool, run_s, memory_bytes = json.loads(name)
+    limits = Limits(run_s=run_s, memory_bytes=memory_bytes)
     with tempfile.TemporaryDirectory() as scratch:
-        return repr(devices.found(driver, tool, Path(scratch)))
+        return repr(devices.found(driver, tool, Path(scratch), limits))
 
 
 _LOOK: dict[str, Callable[[str], str]] = {
