@@ -38,6 +38,15 @@ def _database(name: str) -> str:
     return f"{stamp(name)} {ABSENT if log.split()[2:3] == ['0'] else log}"
 
 
+def _folder(name: str) -> str:
+    """Of what it holds."""
+    try:
+        found = [f"{entry.name} {stamp(entry.path)}" for entry in os.scandir(name)]
+    except OSError:
+        return ABSENT
+    return digest_of("\n".join(sorted(found)).encode("utf-8", "surrogatepass"))
+
+
 def _source(name: str) -> str:
     """Of all modules and tables below a directory."""
     found = [
@@ -82,6 +91,7 @@ _LOOK: dict[str, Callable[[str], str]] = {
     "file": _file,
     "stamp": stamp,
     "database": _database,
+    "folder": _folder,
     "source": _source,
     "machine": _machine,
     "package": _package,
@@ -114,7 +124,7 @@ class Recall:
             ("machine", ""),
             ("package", "numpy"),
             ("package", "ml_dtypes"),
-            ("stamp", os.fspath(self._store / "results")),
+            ("folder", os.fspath(self._store / "results")),
             ("stamp", os.fspath(root / "build")),
         ):
             self.look(kind, name)

@@ -86,6 +86,7 @@ CHANGES: dict[str, Callable[[Project], object]] = {
     "no view": lambda p: shutil.rmtree(p.root / "build"),
     "a view less": lambda p: shutil.rmtree(next((p.root / "build").glob("matmul*"))),
     "a part less": lambda p: next((p.store / "results").iterdir()).unlink(),
+    "a part cut short": lambda p: os.truncate(next((p.store / "results").iterdir()), 100),
     "records": lambda p: p.doit("store", "clean", "keep=0"),
     "records behind our back": lambda p: p.write("delete from record where stage = 'verify'"),
     "a tool": lambda p: _swap(p.root.parent / "tools" / PYTHON / "iree/_runtime_libs/iree-run-module"),
