@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
-from real import NAME, Project, assert_whole, sweep
+from real import NAME, Project, assert_whole, only, sweep
 
 from dispatchflow.keys import digest_file
 
@@ -57,6 +59,20 @@ def test_two_objects_that_changed_places_are_both_made_anew(copied: Project) -> 
     assert outcome.code == 0, outcome
     assert (one.read_bytes(), other.read_bytes()) == contents
     assert_whole(copied)
+
+
+def test_objects_and_views_that_were_deleted_come_back(copied: Project) -> None:
+    folder = copied.root / "build" / NAME
+    shutil.rmtree(folder)
+    assert copied.doit("protocol=fast").code == 0
+    assert (folder / "module.mlir").read_bytes()
+
+    shutil.rmtree(copied.store / "objects")
+    checked = copied.doit("store", "check")
+    assert (checked.code, "is missing: dropped" in checked.out) == (1, True)
+    made, _ = copied.made_by("protocol=fast", f"profile:{NAME}")
+    assert made == only(emit=1, compile=1)
+    assert (folder / "module.vmfb").read_bytes()
 
 
 @pytest.mark.parametrize("left", [-100, 100, 0])
