@@ -182,8 +182,9 @@ def devices(workspace: Workspace) -> str:
 
 
 def toolchains(workspace: Workspace) -> str:
-    """`doit toolchains`: this environment's and the fetched ones."""
-    words = ["current", *releases.at_hand(workspace.store)]
+    """`doit toolchains`: this environment's, the fetched ones, and the one that `iree=` names."""
+    given = [workspace.values["iree"]] if "iree" in workspace.values else []
+    words = list(dict.fromkeys(["current", *releases.at_hand(workspace.store), *given]))
     rows: list[dict[str, str | None]] = []
     for word in words:
         try:
