@@ -187,7 +187,7 @@ class Toolchains(Look):
         from dispatchflow import looking, releases
 
         _no_words(self.name, args)
-        workspace = self.app.workspace(("toolchains", *_LIMITS))
+        workspace = self.app.workspace(("toolchains", "iree", *_LIMITS))
         if "remove" in workspace.values:
             releases.remove(workspace.store, workspace.values["remove"])
         print(looking.toolchains(workspace))
