@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from real import Project
 
-from dispatchflow import given, module, plan, spec
+from dispatchflow import given, module, plan, spec, verification
 from dispatchflow.errors import SpecError, ToolError
 from dispatchflow.keys import digest_of
 from dispatchflow.location import COMMAND_LINE
@@ -226,6 +226,24 @@ def test_arrays_come_from_files_in_the_order_of_rows(tmp_path):
     (tmp_path / "a.npy").write_bytes(b"changed")
     with pytest.raises(OSError, match="was changed while"):
         given.expected(program, ["2x3xf32"])
+
+
+def verdict(got, expected, dtype="float32"):
+    """Of four elements."""
+    arrays = (np.array(values, dtype).tobytes() for values in (got, expected))
+    name = {"float32": "f32", "float64": "f64", "float16": "f16", "int32": "i32"}[dtype]
+    return verification._compared_bytes(*arrays, f"{len(got)}x{name}", None)
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_expected_number_makes_the_tolerance_infinite():
+    inf = float("inf")
+    assert verdict([inf, -inf, 1, 2], [inf, -inf, 1, 2]).word == "within bound"
+    assert verdict([1, 2, 3, 4], [inf, inf, inf, inf]).wrong == 4
+    assert verdict([inf, 1, 1, 1], [-inf, 1, 1, 1]).wrong == 1
+    assert verdict([inf, 1, 1, 1], [65504, 1, 1, 1], "float16").wrong == 1  # what overflowed beside what just did not
+    assert verdict([1, 2, 3, 4], [1e200, 2e200, 3e200, 4e200], "float64").wrong == 4
+    assert verdict([1e200, 2e200], [1e200, 2e200 * (1 + 1e-12)], "float64").word == "within bound"
 
 
 # --- the whole chain
