@@ -56,6 +56,8 @@ def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
 
     Written as what agrees, never negated: a NaN makes every `>` false, and would pass.
     """
+    if not got.size:
+        return Verdict("equal")
     with np.errstate(invalid="ignore", divide="ignore"):
         wide = got.astype(np.float64)
         error = abs(wide - reference)
@@ -64,7 +66,7 @@ def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
     agree = same | (np.isfinite(error) & (error <= tolerance))
     score = np.where(same, 0.0, parts)
     word = "within bound" if agree.all() else "different"
-    return Verdict(word, float(score.max(initial=0.0)), _worst(score, got, reference), int((~agree).sum()))
+    return Verdict(word, float(score.max()), _worst(score, got, reference), int((~agree).sum()))
 
 
 def _worst(error: Array, got: Array, expected: Array) -> Worst:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatchflow.results import PASSED, VERIFICATIONS
-from dispatchflow.verdict import Worst, compare_bits, compare_bounded
+from dispatchflow.verdict import Verdict, Worst, compare_bits, compare_bounded
 
 NAN, INF = float("nan"), float("inf")
 PLACES = st.tuples(st.integers(0, 3), st.integers(0, 4))
@@ -125,6 +125,11 @@ def test_worst_of_a_bounded_comparison_is_the_largest_part_of_its_own_tolerance(
 def test_no_tolerance_means_equal():
     assert compare_bounded(np.ones(3), np.ones(3), np.zeros(3)).passed
     assert not compare_bounded(np.ones(3), np.nextafter(np.ones(3), 2), np.zeros(3)).passed
+
+
+def test_nothing_equals_nothing():
+    empty = np.empty((0, 8))
+    assert compare_bounded(empty, empty, empty) == compare_bits(empty, empty) == Verdict("equal")
 
 
 def test_only_equal_and_within_bound_pass():
