@@ -34,9 +34,12 @@ def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
 
 def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
     if module.is_scalar(declared):
-        if item.value in (None, *module.RECIPES) or len(str(item.value).split()) != 1:
+        if item.type not in (None, declared):
+            raise ToolError(f"input {index} is {item.type}, the function takes {declared}")
+        if item.value in (None, *module.RECIPES) or len(_words(str(item.value))) != 1:
             raise ToolError(f'input {index} is the number {declared}: give it, inputs = [… "5" …]')
-        return f"={item.value}", str(item.value).encode()
+        (number,) = _numbers(str(item.value), declared, index)
+        return f"={number}", str(number).encode()
     if item.file is not None and item.type is None:
         return _npy(item.file, declared, index)
     spelling = item.type or declared
@@ -54,7 +57,13 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
 
 
 def _spelt(shape: Sequence[int], element: ElementType) -> str:
+    """As the tools are told."""
     return "x".join([*map(str, shape), element.mlir])
+
+
+def _type(shape: Sequence[int], element: ElementType) -> str:
+    """As functions declare it: one of rank 0 is no bare number."""
+    return _spelt(shape, element) if shape else f"tensor<{element.mlir}>"
 
 
 def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
@@ -62,16 +71,15 @@ def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
     element = next((e for e in ElementType if inputs.dtype_of(e) == array.dtype), None)
     if element is None:
         raise ToolError(f"input {index}: {file.path} holds {array.dtype}, which is no element type here")
-    spelling = _spelt(array.shape, element)
-    if (problem := module.problem_with(spelling, declared)) is not None:
+    if (problem := module.problem_with(_type(array.shape, element), declared)) is not None:
         raise ToolError(f"input {index}: {file.path} {problem}")
-    return spelling, array.tobytes()
+    return _spelt(array.shape, element), array.tobytes()
 
 
 def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) -> Array:
     dtype, size = inputs.dtype_of(element), int(np.prod(shape, dtype=np.int64))
     if value not in module.RECIPES:
-        numbers = np.array([float(word) for word in value.replace(",", " ").split()]).astype(dtype)
+        numbers = np.array(_numbers(value, element.mlir, index)).astype(dtype)
         if numbers.size not in (1, size):
             raise ToolError(
                 f"input {index} has {numbers.size} numbers; its type {size} elements, and one stands for all"
@@ -81,6 +89,29 @@ def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) 
     if element is ElementType.I1:
         return (raw >> np.uint64(63)).astype(bool)
     return inputs.uniform(raw, element) if value == "random" else (inputs.below(raw, 7) - 3).astype(dtype)
+
+
+def _words(value: str) -> list[str]:
+    return value.replace(",", " ").split()
+
+
+def _numbers(value: str, element: str, index: int) -> list[int] | list[float]:
+    """What literals say, as an element type or a bare number's holds it: floats rounded, nothing else altered."""
+    words = _words(value)
+    if module.is_integer(element):
+        try:
+            return [module.integer(word, element) for word in words]
+        except ValueError as error:
+            raise ToolError(f"input {index}: {error}") from error
+    numbers = [float(word) for word in words]
+    if element in ELEMENT_TYPES:
+        wide = np.array(numbers)
+        with np.errstate(over="ignore", invalid="ignore"):
+            held = wide.astype(inputs.dtype_of(ELEMENT_TYPES[element])).astype(np.float64)
+        altered = (np.isnan(held) != np.isnan(wide)) | (np.isinf(held) != np.isinf(wide))
+        if altered.any():
+            raise ToolError(f"input {index}: {words[int(altered.argmax())]} is no {element}")
+    return numbers
 
 
 def expected(program: Module, results: Sequence[str]) -> list[bytes]:
@@ -148,12 +179,12 @@ def _load(file: File) -> Array:
         array: Array = np.load(io.BytesIO(content(file)), allow_pickle=False)
     except ValueError as error:
         raise ToolError(f"{file.path} is no .npy file: {error}") from error
-    return np.ascontiguousarray(array)
+    return np.asarray(array, order="C")  # ascontiguousarray makes rank 1 of rank 0
 
 
 def tolerance(declared: str, rtol: str | None) -> float | None:
     """Relative to |expected| + its root mean square; None where bits are compared: integers, unknown types."""
-    element = ELEMENT_TYPES.get(declared.removeprefix("tensor<").removesuffix(">").split("x")[-1])
+    element = ELEMENT_TYPES.get(module.element_of(declared))
     if element is None or not element.is_float:
         return None
     return float(rtol) if rtol is not None else _RTOL[element]

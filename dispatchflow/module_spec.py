@@ -117,6 +117,13 @@ def _input(text: str, place: Location, read: Read) -> Input:
     if value not in RECIPES and not all(map(_is_number, value.replace(",", " ").split())):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
         raise SpecError(f"'{value}' is no input", facts, suggestion(value, RECIPES))
+    element = module.element_of(kind)
+    if value not in RECIPES and module.is_integer(element):
+        for word in value.replace(",", " ").split():
+            try:
+                module.integer(word, element)
+            except ValueError as error:
+                raise SpecError(str(error), {"spec": at, "found": text}) from error
     return Input(kind or None, value)
 
 

@@ -8,6 +8,7 @@ from real import Project
 
 from dispatchflow import given, module, plan, spec, verification
 from dispatchflow.errors import SpecError, ToolError
+from dispatchflow.inputs import dtype_of
 from dispatchflow.keys import digest_of
 from dispatchflow.location import COMMAND_LINE
 from dispatchflow.module import Declaration, File, Input, Module
@@ -125,6 +126,11 @@ def test_a_tuning_that_is_written_on_an_operation_is_a_skip():
         ('file = "b.bin"', "no function is seen"),
         ('file = "a.mlir"\ninputs = ["4x8xq32"]', "'4x8xq32' is no type"),
         ('file = "a.mlir"\ninputs = ["4x8xf32=rondom"]', "Did you mean 'random'"),
+        ('file = "a.mlir"\ninputs = ["4xi8=300 -1 7 7"]', "300 is no i8, -128 … 127"),
+        ('file = "a.mlir"\ninputs = ["4xi8=1 -1 1.5 7"]', "1.5 is no i8"),
+        ('file = "a.mlir"\ninputs = ["4xi8=nan"]', "nan is no i8"),
+        ('file = "a.mlir"\ninputs = ["i32=99999999999"]', "99999999999 is no i32"),
+        ('file = "a.mlir"\ninputs = ["index=1e19"]', "1e19 is no index"),
         ('file = "a.mlir"\ninputs = ["@b.bin"]', "Write 4x8xf32=@b.bin"),
         ('file = "a.mlir"\nexpected = ["no.npy"]', "No such file"),
         ('file = "a.mlir"\nreference = "vmxv"', "Did you mean 'vmvx'"),
@@ -173,6 +179,15 @@ def test_two_modules_of_one_name_are_refused_and_a_title_helps():
     assert len(plan_of(two.format("a.mlir"), two.format("a.mlir")).cases) == 1
 
 
+@pytest.mark.parametrize("element", module.ELEMENT_TYPES)
+def test_infinity_nan_and_the_ends_of_a_range_are_given_as_they_are(element):
+    words = {"f8E4M3FN": "nan 448", "i1": "0 1", "i8": "-128 127"}.get(element, "inf nan" if "f" in element else "0 -1")
+    values = np.array([float(word) for word in words.split()])
+    ((_, content),) = made([Input(None, words)], [f"2x{element}"])
+    held = np.frombuffer(content, dtype_of(module.ELEMENT_TYPES[element])).astype("float64")
+    assert np.array_equal(held, values, equal_nan=True)
+
+
 def made(inputs, types, **fields):
     program = Module(File("f", digest_of(b"")), "t", "main", inputs and tuple(inputs), **fields)
     return given.arguments(program, types)
@@ -185,6 +200,8 @@ def test_recipes_literals_and_numbers_become_bytes():
         ("3xi16", np.array([1, 2, 3], "int16").tobytes()),
         ("=7", b"7"),
     ]
+    exact = made([Input("2xi64", "9007199254740993 -9223372036854775808"), Input("i64", "1e3")], ["2xi64", "i64"])
+    assert exact == [("2xi64", np.array([2**53 + 1, -(2**63)], "int64").tobytes()), ("=1000", b"1000")]
     floats, integers, flags = made(None, ["64xf32", "64xi8", "64xi1"])
     values = np.frombuffer(floats[1], "float32")
     assert -1 <= values.min() < -0.5 < 0.5 < values.max() < 1
@@ -201,6 +218,15 @@ def test_recipes_literals_and_numbers_become_bytes():
         ([Input("4xf32", "1")], ["5xf32"], "input 0 is 4xf32, the function takes 5xf32"),
         ([Input("4xf16", "1")], ["4xf32"], "takes 4xf32"),
         ([Input("4xf32", "1 2")], ["4xf32"], "2 numbers"),
+        ([Input("4xi32", "1")], ["4xf32"], "input 0 is 4xi32, the function takes 4xf32"),
+        ([Input("4xbf16", "1")], ["4xf16"], "input 0 is 4xbf16, the function takes 4xf16"),
+        ([Input(None, "1 2.5")], ["2xi8"], "input 0: 2.5 is no i8"),
+        ([Input(None, "-1")], ["2xi1"], "input 0: -1 is no i1, 0 … 1"),
+        ([Input(None, "1 -70000")], ["2xf16"], "input 0: -70000 is no f16"),
+        ([Input(None, "99999999999")], ["i32"], "input 0: 99999999999 is no i32"),
+        ([Input(None, "5.7")], ["i32"], "input 0: 5.7 is no i32"),
+        ([Input(None, "1e39")], ["f32"], "input 0: 1e39 is no f32"),
+        ([Input("i64", "5")], ["i32"], "input 0 is i64, the function takes i32"),
         (None, ["?x4xf32"], "give its sizes"),
         (None, ["i32"], "give it"),
         (None, ["!hal.buffer_view"], "not known here"),
@@ -219,6 +245,11 @@ def test_arrays_come_from_files_in_the_order_of_rows(tmp_path):
     assert made([Input(None, None, file)], ["2x3xf32"]) == [("2x3xf32", np.arange(6, dtype="float32").tobytes())]
     with pytest.raises(ToolError, match="is 2x3xf32, the function takes 3x2xf32"):
         made([Input(None, None, file)], ["3x2xf32"])
+    np.save(tmp_path / "one.npy", np.float32(5))
+    one = File(str(tmp_path / "one.npy"), digest_of((tmp_path / "one.npy").read_bytes()))
+    assert made([Input(None, None, one)], ["tensor<f32>"]) == [("f32", np.float32(5).tobytes())]
+    with pytest.raises(ToolError, match="is 2x3xf32, the function takes 2x3xi32"):
+        made([Input(None, None, file)], ["2x3xi32"])
     program = Module(file, "t", "main", expected=(file,))
     assert given.expected(program, ["2x3xf32"]) == [np.arange(6, dtype="float32").tobytes()]
     with pytest.raises(ToolError, match="holds float32; the function gives 2x3xf64"):
