@@ -114,26 +114,28 @@ def _numbers(value: str, element: str, index: int) -> list[int] | list[float]:
     return numbers
 
 
-def expected(program: Module, results: Sequence[str]) -> list[bytes]:
-    """The bytes of each result that the user gave.
+def expected(program: Module, results: Sequence[str]) -> dict[int, bytes]:
+    """Place of a result → its bytes that the user gave; bare numbers are printed, not compared.
 
     Raises:
         ToolError: another number of them, another type or size than the function's.
     """
-    if len(program.expected) != len(results):
-        takes = ", ".join(results) or "none"
-        raise ToolError(f"{len(program.expected)} expected results are given; {program.function} has {takes}")
-    return [
-        _expected(file, declared, i) for i, (file, declared) in enumerate(zip(program.expected, results, strict=True))
-    ]
+    places = [i for i, declared in enumerate(results) if not module.is_scalar(declared)]
+    if len(program.expected) != len(places):
+        compared = f"{program.function} has {len(places)} to compare: {', '.join(results[i] for i in places) or 'none'}"
+        beside = "; bare numbers are not compared" if len(places) < len(results) else ""
+        raise ToolError(f"{len(program.expected)} expected results are given; {compared}{beside}")
+    return {i: _expected(file, results[i], i) for i, file in zip(places, program.expected, strict=True)}
 
 
 def _expected(file: File, declared: str, index: int) -> bytes:
     if not file.path.endswith(".npy"):
         return content(file)
     array, known = _load(file), module.shape_of(declared)
-    if known is not None and inputs.dtype_of(known[1]) != array.dtype:
-        raise ToolError(f"expected result {index}: {file.path} holds {array.dtype}; the function gives {declared}")
+    element = next((e for e in ElementType if inputs.dtype_of(e) == array.dtype), None)
+    if known is not None and (element is None or module.problem_with(_type(array.shape, element), declared)):
+        held = f"{array.dtype} of shape {array.shape}"
+        raise ToolError(f"expected result {index}: {file.path} holds {held}; the function gives {declared}")
     return array.tobytes()
 
 

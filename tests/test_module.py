@@ -1,5 +1,6 @@
 """`operation = "module"`: a user's own MLIR file."""
 
+import re
 from pathlib import PurePath
 
 import numpy as np
@@ -251,9 +252,16 @@ def test_arrays_come_from_files_in_the_order_of_rows(tmp_path):
     with pytest.raises(ToolError, match="is 2x3xf32, the function takes 2x3xi32"):
         made([Input(None, None, file)], ["2x3xi32"])
     program = Module(file, "t", "main", expected=(file,))
-    assert given.expected(program, ["2x3xf32"]) == [np.arange(6, dtype="float32").tobytes()]
-    with pytest.raises(ToolError, match="holds float32; the function gives 2x3xf64"):
-        given.expected(program, ["2x3xf64"])
+    for results in (["i32", "2x3xf32"], ["i32", "?x3xf32"]):
+        assert given.expected(program, results) == {1: np.arange(6, dtype="float32").tobytes()}
+    for other in ("2x3xf64", "3x2xf32", "6xf32", "?x2xf32", "2x3xi32"):
+        told = rf"holds float32 of shape \(2, 3\); the function gives {re.escape(other)}"
+        with pytest.raises(ToolError, match=told):
+            given.expected(program, [other])
+    with pytest.raises(ToolError, match="main has 0 to compare: none; bare numbers are not compared"):
+        given.expected(program, ["i32"])
+    with pytest.raises(ToolError, match=r"1 expected results are given; main has 2 to compare: 4xf32, 4xf32$"):
+        given.expected(program, ["4xf32", "4xf32"])
     (tmp_path / "a.npy").write_bytes(b"changed")
     with pytest.raises(OSError, match="was changed while"):
         given.expected(program, ["2x3xf32"])
@@ -320,7 +328,7 @@ operation = "module"
 file = "ir/scaled.mlir"
 function = "scaled"
 inputs = ["@ir/x.npy", "5"]
-expected = ["ir/y.npy", "ir/none.bin"]
+expected = "ir/y.npy"
 threads = 1
 
 [[sweep]]
@@ -354,7 +362,6 @@ def project(tmp_path_factory):
         (folder / f"{name}.mlir").write_text(text)
     np.save(folder / "x.npy", X)
     np.save(folder / "y.npy", X * 2)
-    (folder / "none.bin").write_bytes(b"")
     (folder / "x.bin").write_bytes(X.tobytes())
     (folder / "relu.bin").write_bytes(np.maximum(X, 0).tobytes())
     outcome = project.doit("profile", "protocol=fast")
