@@ -105,7 +105,10 @@ _UNSPECIFIC = "failed to run translation of source executable"
 
 
 _STATUS = re.compile(r"(?:^|: )([A-Z][A-Z_]{4,}; .+)", re.MULTILINE)
-"""What the runtime says of a failed call, `x.c:191: INVALID_ARGUMENT; …`; the lines after it say where it was."""
+"""What the runtime says of a failed call, `x.c:191: INVALID_ARGUMENT; …`."""
+
+_CALLED = re.compile(r"; (?:; |while |invoking )")
+"""Where it goes on with what was called; so do the lines after it."""
 
 
 def _first_error(stderr: str) -> str | None:
@@ -117,6 +120,6 @@ def _first_error(stderr: str) -> str | None:
     if found:
         return next((line for line in found if not line.startswith(_UNSPECIFIC)), found[0]).rstrip(": ")[:300]
     if status := _STATUS.search(stderr):
-        return status[1].partition("; while ")[0].rstrip("; ")[:300]
+        return _CALLED.split(status[1], maxsplit=1)[0].rstrip("; ")[:300]
     lines = stderr.splitlines()
     return lines[-1][:300] if lines else None

@@ -464,6 +464,44 @@ def test_a_module_is_named_on_the_command_line_and_repeats_by_hand(project, tmp_
     assert np.array_equal(np.fromfile(script.parent / "again_0.bin", "float32"), np.full(32, 2.0, "float32"))
 
 
+PAIR = """\
+func.func @twice(%x: tensor<?x8xf32>, %n: i32) -> (tensor<?x8xf32>, i32) {
+  %zero = arith.constant 0 : i32
+  %positive = arith.cmpi sgt, %n, %zero : i32
+  cf.assert %positive, "n is to be positive"
+  %0 = arith.addf %x, %x : tensor<?x8xf32>
+  return %0, %n : tensor<?x8xf32>, i32
+}
+func.func @number(%n: i32) -> i32 {
+  return %n : i32
+}
+"""
+
+
+@pytest.mark.iree
+def test_results_are_told_apart_whatever_their_size_and_their_number(tmp_path):
+    project = Project.make(tmp_path)
+    (tmp_path / "pair.mlir").write_text(PAIR)
+    for name, array in {"x": X, "y": X * 2, "flat": X.ravel() * 2, "inf": np.full_like(X, np.inf)}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+
+    def verify(*words):
+        return project.doit("verify", "file=pair.mlir", "threads=1", *words)
+
+    def of(n, expected):
+        return verify("function=twice", f"inputs=@x.npy;{n}", f"expected={expected}.npy", "rtol=1e-3", "name=n")
+
+    assert of(5, "y").code == 0
+    assert "32 elements of result 0 are wrong" in of(5, "inf").out
+    assert "holds float32 of shape (32,); the function gives ?x8xf32" in of(5, "flat").out
+    assert "run failed: FAILED_PRECONDITION; n is to be positive\n" in of(-1, "y").out
+    assert verify("function=twice", "inputs=0x8xf32;5", "reference=vmvx").code == 0
+    assert verify("function=number", "inputs=5", "reference=vmvx").code == 0
+    of_empty, of_number = project.query("select facts from record where stage = 'verify' order by id")[-2:]
+    assert '"verification": "equal"' in of_empty[0]
+    assert '"verification": "not compared"' in of_number[0]
+
+
 CONFIGURED = """\
 // compilation_info = #iree_cpu.lowering_config<distribution = [1, 1, 1]> is only a comment
 #config = #iree_cpu.lowering_config<distribution = [16, 16, 0], vector_common_parallel = [4, 16, 0], \

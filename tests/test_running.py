@@ -34,6 +34,7 @@ CAUSE = "cfg/b.mlir:8:6: error: 'func.func' op failed to distribute"
         (1, f"{TRANSLATION}\n  hal.executable\n{CAUSE}\n", "'func.func' op failed to distribute"),
         (1, f"{TRANSLATION}\n ^", TRANSLATION.partition("error: ")[2]),
         (1, STATUS, "INVALID_ARGUMENT; input0 element type mismatch; expected f32 (21000020) but have i32 (10000020)"),
+        (1, "<vm>:0: FAILED_PRECONDITION; x > 0; ; invoking function 'f'; `sync func @f()`", "FAILED_PRECONDITION; x > 0"),
         (1, "all went well\nand then not", "and then not"),
     ],
 )  # fmt: skip
