@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatchflow import commands, devices, processes, toolchain
+from dispatchflow.limits import DEFAULT
 from dispatchflow.locks import Machine
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST
@@ -105,7 +106,7 @@ class Study:
     def __init__(self, store: Store, word: str = "current") -> None:
         self.store = store
         self.toolchain = toolchain.find(store, word, lambda line: print(line, file=sys.stderr))
-        self.host = devices.host_cpu(store, self.toolchain)
+        self.host = devices.host_cpu(store, self.toolchain, DEFAULT)
         self._staged: dict[str, Compilation] = {}
         self._originals: dict[tuple[str, bool], bytes] = {}
 

@@ -22,6 +22,9 @@ from dispatchflow.plan import Skip
 from dispatchflow.recall import Recall
 from dispatchflow.reports import units
 
+_LIMITS = ("compile_limit", "run_limit", "memory_limit")
+"""Of what a toolchain is asked."""
+
 
 class Look(Command):  # type: ignore[misc]
     """A command that makes nothing."""
@@ -184,7 +187,7 @@ class Toolchains(Look):
         from dispatchflow import looking, releases
 
         _no_words(self.name, args)
-        workspace = self.app.workspace(("toolchains", "iree"))
+        workspace = self.app.workspace(("toolchains", "iree", *_LIMITS))
         if "remove" in workspace.values:
             releases.remove(workspace.store, workspace.values["remove"])
         print(looking.toolchains(workspace))
@@ -199,7 +202,7 @@ class Devices(Look):
         from dispatchflow import looking
 
         _no_words(self.name, args)
-        print(looking.devices(self.app.workspace(("iree",))))
+        print(looking.devices(self.app.workspace(("iree", *_LIMITS))))
         return 0
 
 
@@ -215,11 +218,11 @@ class Store(Look):
                 print(upkeep.overview(self.app.workspace(("store",))))
                 return 0
             case ["check"]:
-                text, sound = upkeep.check(self.app.workspace(("check", "iree")))
+                text, sound = upkeep.check(self.app.workspace(("check", "iree", *_LIMITS)))
                 print(text)
                 return 0 if sound else 1
             case ["clean"]:
-                print(upkeep.clean(self.app.workspace(("cases", "clean", "iree"))))
+                print(upkeep.clean(self.app.workspace(("cases", "clean", "iree", *_LIMITS))))
                 return 0
         raise SpecError("store takes one word, or none", {"given": " ".join(args), "known": "check, clean"})
 

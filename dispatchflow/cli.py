@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from dispatchflow import dodo_file, room
 from dispatchflow.errors import DispatchflowError
@@ -27,23 +27,47 @@ from dispatchflow.reports import units
 
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+_STOCK = ("help", "dumpdb", "strace", "tabcompletion")
+"""What doit answers before it loads a dodo file."""
+
 _running = False
 
 
 def command() -> None:
-    """`dispatchflow …` says what `doit …` says. What may ask doit before our `main()` does, doit loads."""
-    if sys.argv[1:] == ["--version"]:
-        from importlib.metadata import version
+    """`dispatchflow …` says what `doit …` says: itself where doit would only load ./dodo.py, else by doit."""
+    _interruptible()
+    try:
+        if sys.argv[1:] == ["--version"]:
+            from importlib.metadata import version
 
-        print(f"dispatchflow {version('dispatchflow')}")
-        return
-    dodo = Path("dodo.py")
-    if dodo.is_file() and b"doit" not in dodo.read_bytes() and not "".join(sys.argv[1:2]).startswith("-"):
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109
-        runpy.run_path(str(dodo), run_name="dodo")
-    from doit.__main__ import main as doit
+            print(f"dispatchflow {version('dispatchflow')}")
+            return
+        if _only_loads(sys.argv[1:]):
+            sys.path.insert(0, os.getcwd())  # noqa: PTH109
+            try:
+                runpy.run_path("dodo.py", run_name="dodo")
+            except Exception:  # of the file: doit meets it again, and says it
+                if _running:  # of `main()`: as doit says it
+                    import traceback
 
-    raise SystemExit(doit())
+                    traceback.print_exc()
+                    raise SystemExit(3) from None
+        from doit.__main__ import main as doit
+
+        raise SystemExit(doit())
+    except KeyboardInterrupt as interrupt:
+        _interrupted(interrupt)
+
+
+def _only_loads(words: Sequence[str]) -> bool:
+    """Whether stock doit would read no option, answer nothing itself and find no configuration that leads elsewhere."""
+    if any(word.startswith("-") or word in _STOCK for word in words) or Path("doit.cfg").exists():
+        return False
+    try:
+        dodo, project = Path("dodo.py").read_bytes(), Path("pyproject.toml")
+        return b"doit" not in dodo and not (project.exists() and b"tool.doit" in project.read_bytes())
+    except OSError:
+        return False
 
 
 def main() -> None:
@@ -79,6 +103,13 @@ def _interrupt(number: int, frame: object) -> None:
     for each in _INTERRUPTS:
         signal.signal(each, lambda again, frame: os._exit(128 + again))
     raise KeyboardInterrupt(number)
+
+
+def _interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
+    print("\ninterrupted; what was finished is recorded, the next run goes on", file=sys.stderr)
+    number: int = interrupt.args[0] if interrupt.args else signal.SIGINT
+    _flush()
+    os._exit(128 + number)  # not through the interpreter's end, where threads that still wait would complain
 
 
 def _flush_and_exit(code: int) -> None:
@@ -124,10 +155,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
         print(f"doit: {room.refused(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
-        print("\ninterrupted; what was finished is recorded, the next run goes on", file=sys.stderr)
-        number: int = interrupt.args[0] if interrupt.args else signal.SIGINT
-        _flush()
-        os._exit(128 + number)  # not through the interpreter's end, where threads that still wait would complain
+        _interrupted(interrupt)
 
 
 def _refused_by_doit() -> tuple[type[Exception], ...]:

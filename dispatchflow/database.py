@@ -140,7 +140,8 @@ class Database:
             room.check(self._path.parent)
         if code == sqlite3.SQLITE_FULL:
             return DiskFull("the records cannot be written", facts, room.MAKE_ROOM)
-        if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        unwritable = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+        if code in unwritable and not self._path.is_dir():
             return StoreError("the records cannot be written", facts)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return StoreError("another program holds the records", facts, "End it, and run again.")

@@ -12,13 +12,14 @@ from dispatchflow import machine, processes
 from dispatchflow.commands import device_environment, environment
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import digest_of, key_of
+from dispatchflow.limits import Limits
 from dispatchflow.locks import Machine
 from dispatchflow.store import Store
 from dispatchflow.syntax import syntax_of
 from dispatchflow.targets import TARGETS, Device, HostCpu, Target
 from dispatchflow.toolchain import Toolchain
 
-_LIMIT_S = 60.0
+_OTHER = "Another toolchain may: iree=3.12.0 takes a release."
 _TRIVIAL = """\
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %b = arith.addf %a, %a : tensor<4xf32>
@@ -32,7 +33,7 @@ _CPU = re.compile(r'cpu = "([^"]+)", cpu_features = "([^"]*)"')
 _IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "device_uuid", "driver_uuid")
 
 
-def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: Store) -> Device:
+def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: Store, limits: Limits) -> Device:
     """The device of a target with so many threads. The last cores: the first serve most interrupts.
 
     Raises:
@@ -40,7 +41,7 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
     """
     if not target.has_threads:
         with store.scratch() as scratch:
-            return found(target.driver, toolchain.tool("iree-run-module"), scratch)
+            return found(target.driver, toolchain.tool("iree-run-module"), scratch, limits)
     count = threads or len(machine.cores())
     if count > len(machine.cores()):
         raise ValueError(f"{count} threads, but {len(machine.cores())} cores")
@@ -56,13 +57,13 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
     if target.name in TARGETS:
         lacking = [feature for feature in target.needs_features if feature not in processor.flags.split()]
     else:
-        here = host_cpu(store, toolchain).features.split(",")
-        lacking = [feature[1:] for feature in features(target, toolchain, store) if feature not in here]
+        here = host_cpu(store, toolchain, limits).features.split(",")
+        lacking = [feature[1:] for feature in features(target, toolchain, store, limits) if feature not in here]
     absent = f"this CPU has no {', '.join(lacking)}" if lacking else None
     return Device(uri, count, machine.cores()[-count:], identity, absent)
 
 
-def host_cpu(store: Store, toolchain: Toolchain) -> HostCpu:
+def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     """The compiler's name and features for this CPU, asked once a machine and passed to every toolchain alike.
 
     Only features that it has: the list of those it lacks grows with each LLVM and would change every digest.
@@ -80,16 +81,20 @@ def host_cpu(store: Store, toolchain: Toolchain) -> HostCpu:
         "--iree-llvmcpu-target-cpu=host",
         "--compile-to=executable-targets",
     )
-    found = _CPU.search(_configured(flags, "the compiler does not tell this CPU's name", toolchain, store))
+    problem = "the compiler does not tell this CPU's name"
+    text = _configured(flags, problem, toolchain, store, limits)
+    found = _CPU.search(text)
     if found is None:
-        raise ToolchainError("the compiler does not tell this CPU's name", {"compiler": toolchain.compiler})
+        raise ToolchainError(
+            problem, {"compiler": toolchain.compiler, "found": text[:400].strip() or "nothing"}, _OTHER
+        )
     has = dict.fromkeys(feature for feature in found[2].split(",") if feature.startswith("+"))
     host = HostCpu(found[1], ",".join(has))
     store.records.remember(name, f"{host.name}\n{host.features}")
     return host
 
 
-def features(target: Target, toolchain: Toolchain, store: Store) -> list[str]:
+def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits) -> list[str]:
     """What a CPU outside the table has, `+avx`, …, by the compiler's word, which is asked once; of a GPU nothing.
 
     Raises:
@@ -99,38 +104,52 @@ def features(target: Target, toolchain: Toolchain, store: Store) -> list[str]:
     name = f"target:{key_of('target', {'flags': flags, 'toolchain': toolchain.digest})}"
     said = store.records.remembered(name)
     if said is None:
-        found = _CPU.search(_configured(flags, f"the compiler does not know '{target.name}'", toolchain, store))
+        problem = f"the compiler does not know '{target.name}'"
+        found = _CPU.search(_configured(flags, problem, toolchain, store, limits))
         said = found[2] if found and not target.gpu else ""
         store.records.remember(name, said)
     return [feature for feature in said.split(",") if feature.startswith("+")]
 
 
-def _configured(flags: Sequence[str], problem: str, toolchain: Toolchain, store: Store) -> str:
+def _configured(flags: Sequence[str], problem: str, toolchain: Toolchain, store: Store, limits: Limits) -> str:
     """A trivial module as the compiler prints it with all that it knows of the target; else a ToolchainError."""
     with Machine().busy(), store.scratch() as scratch:
         (scratch / "trivial.mlir").write_text(_TRIVIAL)
         argv = (toolchain.compiler, "trivial.mlir", *flags, "-o", "-")
-        outcome = processes.run(processes.Command(argv, scratch, env=environment({}), time_limit_s=_LIMIT_S))
+        command = processes.Command(
+            argv, scratch, environment({}),
+            time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes,
+        )  # fmt: skip
+        outcome = processes.run(command)
         text = (scratch / "stdout").read_text(errors="replace")
         errors = processes.shortened(scratch / "stderr", 2000)
-    if outcome.failure:
+    if failure := limits.failure("compile_limit", outcome, errors):
         said = "\n".join(errors.splitlines()[:2])  # then come the module and what followed of it
-        raise ToolchainError(problem, {"command": processes.quoted(argv), "found": outcome.failure, "stderr": said})
+        facts = {"command": processes.quoted(argv), "found": failure} | ({"stderr": said} if said else {})
+        raise ToolchainError(problem, facts, _OTHER)
     return text
 
 
-def found(driver: str, tool: str, scratch: Path) -> Device:
+def found(driver: str, tool: str, scratch: Path, limits: Limits) -> Device:
     """The driver's first device; `absent` when it finds none, with the driver's own words. `tool`: an
     iree-run-module."""
     with Machine().busy():
         argv = (tool, f"--dump_devices={driver}")
-        outcome = processes.run(processes.Command(argv, scratch, device_environment(os.environ), time_limit_s=_LIMIT_S))
+        command = processes.Command(
+            argv, scratch, device_environment(os.environ),
+            time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,
+        )  # fmt: skip
+        outcome = processes.run(command)
         text = (scratch / "stdout").read_text(errors="replace")
         errors = processes.shortened(scratch / "stderr", 2000)
     uri, fields = parse(text)
     if uri is not None:
         return Device(uri, 1, (), {"driver": driver, **fields})
-    return Device(driver, 1, (), {"driver": driver}, _reason(errors) or outcome.failure or "the driver finds no device")
+    # A driver that is not there fails under any limit.
+    hit = limits.hit("run_limit", outcome.timed_out, errors)
+    ended = hit.reason(None) if hit and hit.certain else None
+    absent = ended or _reason(errors) or outcome.failure or "the driver finds no device"
+    return Device(driver, 1, (), {"driver": driver}, absent)
 
 
 def parse(text: str) -> tuple[str | None, dict[str, Any]]:

@@ -6,7 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dispatchflow.processes import Outcome
 
 _FIELDS = {"compile_limit": "compile_s", "run_limit": "run_s", "block_limit": "block_s", "memory_limit": "memory_bytes"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -39,24 +42,35 @@ class Limits:
         limit that was asked for may be the limit's.
         """
         if timed_out:
-            return Hit(time_limit, self._value(time_limit))
+            return Hit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
             return None
         said = _NO_MEMORY.search(stderr) is not None
         return Hit("memory_limit", self.memory_bytes, said) if said or self.memory_asked else None
+
+    def failure(self, time_limit: str, outcome: Outcome, stderr: str) -> str | None:
+        """In words why a tool failed that ran under these, None when it went well."""
+        if outcome.failure is None:
+            return None
+        hit = self.hit(time_limit, outcome.timed_out, stderr)
+        return hit.reason(outcome.failure) if hit else outcome.failure
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
         """Why a failure that was recorded with this limit is to be tried again, None when it stands."""
         if recorded is None:
             return None
         name, value = recorded
-        now = self._value(name)
+        now = self.value(name)
         if now is not None and now <= value:
             return None
         return f"failed at {name}={shown(name, value)}, now {shown(name, now)}"
 
-    def _value(self, name: str) -> Any:
+    def value(self, name: str) -> Any:
+        """In s or B, of a setting's name."""
         return getattr(self, _FIELDS[name])
+
+
+DEFAULT = Limits()
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,7 +189,7 @@ def toolchains(workspace: Workspace) -> str:
     rows: list[dict[str, str | None]] = []
     for word in words:
         try:
-            found = toolchain.find(workspace.store, word, workspace.say)
+            found = toolchain.find(workspace.store, word, workspace.say, limits=workspace.settings.limits)
         except ToolchainError as error:
             rows.append({"iree": word, "version": error.problem})
             continue

@@ -50,7 +50,7 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> None:
     records.assign_rows(f"{workspace.run}.parquet")
     for part in records.parts():
         path = workspace.store.results / part
-        if not path.exists():
+        if not results.whole(path):
             with workspace.store.scratch() as scratch:
                 results.write_part(scratch / part, records.rows_of(part))
                 (scratch / part).rename(path)

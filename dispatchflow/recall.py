@@ -38,6 +38,15 @@ def _database(name: str) -> str:
     return f"{stamp(name)} {ABSENT if log.split()[2:3] == ['0'] else log}"
 
 
+def _folder(name: str) -> str:
+    """Of what it holds."""
+    try:
+        found = [f"{entry.name} {stamp(entry.path)}" for entry in os.scandir(name)]
+    except OSError:
+        return ABSENT
+    return digest_of("\n".join(sorted(found)).encode("utf-8", "surrogatepass"))
+
+
 def _source(name: str) -> str:
     """Of all modules and tables below a directory."""
     found = [
@@ -70,16 +79,19 @@ def _driver(name: str) -> str:
     import tempfile
 
     from dispatchflow import devices
+    from dispatchflow.limits import Limits
 
-    tool, _, driver = name.rpartition(" ")
+    driver, tool, run_s, memory_bytes = json.loads(name)
+    limits = Limits(run_s=run_s, memory_bytes=memory_bytes)
     with tempfile.TemporaryDirectory() as scratch:
-        return repr(devices.found(driver, tool, Path(scratch)))
+        return repr(devices.found(driver, tool, Path(scratch), limits))
 
 
 _LOOK: dict[str, Callable[[str], str]] = {
     "file": _file,
     "stamp": stamp,
     "database": _database,
+    "folder": _folder,
     "source": _source,
     "machine": _machine,
     "package": _package,
@@ -112,7 +124,7 @@ class Recall:
             ("machine", ""),
             ("package", "numpy"),
             ("package", "ml_dtypes"),
-            ("stamp", os.fspath(self._store / "results")),
+            ("folder", os.fspath(self._store / "results")),
             ("stamp", os.fspath(root / "build")),
         ):
             self.look(kind, name)

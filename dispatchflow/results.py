@@ -25,6 +25,7 @@ SCHEMA_VERSION = 1
 _MARK = "dispatchflow.schema_version"
 _PART = re.compile(r"\d{8}T\d{6}Z-\w+\.parquet")
 """Named after its run."""
+_END = b"PAR1"
 
 # name → Arrow type. Units are in the names; a null is "not known" or "not done", never zero.
 COLUMNS: dict[str, str] = {
@@ -133,6 +134,16 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         stream.write(sink.getvalue())
         stream.flush()
         os.fsync(stream.fileno())
+
+
+def whole(part: Path) -> bool:
+    """Whether it is there and ends as Parquet does, which one that was cut short does not."""
+    try:
+        with part.open("rb") as stream:
+            stream.seek(-len(_END), os.SEEK_END)
+            return stream.read() == _END
+    except OSError:
+        return False
 
 
 def table(part: Path) -> pa.Table | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from dispatchflow import processes, releases
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import Digest, digest_file, key_of
+from dispatchflow.limits import DEFAULT, Limits
 from dispatchflow.locks import Machine
 from dispatchflow.stamps import ABSENT, See, stamp
 from dispatchflow.store import Store
@@ -57,9 +58,9 @@ COMPILER = "iree/compiler/_mlir_libs/iree-compile"
 RUNTIME = "iree/_runtime_libs/iree-run-module"
 
 
-def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp) -> Toolchain:
-    """`current`: this Python environment; `3.12.0`: a release; else a path: an IREE build tree, or an environment.
-    `see` looks at each file that decides which one it is.
+def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
+    """`current`: this Python environment; `3.12.0`: a release; else a path: an IREE build tree, or an environment,
+    of several Pythons in it the newest that has IREE. `see` looks at each file that decides which one it is.
 
     Raises:
         ToolchainError: there is no compiler, or no runtime with it, or one does not run.
@@ -72,7 +73,9 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp) 
         hint = f"doit toolchains remove={word} removes what is left of it; then it is fetched anew."
     else:
         root = Path(word).absolute()
-        places = [root, *root.glob("lib/python*/site-packages")]
+        see(os.fspath(root / "lib"))  # which may gain a Python
+        pythons = sorted(root.glob("lib/python*"), key=_version_in, reverse=True)
+        places = [root, *(python / "site-packages" for python in pythons)]
         hint = "Name a release (3.12.0), a build tree with tools/, or a Python environment."
     # A build tree has its tools side by side.
     compiler = _first(places, (COMPILER, "tools/iree-compile"), see)
@@ -80,7 +83,12 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp) 
     if compiler is None or runtime is None:
         lacking = "compiler" if compiler is None else "runtime"
         raise ToolchainError(f"iree={word} has no {lacking}", {"looked in": ", ".join(map(str, places))}, hint)
-    return described(store, compiler, runtime.parent, see)
+    return described(store, compiler, runtime.parent, see, limits)
+
+
+def _version_in(path: Path) -> list[int]:
+    """`python3.12` → [3, 12]."""
+    return [int(number) for number in re.findall(r"\d+", path.name)]
 
 
 def _first(places: Sequence[Path], names: Sequence[str], see: See) -> Path | None:
@@ -88,7 +96,7 @@ def _first(places: Sequence[Path], names: Sequence[str], see: See) -> Path | Non
     return next((path for path in paths if see(os.fspath(path)) != ABSENT), None)
 
 
-def described(store: Store, compiler: Path, runtime: Path, see: See = stamp) -> Toolchain:
+def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
     """With its identity, remembered until one of its files changes.
 
     Raises:
@@ -103,7 +111,7 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp) -> 
     identity = key_of("toolchain", {"known": known, "files": stamps})
     if remembered := store.records.remembered(f"toolchain:{identity}"):
         return Toolchain(**json.loads(remembered))
-    version, revision = _version(store, compiler)
+    version, revision = _version(store, compiler, limits)
     toolchain = Toolchain(
         compiler=os.fspath(compiler),
         runtime=os.fspath(runtime),
@@ -112,7 +120,7 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp) -> 
         digest=Digest(key_of("compiler", {_place(compiler, path): digest_file(path) for path in files})),
         runtime_version=_runtime_version(runtime),
         runtime_digest=_runtime_digest(runtime),
-        dispatch_statistics="--dispatch_statistics" in _output(store, tools[1], "--help"),
+        dispatch_statistics="--dispatch_statistics" in _output(store, tools[1], "--help", "run_limit", limits),
     )
     store.records.remember(f"toolchain:{identity}", json.dumps(asdict(toolchain)))
     return toolchain
@@ -149,22 +157,27 @@ def _compiler_files(compiler: Path) -> list[Path]:
     return [path for path in files if path.is_file()]
 
 
-def _version(store: Store, compiler: Path) -> tuple[str, str]:
-    text = _output(store, compiler, "--version")
+def _version(store: Store, compiler: Path, limits: Limits) -> tuple[str, str]:
+    text = _output(store, compiler, "--version", "compile_limit", limits)
     if (match := re.search(r"version (\S+) @ (\S+)", text)) is None:
         raise ToolchainError("the compiler does not tell its version", {"program": compiler, "found": text[:400]})
     return match[1], match[2]
 
 
-def _output(store: Store, program: Path, argument: str) -> str:
+def _output(store: Store, program: Path, argument: str, time_limit: str, limits: Limits) -> str:
     with Machine().busy(), store.scratch() as scratch:
-        command = processes.Command((os.fspath(program), argument), scratch, time_limit_s=60)
+        command = processes.Command(
+            (os.fspath(program), argument), scratch,
+            time_limit_s=limits.value(time_limit), memory_limit_bytes=limits.memory_bytes,
+        )  # fmt: skip
         try:
-            failure = processes.run(command).failure
+            outcome = processes.run(command)
+            errors = processes.shortened(scratch / "stderr", 400)
+            failure = limits.failure(time_limit, outcome, errors)
         except OSError as error:
-            failure = str(error)
+            failure, errors = str(error), ""
         if failure:
-            facts = {"program": program, "found": failure, "stderr": processes.shortened(scratch / "stderr", 400)}
+            facts = {"program": program, "found": failure, "stderr": errors}
             raise ToolchainError(f"{program.name} does not run", facts)
         return (scratch / "stdout").read_text(errors="replace")
 

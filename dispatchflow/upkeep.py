@@ -97,7 +97,9 @@ def _check_parts(store: Store, found: report.Findings) -> None:
         try:
             found.parts += results.table(part) is not None
         except (OSError, ValueError) as error:
-            found.wrong.append(f"{part} cannot be read: {error}. Remove it: the next run writes it again")
+            found.wrong.append(
+                f"{part} cannot be read: {str(error).rstrip('.')}. Remove it: the next run writes it again"
+            )
 
 
 def _check_objects(store: Store, count: int | None, found: report.Findings) -> None:
@@ -155,7 +157,7 @@ def _toolchains(workspace: Workspace) -> dict[Digest, Toolchain]:
     found = {}
     for word in _words(workspace):
         with suppress(ToolchainError):  # then what it compiled is not checked, and counted as such
-            one = toolchain.find(workspace.store, word, workspace.say)
+            one = toolchain.find(workspace.store, word, workspace.say, limits=workspace.settings.limits)
             found[one.digest] = one
     return found
 
@@ -167,8 +169,13 @@ def _difference(workspace: Workspace, record: Record, compiler: Toolchain, modul
         (scratch / "module.mlir").write_bytes(module)
         store.place(scratch, named_files(record.outputs))
         argv = commands.compile_argv(compiler.compiler, asked["flags"])
-        command = processes.Command(argv, scratch, compiler.environment(asked["environment"]), stdin="module.mlir")
-        if failure := processes.run(command).failure:
+        limits = workspace.settings.limits
+        command = processes.Command(
+            argv, scratch, compiler.environment(asked["environment"]), stdin="module.mlir",
+            time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes,
+        )  # fmt: skip
+        outcome = processes.run(command)
+        if failure := limits.failure("compile_limit", outcome, processes.shortened(scratch / "stderr")):
             return f"compiled before, now: {failure}"
         made = scratch / "module.vmfb"
         if not made.is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -86,7 +87,7 @@ class Workspace:
             raise NothingMatched("no sweep has this tag", facts, suggestion(tags[0], known))
         for target in dict.fromkeys(target for sweep in sweeps for target in sweep.targets):
             if target.name not in TARGETS:
-                devices.features(target, self.toolchain, self.store)
+                devices.features(target, self.toolchain, self.store, self.settings.limits)
         found = plan.expand(sweeps, tags)
         fits, skips = list[Case](), list[Skip]()
         for case in found.cases:
@@ -229,7 +230,8 @@ class Workspace:
 
     @cached_property
     def toolchain(self) -> toolchain.Toolchain:
-        return toolchain.find(self.store, self.values.get("iree", "current"), self.say, self._stamp)
+        word, limits = self.values.get("iree", "current"), self.settings.limits
+        return toolchain.find(self.store, word, self.say, self._stamp, limits)
 
     def _stamp(self, path: str) -> str:
         return self._seen.look("stamp", path) if self._seen else stamp(path)
@@ -243,7 +245,7 @@ class Workspace:
         return Resolver(
             self.store.records,
             self.toolchain,
-            devices.host_cpu(self.store, self.toolchain),
+            devices.host_cpu(self.store, self.toolchain, self.settings.limits),
             commands.environment(os.environ),
             self.settings,
             self.device,
@@ -260,9 +262,11 @@ class Workspace:
     def device(self, target: Target, threads: int | None) -> Device:
         place = (target.name if target.has_threads else target.driver, threads)
         if place not in self._devices:
-            self._devices[place] = found = devices.of_target(target, threads, self.toolchain, self.store)
+            limits = self.settings.limits
+            self._devices[place] = found = devices.of_target(target, threads, self.toolchain, self.store, limits)
             if self._seen and not target.has_threads:
-                self._seen.see("driver", f"{self.toolchain.tool('iree-run-module')} {target.driver}", repr(found))
+                asked = (target.driver, self.toolchain.tool("iree-run-module"), limits.run_s, limits.memory_bytes)
+                self._seen.see("driver", json.dumps(asked), repr(found))
         return self._devices[place]
 
     @cached_property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
-from real import NAME, Project, assert_whole, sweep
+from real import NAME, Project, assert_whole, only, sweep
 
 from dispatchflow.keys import digest_file
 
@@ -59,16 +61,45 @@ def test_two_objects_that_changed_places_are_both_made_anew(copied: Project) -> 
     assert_whole(copied)
 
 
-def test_a_part_cut_short_is_named_and_written_again_once_removed(copied: Project) -> None:
+def test_objects_and_views_that_were_deleted_come_back(copied: Project) -> None:
+    folder = copied.root / "build" / NAME
+    shutil.rmtree(folder)
+    assert copied.doit("protocol=fast").code == 0
+    assert (folder / "module.mlir").read_bytes()
+
+    shutil.rmtree(copied.store / "objects")
+    checked = copied.doit("store", "check")
+    assert (checked.code, "is missing: dropped" in checked.out) == (1, True)
+    made, _ = copied.made_by("protocol=fast", f"profile:{NAME}")
+    assert made == only(emit=1, compile=1)
+    assert (folder / "module.vmfb").read_bytes()
+
+
+@pytest.mark.parametrize("left", [-100, 100, 0])
+def test_a_part_cut_short_is_named_and_written_again_by_the_next_run(left: int, copied: Project) -> None:
     (part,) = (copied.store / "results").iterdir()
-    content = part.read_bytes()
-    part.write_bytes(content[:100])
+    rows = copied.rows()
+    part.write_bytes(part.read_bytes()[:left])
+
+    outcome = copied.doit("report")
+    assert (outcome.code, "cannot be read" in outcome.err) == (2, True)
+
+    outcome = copied.doit("protocol=fast")
+    assert (outcome.code, "nothing made" in outcome.out) == (0, True)
+    assert copied.rows() == rows
+
+
+def test_a_part_damaged_within_is_named_and_written_again_once_removed(copied: Project) -> None:
+    (part,) = (copied.store / "results").iterdir()
+    rows, content = copied.rows(), part.read_bytes()
+    part.write_bytes(content[:4] + bytes(len(content) - 8) + content[-4:])
+    assert copied.doit("protocol=fast").code == 0
 
     outcome = copied.doit("report")
     assert (outcome.code, "Remove that part" in outcome.err) == (2, True)
+    checked = copied.doit("store", "check", "sample=1")
+    assert (checked.code, ".. Remove it" in checked.out, ". Remove it" in checked.out) == (1, False, True)
 
     part.unlink()
     assert copied.doit("protocol=fast").code == 0
-    assert {row["case"] for row in copied.rows()} == {
-        name for (name,) in copied.query("select distinct name from latest")
-    }
+    assert copied.rows() == rows

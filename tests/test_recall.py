@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from real import DODO, Project, finished, sweep, toolchain
+from real import DODO, LIMIT_S, Project, finished, sweep, toolchain, wait_until
 
 from dispatchflow import installed
 from dispatchflow.keys import Key
@@ -26,6 +27,7 @@ pytest_plugins = ["real"]
 real = pytest.mark.iree
 
 TOLD = "TOLD AGAIN "
+PYTHON = "lib/python3.9/site-packages"
 MODULE = """\
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %b = arith.addf %a, %a : tensor<4xf32>
@@ -37,11 +39,11 @@ func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 class Idle:
     """A project in which nothing is to do, and what its answer was exchanged for a word that only an answer has."""
 
-    def __init__(self, project: Project, **variables: str) -> None:
-        self.project, self.variables = project, variables
+    def __init__(self, project: Project, *words: str) -> None:
+        self.project, self.words = project, words
 
     def told(self, *words: str, **variables: str) -> bool:
-        outcome = self.project.doit("protocol=fast", *words, **{**self.variables, **variables})
+        outcome = self.project.doit(*self.words, *words, **variables)
         assert outcome.code in (0, 1), outcome
         return TOLD in outcome.out
 
@@ -62,7 +64,8 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Idle]:
     (project.root / "specs/echo.mlir").write_text(MODULE)
     project.add('[[sweep]]\noperation = "module"\nfile = "echo.mlir"\nthreads = 1\n')
     # The linked tools make no toolchain of their own: their bytes are the same.
-    yield Idle(project, PYTHONPATH=toolchain(root / "tools"))
+    toolchain(root / "tools" / PYTHON)
+    yield Idle(project, "protocol=fast", f"iree={root / 'tools'}")
 
 
 def specs(project: Project) -> Path:
@@ -83,10 +86,12 @@ CHANGES: dict[str, Callable[[Project], object]] = {
     "no view": lambda p: shutil.rmtree(p.root / "build"),
     "a view less": lambda p: shutil.rmtree(next((p.root / "build").glob("matmul*"))),
     "a part less": lambda p: next((p.store / "results").iterdir()).unlink(),
+    "a part cut short": lambda p: os.truncate(next((p.store / "results").iterdir()), 100),
     "records": lambda p: p.doit("store", "clean", "keep=0"),
     "records behind our back": lambda p: p.write("delete from record where stage = 'verify'"),
-    "a tool": lambda p: _swap(p.root.parent / "tools/iree/_runtime_libs/iree-run-module"),
-    "a tool before": lambda p: _before(p.root.parent / "tools"),
+    "a tool": lambda p: _swap(p.root.parent / "tools" / PYTHON / "iree/_runtime_libs/iree-run-module"),
+    "a tool before": lambda p: _before(p.root.parent / "tools" / PYTHON),
+    "a newer Python": lambda p: _newer(p.root.parent / "tools/lib"),
 }
 
 
@@ -100,6 +105,11 @@ def _swap(link: Path) -> None:
 def _before(tools: Path) -> None:
     """A library more, beside the compiler's."""
     (tools / "iree/compiler/_mlir_libs/libIREECompilerMore.so").write_bytes(b"")
+
+
+def _newer(lib: Path) -> None:
+    """The same tools at another place."""
+    (lib / "python3.10").symlink_to("python3.9")
 
 
 @real
@@ -126,10 +136,10 @@ def test_another_question_has_another_answer(idle: Idle) -> None:
 @real
 def test_dispatchflow_says_what_doit_says_and_tells_again_without_doit(idle: Idle) -> None:
     idle.settle()
-    command = [sys.executable, "-X", "importtime", str(Path(sys.executable).parent / "dispatchflow"), "protocol=fast"]
+    command = [sys.executable, "-X", "importtime", str(Path(sys.executable).parent / "dispatchflow"), *idle.words]
     lines, imported = {}, {}
     for number in range(2):
-        outcome = finished(idle.project.start(argv=command, **idle.variables))
+        outcome = finished(idle.project.start(argv=command))
         assert outcome.code == 0, outcome
         lines[number] = outcome.out.splitlines()
         imported[number] = {line.rpartition("|")[2].strip() for line in outcome.err.splitlines()}
@@ -137,13 +147,55 @@ def test_dispatchflow_says_what_doit_says_and_tells_again_without_doit(idle: Idl
     assert "doit" in imported[0] and not {"doit", "numpy", "sqlite3"} & imported[1]
 
 
+DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
+WORDS = ("list m=1", "m=1 lst", "-f other.py list", "-f dodo.py list m=1", "m=1 help", "help list", "dumpdb", "strace")
+
+
+def assert_dispatchflow_is_doit(project: Project, *lines: str) -> None:
+    doit = (str(Path(sys.executable).parent / "doit"),)
+    for line in lines:
+        both = [project.start(*line.split(), argv=argv) for argv in (doit, DISPATCHFLOW)]
+        (out, err), (our_out, our_err) = (process.communicate(timeout=LIMIT_S) for process in both)
+        assert both[1].returncode == both[0].returncode, (line, our_err)
+        assert _told(our_out) == _told(out), line
+        assert _told(our_err)[-1:] == _told(err)[-1:], line
+
+
+def _told(text: str) -> list[str]:
+    """But for the program's name."""
+    return text.replace("dispatchflow", "doit").splitlines()
+
+
 @pytest.mark.parametrize("dodo", (DODO, "", "import doit\n\nassert doit.get_var('m') == '1'\n" + DODO))
 def test_dispatchflow_answers_as_doit_does(tmp_path: Path, dodo: str) -> None:
-    project = Project.make(tmp_path / "project", dodo=dodo)
-    command = (str(Path(sys.executable).parent / "dispatchflow"),)
-    for words in (("list", "m=1"), ("m=1", "lst"), ("-f", "other.py", "list"), ("-f", "dodo.py", "list", "m=1")):
-        theirs, ours = finished(project.start(*words)), finished(project.start(*words, argv=command))
-        assert (ours.code, ours.out) == (theirs.code, theirs.out), (words, ours, theirs)
+    assert_dispatchflow_is_doit(
+        Project.make(tmp_path / "project", dodo=dodo), *WORDS[: len(WORDS) if dodo == DODO else 2]
+    )
+
+
+@pytest.mark.parametrize("dodo", ("main(", "1 / 0\n" + DODO, DODO + "1 / 0\n", "raise SystemExit(7)"))
+def test_dispatchflow_says_what_is_wrong_with_a_file_as_doit_does(tmp_path: Path, dodo: str) -> None:
+    assert_dispatchflow_is_doit(Project.make(tmp_path / "project", dodo=dodo), "variables")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    (("doit.cfg", "[GLOBAL]\ndodoFile = other.py"), ("pyproject.toml", '[tool.doit]\ndodoFile = "other.py"')),
+)
+def test_dispatchflow_takes_the_file_that_doit_is_configured_to_take(tmp_path: Path, name: str, text: str) -> None:
+    project = Project.make(tmp_path / "project")
+    (project.root / name).write_text(text)
+    (project.root / "other.py").write_text("def task_other():\n    return {'actions': None}\n")
+    assert_dispatchflow_is_doit(project, "list")
+
+
+def test_dispatchflow_is_interrupted_without_a_traceback_before_main_is_called(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "project", dodo="import time\nopen('began', 'w')\ntime.sleep(60)\n" + DODO)
+    process = project.start("list", argv=DISPATCHFLOW)
+    assert wait_until((project.root / "began").exists)
+    process.send_signal(signal.SIGINT)
+    outcome = finished(process)
+    assert (outcome.code, "interrupted" in outcome.err) == (128 + signal.SIGINT, True)
 
 
 @real
@@ -153,7 +205,7 @@ def test_a_project_with_tasks_of_its_own_is_planned_anew(idle: Idle) -> None:
     dodo.write_text(DODO + "def task_own():\n    return {'actions': ['echo ran > own']}\n")
     try:
         assert not idle.told()
-        assert idle.project.doit("own", "profile", "protocol=fast", **idle.variables).code == 0
+        assert idle.project.doit("own", "profile", *idle.words).code == 0
         assert (idle.project.root / "own").read_text() == "ran\n"
     finally:
         dodo.write_text(DODO)

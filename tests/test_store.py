@@ -316,6 +316,12 @@ def test_file_that_is_no_database_is_a_store_error_that_names_it(tmp_path):
     assert caught.value.facts["file"] == tmp_path / "records.sqlite"
 
 
+def test_directory_in_the_place_of_the_records_is_told_with_the_way_out(tmp_path):
+    with pytest.raises(StoreError, match="cannot be read") as caught:
+        Records(tmp_path)
+    assert "Move the file away" in caught.value.hint
+
+
 def test_store_of_another_version_is_refused(tmp_path):
     Records(tmp_path / "r")
     with sqlite3.connect(tmp_path / "r") as database:

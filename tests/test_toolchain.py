@@ -1,0 +1,89 @@
+"""Which compiler a word names, and what it is asked before any case runs."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from real import processes_in, write_script
+
+from dispatchflow import devices, recall, toolchain
+from dispatchflow.errors import ToolchainError
+from dispatchflow.limits import Limits
+from dispatchflow.store import Store
+from dispatchflow.targets import TARGETS
+
+pytest_plugins = ["real"]
+
+SAYS = 'case "$*" in --version) echo IREE compiler version {version} @ 0123abcd; exit;; esac\n'
+HANGS = "/usr/bin/setsid /bin/sleep 301 & /bin/sleep 302"
+EATS = f"exec {sys.executable} -I -S -c 'x = [bytearray(1 << 20) for _ in range(1 << 20)]'"
+TIME = (HANGS, Limits(compile_s=0.1, run_s=0.1), "took longer than {}=0.1; a higher {} tries again")
+MEMORY = (
+    EATS,
+    Limits(memory_bytes=64 << 20),
+    "ran out of memory at memory_limit=64MiB; a higher memory_limit tries again",
+)
+
+
+def environment(root: Path, version: str = "3.9.9", more: str = "", tool: str = "", python: str = "python3.9") -> Path:
+    """With a compiler and tools that are scripts."""
+    place = root / "lib" / python / "site-packages"
+    (place / "iree/compiler/_mlir_libs").mkdir(parents=True)
+    (place / "iree/_runtime_libs").mkdir(parents=True)
+    write_script(place / toolchain.COMPILER, SAYS.format(version=version) + more)
+    for name in ("iree-run-module", "iree-benchmark-module"):
+        write_script(place / "iree/_runtime_libs" / name, tool)
+    return root
+
+
+@pytest.fixture
+def store(tmp_path):
+    with_records = Store(tmp_path / "store")
+    yield with_records
+    with_records.records.close()
+
+
+def found(store, root, limits=toolchain.DEFAULT):
+    return toolchain.find(store, str(root), lambda line: None, limits=limits)
+
+
+@pytest.mark.parametrize("order", [("3.9", "3.10", "3.11"), ("3.11", "3.10", "3.9")])
+def test_of_several_pythons_in_an_environment_the_newest_that_has_iree_is_taken(order, store, tmp_path):
+    for python in order:
+        environment(tmp_path / "env", version=python, python=f"python{python}")
+    (tmp_path / "env/lib/python3.12/site-packages").mkdir(parents=True)
+    assert found(store, tmp_path / "env").version == "3.11"
+
+
+@pytest.mark.parametrize(("does", "limits", "says"), [TIME, MEMORY])
+def test_what_a_compiler_is_asked_first_has_the_limits_too(does, limits, says, store, tmp_path):
+    tools = found(store, environment(tmp_path / "env", more=does))
+    other = next(target for target in TARGETS.values() if target.gpu)
+    for ask in (
+        lambda: devices.host_cpu(store, tools, limits),
+        lambda: devices.features(other, tools, store, limits),
+        lambda: found(store, environment(tmp_path / "tool", tool=does), replace(limits, compile_s=60.0)),
+    ):
+        with pytest.raises(ToolchainError) as error:
+            ask()
+        name = "run_limit" if "benchmark" in error.value.problem else "compile_limit"
+        assert error.value.facts["found"] == says.format(name, name)
+    assert not [words for words in processes_in(tmp_path) if "sleep" in words]
+
+
+@pytest.mark.parametrize(("does", "limits", "says"), [TIME, MEMORY])
+def test_what_a_driver_is_asked_has_the_limits_too(does, limits, says, tmp_path):
+    write_script(tmp_path / "tool", does)
+    tool = str(tmp_path / "tool")
+    absent = devices.found("vulkan", tool, tmp_path, limits).absent
+    assert absent == says.format("run_limit", "run_limit")
+    asked = json.dumps(("vulkan", tool, limits.run_s, limits.memory_bytes))
+    assert absent in recall._driver(asked)
+
+
+def test_a_compiler_that_says_nothing_of_this_cpu_is_quoted(store, tmp_path):
+    tools = found(store, environment(tmp_path / "env", more="echo nonsense"))
+    with pytest.raises(ToolchainError, match=r"found +nonsense\n.*iree="):
+        devices.host_cpu(store, tools, toolchain.DEFAULT)
