@@ -7,7 +7,8 @@ import lavapipe
 import pytest
 from real import REPOSITORY, Project, environment, sweep, write_script
 
-from dispatchflow import commands, devices
+from dispatchflow import commands, devices, spec_words
+from dispatchflow.errors import SpecError
 from dispatchflow.targets import TARGETS, named
 
 DUMP = """\
@@ -170,10 +171,20 @@ def test_any_cpu_or_gpu_can_be_named_as_the_compiler_calls_it(name, flag, driver
 
 
 @pytest.mark.parametrize(
-    "name", ["cuda", "cuda-sm_90", "cuda-ampere", "rocm-x", "llvm-cpu-", "llvm-cpu-znver4-2t", "a-b"]
+    "name",
+    [
+        *("cuda", "cuda-sm_90", "cuda-ampere", "cuda-native", "rocm-x", "rocm-host"),
+        *("llvm-cpu-", "llvm-cpu-znver4-2t", "llvm-cpu-host", "llvm-cpu-native", "a-b"),
+    ],
 )
 def test_what_is_no_targets_name_names_none(name):
     assert named(name) is None
+
+
+def test_word_for_this_machines_cpu_is_refused_with_the_target_that_resolves_it():
+    with pytest.raises(SpecError) as caught:
+        spec_words.targets("llvm-cpu-host", "here")
+    assert caught.value.hint == "This machine's CPU is llvm-cpu."
 
 
 def test_targets_of_the_table_are_named_too():
