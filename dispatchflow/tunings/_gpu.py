@@ -244,7 +244,7 @@ class MmaTiling(Tuning, ABC):
             padding += rows * _PADDING_BYTES
         return size, padding
 
-    def inexpressible(self, syntax: Syntax) -> str | None:
+    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         return None if syntax.has_gpu_pipelines else f"{syntax} has other pipelines and intrinsics for GPUs"
 
     def requested(self, operation: Operation) -> str:

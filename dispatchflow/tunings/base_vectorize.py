@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from dispatchflow.attributes import canonical
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
+from dispatchflow.targets import Target
 from dispatchflow.tunings import _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
@@ -86,7 +87,7 @@ class BaseVectorize(Tuning):
                 return f"{loop.dim} = {loop.size} is no multiple of the tile's {tiles[loop.dim]}"
         return None
 
-    def inexpressible(self, syntax: Syntax) -> str | None:
+    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         return None if syntax.has_gpu_pipelines else f"{syntax} has other pipelines for SPIR-V"
 
     def requested(self, operation: Operation) -> str:
