@@ -93,6 +93,7 @@ VULKAN = {
     "matmul": ({"shape": "33x65x40", "layout": "tt,tn,nt,nn", "accumulate": "no,yes"}, 8),
     "conv2d": ({"shape": "2x11x9x5x6x3x2", "stride": "1,2", "padding": "0,1"}, 4),
     "softmax": ({"shape": "17x130"}, 1),
+    "tiles": ({"operation": "matmul", "shape": "96x80x66,7x9x3", "tuning": "base_vectorize_64x64_8x8x4"}, 2),
 }
 
 
