@@ -197,8 +197,15 @@ class MmaTiling(Tuning, ABC):
     def threads(self) -> int:
         return self.subgroups[0] * self.subgroups[1] * self._subgroup_size
 
-    def promoted(self, operation: Operation, tile: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
+    def fitted(self, operation: Operation) -> dict[str, int]:
+        """The tile as the compiler takes it: of a smaller dim only what an instruction of each subgroup needs."""
+        known = {loop.dim: loop.size for loop in operation.loops if loop.dim not in operation.dynamic_dims}
+        needed = {dim: -(-known.get(dim, size) // self.unit[dim]) * self.unit[dim] for dim, size in self.tile.items()}
+        return {dim: min(size, needed[dim]) for dim, size in self.tile.items()}
+
+    def promoted(self, operation: Operation) -> Iterator[tuple[int, int, int]]:
         """(operand, rows, columns) of each tile in shared memory, as the operand lies in memory."""
+        tile = self.fitted(operation)
         for i in self.promote:
             rows, columns = OPERANDS[i] if operation.layout[i] == "t" else OPERANDS[i][::-1]
             yield i, tile[rows], tile[columns]
@@ -244,7 +251,7 @@ class MmaTiling(Tuning, ABC):
         """(of the promoted tiles, of their padding: 8 B a row). The compiler pads where there is room for all
         of it (IREE 3.13, both backends)."""
         size = padding = 0
-        for i, rows, columns in self.promoted(operation, self.tile):
+        for i, rows, columns in self.promoted(operation):
             size += rows * columns * operation.signature.operands[i].bits // 8
             padding += rows * _PADDING_BYTES
         return size, padding

@@ -31,21 +31,17 @@ class VectorDistribute(MmaTiling):
         }
 
     def misfit(self, operation: Operation, sizes: Mapping[str, int], backend: str) -> str | None:
-        tile, cut, short = dict(self.tile), dict[str, str](), dict[str, str]()
+        tile, cut, short = self.fitted(operation), dict[str, str](), dict[str, str]()
         for dim, said in self.ragged(operation, sizes).items():
-            if dim in operation.dynamic_dims or sizes[dim] > tile[dim]:
-                cut[dim] = f"{said} is no multiple of the tile's {tile[dim]}"
-                continue
-            # One tile, which the compiler makes as small as an instruction of each subgroup allows.
-            unit = self.unit[dim]
-            tile[dim] = -(-sizes[dim] // unit) * unit
-            if tile[dim] != sizes[dim]:
-                short[dim] = f"{said} is no multiple of the subgroups' {unit}"
+            if dim in operation.dynamic_dims or sizes[dim] > self.tile[dim]:
+                cut[dim] = f"{said} is no multiple of the tile's {self.tile[dim]}"
+            elif sizes[dim] % self.unit[dim]:
+                short[dim] = f"{said} is no multiple of the subgroups' {self.unit[dim]}"
         uneven = {**short, **cut}
         for what, dims in self._judged(tile, cut, short):
             if uneven.keys() >= set(dims) and cut.keys() & dims:
                 return f"{' and '.join(uneven[dim] for dim in dims)}, of {what} (IREE 3.13: 'failed to distribute')"
-        return self._unshared(operation, tile)
+        return self._unshared(operation)
 
     def _judged(
         self, tile: Mapping[str, int], cut: Collection[str], short: Collection[str]
@@ -60,8 +56,8 @@ class VectorDistribute(MmaTiling):
         if not {"m", "n"}.isdisjoint(short):
             yield "the result", ("m", "n")
 
-    def _unshared(self, operation: Operation, tile: Mapping[str, int]) -> str | None:
-        for i, rows, columns in self.promoted(operation, tile):
+    def _unshared(self, operation: Operation) -> str | None:
+        for i, rows, columns in self.promoted(operation):
             across = columns * operation.signature.operands[i].bits // _COPY_BITS
             copies = rows * across
             if copies > self.threads and (copies % self.threads or (self.threads % across and across % self.threads)):
