@@ -99,13 +99,16 @@ def features(target: Target, toolchain: Toolchain, store: Store) -> list[str]:
     name = f"target:{key_of('target', {'flags': flags, 'toolchain': toolchain.digest})}"
     said = store.records.remembered(name)
     if said is None:
-        found = _CPU.search(_configured(flags, f"the compiler does not know '{target.name}'", toolchain, store))
+        alike = [name for name, known in TARGETS.items() if known.backend == target.backend]
+        hint = f"Of this backend there are {', '.join(alike)}, and what else this release knows."
+        problem = f"the compiler does not know '{target.name}'"
+        found = _CPU.search(_configured(flags, problem, toolchain, store, hint))
         said = found[2] if found and not target.gpu else ""
         store.records.remember(name, said)
     return [feature for feature in said.split(",") if feature.startswith("+")]
 
 
-def _configured(flags: Sequence[str], problem: str, toolchain: Toolchain, store: Store) -> str:
+def _configured(flags: Sequence[str], problem: str, toolchain: Toolchain, store: Store, hint: str = "") -> str:
     """A trivial module as the compiler prints it with all that it knows of the target; else a ToolchainError."""
     with Machine().busy(), store.scratch() as scratch:
         (scratch / "trivial.mlir").write_text(_TRIVIAL)
@@ -115,7 +118,9 @@ def _configured(flags: Sequence[str], problem: str, toolchain: Toolchain, store:
         errors = processes.shortened(scratch / "stderr", 2000)
     if outcome.failure:
         said = "\n".join(errors.splitlines()[:2])  # then come the module and what followed of it
-        raise ToolchainError(problem, {"command": processes.quoted(argv), "found": outcome.failure, "stderr": said})
+        raise ToolchainError(
+            problem, {"command": processes.quoted(argv), "found": outcome.failure, "stderr": said}, hint
+        )
     return text
 
 
