@@ -104,14 +104,18 @@ def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits)
     name = f"target:{key_of('target', {'flags': flags, 'toolchain': toolchain.digest})}"
     said = store.records.remembered(name)
     if said is None:
+        alike = [name for name, known in TARGETS.items() if known.backend == target.backend]
+        hint = f"Of this backend there are {', '.join(alike)}, and what else this release knows."
         problem = f"the compiler does not know '{target.name}'"
-        found = _CPU.search(_configured(flags, problem, toolchain, store, limits))
+        found = _CPU.search(_configured(flags, problem, toolchain, store, limits, hint))
         said = found[2] if found and not target.gpu else ""
         store.records.remember(name, said)
     return [feature for feature in said.split(",") if feature.startswith("+")]
 
 
-def _configured(flags: Sequence[str], problem: str, toolchain: Toolchain, store: Store, limits: Limits) -> str:
+def _configured(
+    flags: Sequence[str], problem: str, toolchain: Toolchain, store: Store, limits: Limits, hint: str = _OTHER
+) -> str:
     """A trivial module as the compiler prints it with all that it knows of the target; else a ToolchainError."""
     with Machine().busy(), store.scratch() as scratch:
         (scratch / "trivial.mlir").write_text(_TRIVIAL)
@@ -126,7 +130,7 @@ def _configured(flags: Sequence[str], problem: str, toolchain: Toolchain, store:
     if failure := limits.failure("compile_limit", outcome, errors):
         said = "\n".join(errors.splitlines()[:2])  # then come the module and what followed of it
         facts = {"command": processes.quoted(argv), "found": failure} | ({"stderr": said} if said else {})
-        raise ToolchainError(problem, facts, _OTHER)
+        raise ToolchainError(problem, facts, hint)
     return text
 
 

@@ -38,7 +38,8 @@ def parse(written: str) -> Flags:
             raise ValueError(f"--{match[1]} is set by the target, or so that equal code has equal bytes")
         for what, words in _REFUSED.items():
             if re.search(rf"(?:^|-)(?:{words})(?:-|$)", match[1]):
-                raise ValueError(f"--{match[1]} may {what}, which this axis may not; {_HINT}")
+                hint = f"; {_HINT}" if "files" in what else ""
+                raise ValueError(f"--{match[1]} may {what}, which this axis may not{hint}")
         if "/" in (match[2] or ""):
             raise ValueError(f"{flag} names a file, whose content no key would have; {_HINT}")
     return flags

@@ -40,6 +40,11 @@ class Syntax:
         """`#iree_gpu.pipeline<…>`, with Nvidia's `mma.sync` among the intrinsics."""
         return self.release >= (3, 12)
 
+    def reads_tuning_spec(self, backend: str) -> bool:
+        """Whether this backend's pipelines read the file of `--iree-codegen-tuning-spec-path`; the others ignore it.
+        All read a transform-dialect library. Seen with 3.9 to 3.13."""
+        return {"rocm": True, "llvm-cpu": self.release >= (3, 11), "cuda": self.release < (3, 11)}.get(backend, False)
+
     def flag(self, newest: str) -> str:
         """A flag as this release calls it; before 3.11 AMD's are HIP's."""
         return newest.replace("--iree-rocm-", "--iree-hip-") if self.release < (3, 11) else newest

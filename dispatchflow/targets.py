@@ -219,8 +219,13 @@ def named(name: str) -> Target | None:
     return _cpu(architecture) if backend == "llvm-cpu" else _gpu(backend, architecture)
 
 
-# Compiling for it fails: "missing GPU target in #hal.executable.target" (IREE 3.9 to 3.13).
+# What is no target, and what to write instead.
 HINTS = {
-    f"cuda-{architecture}": "IREE does not know it. A Hopper card runs the code of cuda-sm_89: its driver compiles it."
-    for architecture in ("sm_90", "sm_90a")
+    # Compiling for it fails: "missing GPU target in #hal.executable.target" (IREE 3.9 to 3.13).
+    **dict.fromkeys(
+        ("cuda-sm_90", "cuda-sm_90a"),
+        "IREE does not know it. A Hopper card runs the code of cuda-sm_89: its driver compiles it.",
+    ),
+    # Keys would name a word that means another CPU on another machine.
+    **dict.fromkeys(("llvm-cpu-host", "llvm-cpu-native"), "This machine's CPU is llvm-cpu."),
 }

@@ -105,7 +105,7 @@ def _keep(value: str) -> tuple[str | int, ...]:
 VARIABLES: dict[str, Variable] = {
     **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
     "shape": Variable("cases", "whole shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
-    "file": Variable("cases", "a module's MLIR file, instead of specs"),
+    "file": Variable("cases", "a module's MLIR file, instead of specs; several with commas between", _paths),
     "function": Variable("cases", "the module's functions; all when left out", _words),
     "inputs": Variable("cases", "its inputs, with ; between: 4x8xf32;4x8xf32=0.5;@a.npy;5", _semicolons),
     "expected": Variable("cases", "files of a module's results, with ; between: y.npy;z.bin", _semicolons),

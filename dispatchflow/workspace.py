@@ -101,7 +101,7 @@ class Workspace:
         """Why this toolchain or this machine cannot have it."""
         operation, target, syntax = case.operation, case.target, self._syntax
         types = operation.types if isinstance(operation, Operation) else None
-        if reason := target.inexpressible(syntax, types) or case.tuning.inexpressible(syntax):
+        if reason := target.inexpressible(syntax, types) or case.tuning.inexpressible(syntax, target):
             return reason
         if isinstance(operation, Operation):
             if reason := operation.inexpressible(syntax, target):

@@ -44,6 +44,26 @@ COMPILED = [
     ("vulkan", "matmul", "bf16", "64x20x64", "tt", True),
     ("metal", "matmul", "i8", "2x8x4", "tt", False),
     ("metal", "batch_matmul", "i8", "2x64x64x64", "tt", True),
+    ("metal", "matmul", "i8", "32x4x28", "tt", False),
+    ("metal", "matmul", "i8", "48x4x28", "tt", True),
+]
+
+# Convolutions as products: their options beside the rest.
+CONVOLUTIONS = [
+    ("vulkan", "conv2d", "f16_f32", "1x2x2x12x16x1x1", "nhwc_hwcf", {}, False),
+    ("vulkan", "conv2d", "f16_f32", "1x2x2x12x16x1x1", "nchw_fchw", {}, True),
+    ("vulkan", "conv2d", "bf16", "1x2x2x8x16x1x1", "nchw_fchw", {"stride": 2, "padding": 1}, False),
+    ("vulkan", "conv2d", "f16", "1x1x1x8x16x1x1", "nhwc_hwcf", {}, True),
+    ("vulkan", "conv2d", "f16", "1x4x4x8x16x3x3", "nhwc_hwcf", {}, True),
+    ("vulkan", "conv2d", "f16", "1x2x4x1x16x1x4", "nhwc_hwcf", {}, False),
+    ("vulkan", "conv2d", "f16", "1x2x2x32x32x1x1", "nchw_fchw", {"groups": 2}, False),
+    ("vulkan", "conv2d", "f16", "1x2x2x16x16x1x1", "nhwc_hwcf", {"groups": 2}, True),
+    ("vulkan", "depthwise_conv2d", "f16", "1x2x2x16x1x1", None, {}, True),
+    ("metal", "conv2d", "i8", "1x2x2x8x8x1x1", "nhwc_hwcf", {}, False),
+    ("metal", "conv2d", "i8", "1x2x2x8x8x1x1", "nchw_fchw", {}, True),
+    ("metal", "quantized_conv2d", "i8", "2x1x1x8x8x1x1", "nchw_fchw", {}, True),
+    ("metal", "quantized_conv2d", "i8", "2x1x1x8x8x1x1", "nchw_fchw", {"input_zp": 0}, False),
+    ("metal", "quantized_conv2d", "i8", "1x2x2x6x8x1x1", "nhwc_hwcf", {}, True),
 ]
 
 
@@ -53,10 +73,13 @@ def workspace(tmp_path_factory):
 
 
 @pytest.mark.iree
-@pytest.mark.parametrize(("target", "name", "dtype", "shape", "layout", "compiles"), COMPILED)
-def test_what_is_skipped_is_what_the_compiler_refuses(target, name, dtype, shape, layout, compiles, workspace):
-    assert (reason(target, name, dtype, shape, layout) is None) == compiles
-    operation = OPERATIONS[name].make(tuple(map(int, shape.split("x"))), dtype, layout)
+@pytest.mark.parametrize(
+    ("target", "name", "dtype", "shape", "layout", "options", "compiles"),
+    [*((*words, {}, compiles) for *words, compiles in COMPILED), *CONVOLUTIONS],
+)
+def test_what_is_skipped_is_what_the_compiler_refuses(target, name, dtype, shape, layout, options, compiles, workspace):
+    assert (reason(target, name, dtype, shape, layout, **options) is None) == compiles
+    operation = OPERATIONS[name].make(tuple(map(int, shape.split("x"))), dtype, layout, **options)
     assert workspace.executor.compile(Case(Dispatch(operation, DEFAULT), TARGETS[target])).ok == compiles
 
 

@@ -7,7 +7,8 @@ import lavapipe
 import pytest
 from real import REPOSITORY, Project, environment, sweep, write_script
 
-from dispatchflow import commands, devices
+from dispatchflow import commands, devices, spec_words
+from dispatchflow.errors import SpecError
 from dispatchflow.targets import TARGETS, named
 
 DUMP = """\
@@ -92,6 +93,7 @@ VULKAN = {
     "matmul": ({"shape": "33x65x40", "layout": "tt,tn,nt,nn", "accumulate": "no,yes"}, 8),
     "conv2d": ({"shape": "2x11x9x5x6x3x2", "stride": "1,2", "padding": "0,1"}, 4),
     "softmax": ({"shape": "17x130"}, 1),
+    "tiles": ({"operation": "matmul", "shape": "96x80x66,7x9x3", "tuning": "base_vectorize_64x64_8x8x4"}, 2),
 }
 
 
@@ -170,10 +172,20 @@ def test_any_cpu_or_gpu_can_be_named_as_the_compiler_calls_it(name, flag, driver
 
 
 @pytest.mark.parametrize(
-    "name", ["cuda", "cuda-sm_90", "cuda-ampere", "rocm-x", "llvm-cpu-", "llvm-cpu-znver4-2t", "a-b"]
+    "name",
+    [
+        *("cuda", "cuda-sm_90", "cuda-ampere", "cuda-native", "rocm-x", "rocm-host"),
+        *("llvm-cpu-", "llvm-cpu-znver4-2t", "llvm-cpu-host", "llvm-cpu-native", "a-b"),
+    ],
 )
 def test_what_is_no_targets_name_names_none(name):
     assert named(name) is None
+
+
+def test_word_for_this_machines_cpu_is_refused_with_the_target_that_resolves_it():
+    with pytest.raises(SpecError) as caught:
+        spec_words.targets("llvm-cpu-host", "here")
+    assert caught.value.hint == "This machine's CPU is llvm-cpu."
 
 
 def test_targets_of_the_table_are_named_too():
@@ -184,7 +196,7 @@ OTHERS = {
     "llvm-cpu-x86-64": (0, "1 case: 1 emitted, 1 compiled"),
     "llvm-cpu-diamondrapids": (0, "no device: this CPU has no "),
     "llvm-cpu-znver99": (2, "the compiler does not know 'llvm-cpu-znver99'"),
-    "cuda-sm_999": (2, "error: missing GPU target"),
+    "cuda-sm_999": (2, "Of this backend there are cuda-sm_80, cuda-sm_86"),
 }
 
 

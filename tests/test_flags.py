@@ -104,3 +104,10 @@ def test_flags_reach_the_compiler_and_one_that_it_does_not_know_is_a_failure(tmp
         line = next(line for line in outcome.out.splitlines() if f"default+{name}@llvm-cpu-1t FAILED" in line)
         assert says in line
     assert "4 cases: 1 emitted, 2 compiled; 0 reused, 2 failed" in outcome.out
+
+
+def test_hint_is_of_what_is_refused():
+    with pytest.raises(ValueError, match=r"--help may end before there is a module, which this axis may not$"):
+        flags.parse("--help")
+    with pytest.raises(ValueError, match="may read or write other files, which this axis may not; a spec or library"):
+        flags.parse("--iree-hal-dump-executable-files-to=x")

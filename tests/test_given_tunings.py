@@ -9,6 +9,8 @@ from real import Project, sweep
 
 from dispatchflow import applied, attributes, plan, spec
 from dispatchflow.errors import SpecError
+from dispatchflow.syntax import NEWEST, Syntax
+from dispatchflow.targets import TARGETS
 from dispatchflow.tunings import Applied
 from dispatchflow.tunings._given import named
 from dispatchflow.workspace import Workspace
@@ -129,6 +131,34 @@ def test_configuration_in_a_comment_is_none():
     FILES["comment.mlir"] = alone
     with pytest.raises(SpecError, match="cannot be this"):
         given("comment.mlir")
+
+
+@pytest.mark.parametrize(
+    ("release", "readers"),
+    [((3, 10), ["rocm", "cuda"]), ((3, 11), ["llvm-cpu", "rocm"]), (NEWEST.release, ["llvm-cpu", "rocm"])],
+)
+def test_spec_that_no_pipeline_reads_is_a_skip_with_the_tuning_that_is_read(release, readers):
+    tuning, syntax = given("a/mine.mlir").tuning, Syntax(release)
+    reasons = {target.backend: tuning.inexpressible(syntax, target) for target in TARGETS.values()}
+    assert [backend for backend, reason in reasons.items() if reason is None] == sorted(
+        readers, key=list(reasons).index
+    )
+    assert reasons["vmvx"] == f"{syntax} reads no tuning spec for vmvx; it reads a library: transform_library:FILE"
+    library = given("a/mine.mlir", "transform_library").tuning
+    assert all(library.inexpressible(syntax, target) is None for target in TARGETS.values())
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize("target", ["llvm-cpu-x86-64-v3", "vmvx", "vulkan", "metal", "cuda-sm_80", "rocm-gfx942"])
+def test_spec_is_read_where_it_is_no_skip_and_a_library_everywhere(target, tmp_path):
+    """A configuration of CPUs, that GPUs cannot compile, but do get."""
+    FILES["any.mlir"] = SPEC.replace('["linalg.matmul"]', '["linalg.matmul", "linalg.generic"]')
+    FILES["any-library.mlir"] = FILES["any.mlir"].replace("@main", "@__kernel_config")
+    workspace = Workspace(tmp_path, {})
+    for family, file in (("tuning_spec", "any.mlir"), ("transform_library", "any-library.mlir")):
+        case = case_with(tuning=f"{family}:{file}", target=target)
+        skipped = case.tuning.inexpressible(NEWEST, case.target)
+        assert ("matched no op" in (workspace.executor.compile(case).reason or "")) == bool(skipped)
 
 
 @pytest.mark.iree

@@ -52,18 +52,26 @@ def test_tile_that_fits_is_no_skip(family):
         ({"tile": "64x64x24_2x2"}, "no multiple of 2x2 subgroups' instructions"),
         ({"shape": (250, 256, 256)}, "m = 250 is no multiple of the tile's 64"),
         ({"shape": (250, 256, 256), "family": "vector_distribute"}, None),
-        ({"shape": (256, 40, 256), "family": "vector_distribute"}, "n = 40 is less than the tile's 64"),
+        ({"shape": (256, 24, 256), "family": "vector_distribute"}, None),
+        ({"shape": (256, 40, 256), "family": "vector_distribute"}, "the 32x48 elements of promoted operand 1"),
+        (
+            {"shape": (250, 24, 256), "family": "vector_distribute"},
+            "m = 250 is no multiple of the tile's 64 and n = 24 is no multiple of the subgroups' 16, of the result",
+        ),
         ({"shape": (250, 250, 256), "family": "vector_distribute"}, None),
         ({"shape": (256, 256, 250), "family": "vector_distribute"}, None),
         (
             {"shape": (250, 256, 250), "family": "vector_distribute"},
-            "m = 250 and k = 250 are both no multiple of the tile's 64 and 32, and operand 0 is promoted",
+            "m = 250 is no multiple of the tile's 64 and k = 250 is no multiple of the tile's 32, of operand 0 (IREE",
         ),
-        ({"shape": (256, 250, 250), "family": "vector_distribute"}, "k = 250 and n = 250 are both no multiple"),
+        (
+            {"shape": (256, 250, 250), "family": "vector_distribute"},
+            "k = 250 is no multiple of the tile's 32 and n = 250",
+        ),
         ({"shape": (250, 256, 250), "family": "vector_distribute", "tile": "64x64x32_2x2_promote_1"}, None),
         ({"dynamic": "m"}, "dynamic m is no multiple of the tile's 64"),
         ({"dynamic": "m", "family": "vector_distribute"}, None),
-        ({"dynamic": "mnk", "family": "vector_distribute"}, "dynamic m and dynamic k are both no multiple"),
+        ({"dynamic": "mnk", "family": "vector_distribute"}, "dynamic m is no multiple of the tile's 64 and dynamic k"),
         (
             {"tile": "64x64x48_2x2", "family": "vector_distribute"},
             "the 64x48 elements of promoted operand 0 are not shared out evenly to 128 threads",
@@ -176,17 +184,26 @@ def test_more_stages_than_have_an_effect_are_a_skip(workspace):
 @pytest.mark.parametrize(
     ("family", "tile", "options"),
     [
-        ("vector_distribute", "64x64x32", {"sizes": (100, 100, 64)}),
-        ("vector_distribute", "64x64x32", {"sizes": (100, 64, 100)}),
-        ("vector_distribute", "64x96x32", {}),
-        ("vector_distribute", "64x96x32", {"layout": "tn"}),
-        ("tile_and_fuse", "64x64x32", {"accumulate": "yes"}),
-        ("tile_and_fuse", "64x64x32", {"accumulate": "yes", "epilogue": "bias"}),
-        ("tile_and_fuse", "64x64x32", {"dynamic": "m"}),
+        *(
+            ("vector_distribute", "64x64x32_2x2", {"sizes": sizes})
+            for sizes in (
+                *((100, 100, 64), (100, 64, 100)),  # more than a tile: of the result, of an operand
+                *((1, 128, 20), (40, 24, 20)),  # less than one
+                *((100, 24, 64), (100, 32, 64), (128, 100, 20), (128, 100, 16)),  # less, beside more
+                *((128, 40, 64), (128, 56, 64)),  # shared out as 48 and 64
+            )
+        ),
+        *(("vector_distribute", "64x64x32_2x2_promote_none", {"sizes": (m, 24, 50)}) for m in (32, 40)),
+        *(("vector_distribute", "64x128x64_2x2_promote_1", {"sizes": (100, 128, k)}) for k in (137, 60)),
+        ("vector_distribute", "64x96x32_2x2", {}),
+        ("vector_distribute", "64x96x32_2x2", {"layout": "tn"}),
+        ("tile_and_fuse", "64x64x32_2x2", {"accumulate": "yes"}),
+        ("tile_and_fuse", "64x64x32_2x2", {"accumulate": "yes", "epilogue": "bias"}),
+        ("tile_and_fuse", "64x64x32_2x2", {"dynamic": "m"}),
     ],
 )
 def test_it_compiles_or_is_a_skip(family, tile, options, workspace):
-    tuning = TUNINGS[family].parse(f"{family}_{tile}_2x2_{NV}")
+    tuning = TUNINGS[family].parse(f"{family}_{tile}_{NV}")
     made = {"sizes": (128, 192, 96), "types": "f16_f32", **options}
     operation, target = OPERATIONS["matmul"].make(**made), TARGETS["cuda-sm_80"]
     record = workspace.executor.compile(Case(Dispatch(operation, tuning), target))
@@ -194,11 +211,11 @@ def test_it_compiles_or_is_a_skip(family, tile, options, workspace):
 
 
 @pytest.mark.iree
-@pytest.mark.parametrize("layout", ["tt", "nn"])
-def test_shared_memory_is_what_the_compiler_takes(layout, workspace):
-    """Counted from the tile; its limit is one byte below and at that."""
+@pytest.mark.parametrize(("sizes", "layout"), [((128, 64, 64), "tt"), ((128, 64, 64), "nn"), ((40, 24, 20), "tt")])
+def test_shared_memory_is_what_the_compiler_takes(sizes, layout, workspace):
+    """Counted from the tile, or what is taken of it; its limit is one byte below and at that."""
     tuning = TUNINGS["vector_distribute"].parse(f"vector_distribute_128x64x32_2x2_{NV}")
-    operation, target = OPERATIONS["matmul"].make((128, 64, 64), "f16_f32", layout), TARGETS["cuda-sm_80"]
+    operation, target = OPERATIONS["matmul"].make(sizes, "f16_f32", layout), TARGETS["cuda-sm_80"]
     argv = [workspace.resolver.toolchain.compiler, "-", *target.flags, "--compile-to=executable-targets"]
     text = Dispatch(operation, tuning).module()
     made = subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
@@ -234,7 +251,10 @@ def _with_128_threads(lowering):
 def test_tiles_for_vulkan_are_applied_and_verified_where_there_is_a_device(workspace):
     tuning, operation = TUNINGS["base_vectorize"].parse("base_vectorize_32x64_4x8x4"), OPERATIONS["matmul"]
     target = TARGETS["vulkan"]
-    assert "no multiple of the tile's 32" in unsupported_reason(operation.make((40, 64, 64)), tuning, target)
+    made = operation.make((64, 64, 64))
+    large = TUNINGS["base_vectorize"].parse("base_vectorize_64x64_4x4x4")
+    assert unsupported_reason(made, large, target) == "needs 256 invocations in a workgroup; Vulkan promises 128"
+    assert unsupported_reason(made, large, TARGETS["metal"]) is None
     assert "of SPIR-V, not of llvm-cpu" in unsupported_reason(operation.make((64, 64, 64)), tuning, TARGETS["llvm-cpu"])
     case = Case(Dispatch(operation.make((64, 128, 64)), tuning), target)
     record = workspace.executor.compile(case)

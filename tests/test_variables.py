@@ -28,6 +28,7 @@ ALL = ("cases", "run", "report", "toolchains", "check", "clean")
         ),
         *(("keep", "referenced", ("referenced",)), ("keep", "30,referenced", (30, "referenced"))),
         *(("limit", "12B", 12), ("limit", "2GiB", 2 << 30), ("limit", "1.5 KB", 1500), ("limit", "1TiB", 1 << 40)),
+        *(("file", "a b.mlir", ("a b.mlir",)), ("file", "a.mlir,b.mlir", ("a.mlir", "b.mlir"))),
         *(("expected", "a b.npy; c.bin", ("a b.npy", "c.bin")), ("rtol", "1e-3", 1e-3), ("name", "x", "x")),
         *(("history", "yes", True), ("specs", "a b.toml, c", ("a b.toml", "c")), ("operation", "matmul", "matmul")),
     ],

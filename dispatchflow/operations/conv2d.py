@@ -46,8 +46,9 @@ class Conv2d(Convolution):
         return Convolution.illegal(self, backend)
 
     def untuned(self, syntax: Syntax, target: Target) -> str | None:
-        if self.layout != "nhwc_hwcf" or self.groups > 1:
-            return None
+        reason = Convolution.untuned(self, syntax, target)
+        if reason or self.layout != "nhwc_hwcf" or self.groups > 1:
+            return reason
         of_a_row = Product(self.outputs[1], self.size("f"), self.size("c"))
         return undistributed(of_a_row, self.signature, syntax, target)
 

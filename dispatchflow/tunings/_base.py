@@ -142,8 +142,8 @@ class Tuning:
         """Why this target's hardware cannot have it, None when it can. The reason of a skip."""
         return None
 
-    def inexpressible(self, syntax: Syntax) -> str | None:
-        """Why this release's text has no way to ask for it, None when it has. The reason of a skip."""
+    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+        """Why this release has no way to ask for it on this target, None when it has. The reason of a skip."""
         return None
 
     def requested(self, operation: Operation) -> str | None:

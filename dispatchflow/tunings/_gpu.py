@@ -169,12 +169,12 @@ class MmaTiling(Tuning, ABC):
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if backend not in _BACKENDS:
             return f"{self.family} is a configuration of {' and '.join(_BACKENDS)}, not of {backend}"
-        loops, mma, (wm, wn), (sm, sn) = operation.loops, self._mma, self.workgroup, self.subgroups
+        loops, (m, n, k), (along_m, along_n) = operation.loops, self.tile.values(), self.subgroups
         if {loop.dim for loop in loops} | {"b"} != {"b", "m", "n", "k"}:
             return f"{self.family} is described for products over b, m, n and k, which {operation.name} is not"
-        if wm % (sm * mma.m) or wn % (sn * mma.n) or self.reduction % mma.k:
-            unit = f"{sm * mma.m}x{sn * mma.n}x{mma.k}"
-            return f"a tile of {wm}x{wn}x{self.reduction} is no multiple of {sm}x{sn} subgroups' instructions, {unit}"
+        if any(size % self.unit[dim] for dim, size in self.tile.items()):
+            unit = "x".join(map(str, self.unit.values()))
+            return f"a tile of {m}x{n}x{k} is no multiple of {along_m}x{along_n} subgroups' instructions, {unit}"
         sizes = {loop.dim: loop.size for loop in loops}
         return self._without_effect(sizes["k"], backend) or self.misfit(operation, sizes, backend)
 
@@ -197,11 +197,18 @@ class MmaTiling(Tuning, ABC):
     def threads(self) -> int:
         return self.subgroups[0] * self.subgroups[1] * self._subgroup_size
 
+    def fitted(self, operation: Operation) -> dict[str, int]:
+        """The tile as the compiler takes it: of a smaller dim only what an instruction of each subgroup needs."""
+        known = {loop.dim: loop.size for loop in operation.loops if loop.dim not in operation.dynamic_dims}
+        needed = {dim: -(-known.get(dim, size) // self.unit[dim]) * self.unit[dim] for dim, size in self.tile.items()}
+        return {dim: min(size, needed[dim]) for dim, size in self.tile.items()}
+
     def promoted(self, operation: Operation) -> Iterator[tuple[int, int, int]]:
         """(operand, rows, columns) of each tile in shared memory, as the operand lies in memory."""
+        tile = self.fitted(operation)
         for i in self.promote:
             rows, columns = OPERANDS[i] if operation.layout[i] == "t" else OPERANDS[i][::-1]
-            yield i, self.tile[rows], self.tile[columns]
+            yield i, tile[rows], tile[columns]
 
     def ragged(self, operation: Operation, sizes: Mapping[str, int]) -> dict[str, str]:
         """The dims that the tile does not divide, as far as the compiler knows, as a reason says them."""
@@ -212,6 +219,11 @@ class MmaTiling(Tuning, ABC):
     @property
     def tile(self) -> dict[str, int]:
         return {"m": self.workgroup[0], "n": self.workgroup[1], "k": self.reduction}
+
+    @property
+    def unit(self) -> dict[str, int]:
+        """What one instruction of each subgroup multiplies."""
+        return {"m": self.subgroups[0] * self._mma.m, "n": self.subgroups[1] * self._mma.n, "k": self._mma.k}
 
     @abstractmethod
     def misfit(self, operation: Operation, sizes: Mapping[str, int], backend: str) -> str | None:
@@ -244,7 +256,7 @@ class MmaTiling(Tuning, ABC):
             padding += rows * _PADDING_BYTES
         return size, padding
 
-    def inexpressible(self, syntax: Syntax) -> str | None:
+    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         return None if syntax.has_gpu_pipelines else f"{syntax} has other pipelines and intrinsics for GPUs"
 
     def requested(self, operation: Operation) -> str:

@@ -10,13 +10,15 @@ from typing import Any, ClassVar
 from dispatchflow.attributes import canonical
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
+from dispatchflow.targets import Target
 from dispatchflow.tunings import _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
 _PIPELINE = "BaseVectorize"
 _FORMS = {"workgroup": "[m, n]", "thread": "[m, n]", "reduction": "k"}
 _NAME = re.compile(r"base_vectorize_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)")
-_MAX_THREADS = 128  # what Vulkan promises of every device: maxComputeWorkGroupInvocations
+# What every device has: Vulkan's maxComputeWorkGroupInvocations; of Metal, the Macs (Metal Feature Set Tables).
+_MAX_THREADS = {"vulkan-spirv": (128, "Vulkan promises"), "metal-spirv": (1024, "Metal has")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +74,18 @@ class BaseVectorize(Tuning):
         )
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
-        if not backend.endswith("-spirv"):
+        if backend not in _MAX_THREADS:
             return f"base_vectorize is a configuration of SPIR-V, not of {backend}"
         if [loop.dim for loop in operation.loops] != ["m", "n", "k"]:
             return f"base_vectorize is described for products over m, n and k, which {operation.name} is not"
-        tiles = {"m": self.workgroup[0], "n": self.workgroup[1], "k": self.reduction}
         if any(w % t for w, t in zip(self.workgroup, self.thread, strict=True)):
             return f"workgroup {self.workgroup} is not a multiple of thread {self.thread}"
-        if (threads := self._threads[0] * self._threads[1]) > _MAX_THREADS:
-            return f"needs {threads} invocations in a workgroup; Vulkan promises {_MAX_THREADS}"
-        for loop in operation.loops:
-            if loop.size % tiles[loop.dim]:
-                return f"{loop.dim} = {loop.size} is no multiple of the tile's {tiles[loop.dim]}"
+        limit, whose = _MAX_THREADS[backend]
+        if (threads := self._threads[0] * self._threads[1]) > limit:
+            return f"needs {threads} invocations in a workgroup; {whose} {limit}"
         return None
 
-    def inexpressible(self, syntax: Syntax) -> str | None:
+    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         return None if syntax.has_gpu_pipelines else f"{syntax} has other pipelines for SPIR-V"
 
     def requested(self, operation: Operation) -> str:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
+from dispatchflow.targets import Target
 from dispatchflow.tunings import _cpu, _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
@@ -79,7 +80,7 @@ class ConvTileAndDecompose(Tuning):
         levels = self._levels(channels)
         return _cpu.too_large(operation, levels["vector_common_parallel"] | levels["vector_reduction"])
 
-    def inexpressible(self, syntax: Syntax) -> str | None:
+    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         return _cpu.inexpressible(syntax)
 
     def _levels(self, channels: str) -> dict[str, dict[str, int]]:

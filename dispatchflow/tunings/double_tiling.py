@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
 from dispatchflow.syntax import Syntax
+from dispatchflow.targets import Target
 from dispatchflow.tunings import _cpu, _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
@@ -77,7 +78,7 @@ class DoubleTiling(Tuning):
             return f"distribution {self.distribution} is not a multiple of vector {self.vector}"
         return _cpu.too_large(operation, {**self._levels["vector_common_parallel"], "k": self.reduction})
 
-    def inexpressible(self, syntax: Syntax) -> str | None:
+    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         return _cpu.inexpressible(syntax)
 
     @property

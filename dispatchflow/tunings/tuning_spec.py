@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from dispatchflow.syntax import Syntax
+from dispatchflow.targets import Target
 from dispatchflow.tunings._base import Tuning
 from dispatchflow.tunings._given import GivenTuning, check
 
@@ -29,3 +31,8 @@ class TuningSpec(GivenTuning):
     @property
     def flag(self) -> str:
         return f"--iree-codegen-tuning-spec-path={self.file.name}"
+
+    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+        if syntax.reads_tuning_spec(target.backend):
+            return None
+        return f"{syntax} reads no tuning spec for {target.backend}; it reads a library: transform_library:FILE"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,8 +14,8 @@ _COPY_BITS = 128  # what a thread copies to shared memory at a time
 
 @dataclass(frozen=True, slots=True)
 class VectorDistribute(MmaTiling):
-    """Written as an op-level `compilation_info` for pipeline `VectorDistribute`. Of a promoted operand one
-    size need not be a multiple."""
+    """Written as an op-level `compilation_info` for pipeline `VectorDistribute`. Sizes need not be
+    multiples of the tile."""
 
     family: ClassVar[str] = "vector_distribute"
     form: ClassVar[str] = f"vector_distribute{FORM}"
@@ -31,16 +31,33 @@ class VectorDistribute(MmaTiling):
         }
 
     def misfit(self, operation: Operation, sizes: Mapping[str, int], backend: str) -> str | None:
-        for dim, size in self.tile.items():
-            if sizes[dim] < size:
-                return f"{dim} = {sizes[dim]} is less than the tile's {size} (IREE 3.13: 'failed to distribute')"
-        ragged = self.ragged(operation, sizes)
+        tile, cut, short = self.fitted(operation), dict[str, str](), dict[str, str]()
+        for dim, said in self.ragged(operation, sizes).items():
+            if dim in operation.dynamic_dims or sizes[dim] > self.tile[dim]:
+                cut[dim] = f"{said} is no multiple of the tile's {self.tile[dim]}"
+            elif sizes[dim] % self.unit[dim]:
+                short[dim] = f"{said} is no multiple of the subgroups' {self.unit[dim]}"
+        uneven = {**short, **cut}
+        for what, dims in self._judged(tile, cut, short):
+            if uneven.keys() >= set(dims) and cut.keys() & dims:
+                return f"{' and '.join(uneven[dim] for dim in dims)}, of {what} (IREE 3.13: 'failed to distribute')"
+        return self._unshared(operation)
+
+    def _judged(
+        self, tile: Mapping[str, int], cut: Collection[str], short: Collection[str]
+    ) -> Iterator[tuple[str, tuple[str, str]]]:
+        """What the compiler does not distribute where both its dims are uneven and one ends in a tile that is cut off:
+        promoted operands; square ones whose sum is cut off, where another is promoted or the result is square too; the
+        result where a dim is less than a tile."""
+        for i, dims in enumerate(OPERANDS):
+            square = tile[dims[0]] == tile[dims[1]] and (self.promote or tile["m"] == tile["n"])
+            if i in self.promote or (square and "k" in cut):
+                yield f"operand {i}", dims
+        if not {"m", "n"}.isdisjoint(short):
+            yield "the result", ("m", "n")
+
+    def _unshared(self, operation: Operation) -> str | None:
         for i, rows, columns in self.promoted(operation):
-            if ragged.keys() >= set(OPERANDS[i]):
-                said = " and ".join(ragged[dim] for dim in OPERANDS[i])
-                tile = " and ".join(str(self.tile[dim]) for dim in OPERANDS[i])
-                why = f"and operand {i} is promoted (IREE 3.13: 'failed to distribute')"
-                return f"{said} are both no multiple of the tile's {tile}, {why}"
             across = columns * operation.signature.operands[i].bits // _COPY_BITS
             copies = rows * across
             if copies > self.threads and (copies % self.threads or (self.threads % across and across % self.threads)):
