@@ -88,6 +88,25 @@ def test_networks_cost_what_is_published():
     assert multiply_adds("bert_base", "matmul") == (128 + 384) * 12 * 768**2
 
 
+def test_aligned_shapes_take_as_much_memory_as_the_page_says():
+    found = [
+        made(operation, shape).traffic_bytes() / 2**10
+        for operation, shapes in classes()["aligned"].shapes.items()
+        for shape in shapes
+        if "f32" in OPERATIONS[operation].signatures
+    ]
+    assert "from 64 KiB, more than a first cache, to 192 MiB" in classes()["aligned"].reason
+    assert (min(found) // 1, max(found)) == (64, 192 * 2**10)
+
+
+def test_a_decoder_reads_causally_and_writes_for_one_sequence_and_for_16():
+    shapes = {name: classes()[f"llama_{name}"].shapes for name in ("prefill", "decode")}
+    assert [dict(shape.options) for shape in shapes["prefill"]["attention"]] == [{"causal": "yes"}]
+    for operation in set(shapes["decode"]) - {"vecmat"}:
+        firsts = sorted({shape.sizes[0] for shape in shapes["decode"][operation]})
+        assert [16 * firsts[0]] == firsts[1:], operation
+
+
 def test_every_class_gives_its_reason_and_source_on_the_page():
     assert all(known.reason.strip() and known.source for known in classes().values())
     assert (REPOSITORY / "docs/shapes.md").read_text() == page(), "`doit docs` writes it"
