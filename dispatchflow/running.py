@@ -43,8 +43,13 @@ class Place:
         outcome = processes.run(command)
         if outcome.failure is None:
             return None
-        facts = {"verification": "not compared"}
+        facts = {"verification": "not compared", **self.ran_with}
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
+
+    @property
+    def ran_with(self) -> dict[str, Any]:
+        """Of a failure: what another one of may do better."""
+        return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
         return commands.run_argv(
@@ -99,12 +104,22 @@ _UNSPECIFIC = "failed to run translation of source executable"
 """What IREE says after the cause, or before it where dispatches are compiled side by side."""
 
 
+_STATUS = re.compile(r"(?:^|: )([A-Z][A-Z_]{4,}; .+)", re.MULTILINE)
+"""What the runtime says of a failed call, `x.c:191: INVALID_ARGUMENT; …`."""
+
+_CALLED = re.compile(r"; (?:; |while |invoking )")
+"""Where it goes on with what was called; so do the lines after it."""
+
+
 def _first_error(stderr: str) -> str | None:
-    """The first line that says `error`, without the place, and which one if it can be had; else the last line."""
+    """The first line that says `error`, without the place, and which one if it can be had; else the runtime's status;
+    else the last line."""
     if match := re.search(r"(Unknown command line argument '.*?'|for the --.* option: .*)", stderr):
         return match[1]  # the line after it may guess what was meant
     found: list[str] = re.findall(r"error: (.+)", stderr, re.IGNORECASE)
     if found:
         return next((line for line in found if not line.startswith(_UNSPECIFIC)), found[0]).rstrip(": ")[:300]
+    if status := _STATUS.search(stderr):
+        return _CALLED.split(status[1], maxsplit=1)[0].rstrip("; ")[:300]
     lines = stderr.splitlines()
     return lines[-1][:300] if lines else None

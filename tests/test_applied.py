@@ -1,4 +1,4 @@
-"""Reading back what the compiler did. The dumps in data/configurations are the compiler's own (3.13.0), shortened to
+"""Reading back what the compiler did. The dumps in data/configurations are the compiler's own (3.13.0, one of 20241104), shortened to
 what a configuration is read from: CPU features, bindings and layouts are left out."""
 
 from pathlib import Path
@@ -32,6 +32,11 @@ def test_default_is_what_the_compiler_chose():
             "{enable_loop_peeling}",
         ),
     )
+
+
+def test_a_name_in_quotes_is_whole():
+    dump = 'hal.executable.export public @"a b_dispatch_0_elementwise" ordinal(0)\nhal.executable.export public @c ordinal(0)'
+    assert [executable.name for executable in applied.parse(dump).executables] == ["a b_dispatch_0_elementwise", "c"]
 
 
 def test_configuration_behind_indexing_maps_is_read():
@@ -78,6 +83,7 @@ def test_dump_without_an_executable_has_applied_nothing():
         ("data_tiling", "data_tiling"),
         ("data_tiling", "data_tiling_narrowed"),
         ("data_tiling", "data_tiling_vmvx"),
+        ("data_tiling", "data_tiling_of_2024"),
         ("double_tiling_64x64_8x32x1", "double_tiling"),
     ],
 )

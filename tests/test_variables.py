@@ -28,6 +28,7 @@ ALL = ("cases", "run", "report", "toolchains", "check", "clean")
         ),
         *(("keep", "referenced", ("referenced",)), ("keep", "30,referenced", (30, "referenced"))),
         *(("limit", "12B", 12), ("limit", "2GiB", 2 << 30), ("limit", "1.5 KB", 1500), ("limit", "1TiB", 1 << 40)),
+        *(("expected", "a b.npy; c.bin", ("a b.npy", "c.bin")), ("rtol", "1e-3", 1e-3), ("name", "x", "x")),
         *(("history", "yes", True), ("specs", "a b.toml, c", ("a b.toml", "c")), ("operation", "matmul", "matmul")),
     ],
 )
@@ -47,7 +48,8 @@ def test_variable_is_read_as_its_kind(name, text, value):
         ),
         *(("retry", "true", "yes, no"), ("retry", "YES", "yes, no"), ("history", "1", "yes, no")),
         *(("remeasure", "-1", "yes, no, noisy"), ("remeasure", "1.5", "yes, no, noisy")),
-        *(("top", "0", "1 or more"), ("top", "many", "1 or more"), ("operation", "x", "matmul")),
+        *(("rtol", "x", "a number"), ("top", "0", "1 or more")),
+        *(("top", "-1", "1 or more"), ("top", "many", "1 or more"), ("operation", "x", "matmul")),
         *((name, text, "seconds") for name in TIME_LIMITS for text in ("0", "-1", "", "5min", "nan", "inf", "1e7")),
         *(("memory_limit", text, "8GiB") for text in ("", "0GiB", "8", "8gib", "-1GiB", "all")),
         *(("sample", "0", "1 or more"), ("keep", "-1", "days, referenced"), ("keep", "all", "days, referenced")),
