@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -153,6 +154,12 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
         return 0
     except OSError as error:
         print(f"doit: {room.refused(error)}", file=sys.stderr)
+        return 2
+    except Exception:  # doit's answer would be 3, as where nothing matched
+        traceback.print_exc()
+        print(
+            "doit: an error in dispatchflow, or in an operation's or a tuning's file, as shown above", file=sys.stderr
+        )
         return 2
     except KeyboardInterrupt as interrupt:
         _interrupted(interrupt)

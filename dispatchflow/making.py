@@ -149,7 +149,7 @@ def _conclude(
     made = {case.name for case in stages.made}
     table = run_report.table(wanted, measured)
     said = (table and f"{table}\n") + run_report.summary(
-        stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures)
+        stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures), stages.broken
     )
     print(said + units.seconds(time.monotonic() - workspace.began_monotonic))
     return int(failed or any(row["status"] == "failed" for row in rows)), said

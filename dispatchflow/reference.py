@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dispatchflow.errors import ToolError
 from dispatchflow.inputs import dtype_of
 from dispatchflow.operations import Operation
 from dispatchflow.types import ElementType
@@ -26,7 +29,7 @@ _SMALLEST_NORMAL = {
 def expected(operation: Operation, operands: Sequence[Array]) -> Array:
     """The result in its element type. Bit-exact where every partial sum is an integer below 2**53; integer results
     wrap as two's complement does."""
-    return np.asarray(operation.reference(_wide(operands))).astype(dtype_of(operation.types.result))
+    return _asked(operation, "reference", _wide(operands)).astype(dtype_of(operation.types.result))
 
 
 def bounds(operation: Operation, operands: Sequence[Array]) -> tuple[Array, Array]:
@@ -36,9 +39,29 @@ def bounds(operation: Operation, operands: Sequence[Array]) -> tuple[Array, Arra
     min(K, 8·√K) · u_acc · Σ|terms|; the final rounding; results that underflow. u = 2**-digits.
     """
     wide, result = _wide(operands), operation.types.result
-    value = np.asarray(operation.reference(wide))
+    value = _asked(operation, "reference", wide)
     rounding = result.unit * (abs(value) + _SMALLEST_NORMAL.get(result, 2.0**-126))
-    return value, np.asarray(operation.error(wide) + rounding)
+    return value, _asked(operation, "error", wide) + rounding
+
+
+def _asked(operation: Operation, method: str, operands: Sequence[Array]) -> Array:
+    """What the operation's own method makes of the operands; what is wrong with it, one case's failure.
+
+    Raises:
+        ToolError: it raises, or gives another shape than the result's.
+    """
+    whose = f"the {method} of {operation.name}"
+    try:
+        found = np.asarray(getattr(operation, method)(operands))
+    except (MemoryError, OSError):  # not its fault
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(last.filename).name}, line {last.lineno}"
+        raise ToolError(f"{whose} failed: {type(error).__name__}: {error} ({place})") from error
+    if found.shape != operation.result().shape:
+        raise ToolError(f"{whose} has the shape {found.shape}; the result's is {operation.result().shape}")
+    return found
 
 
 def _wide(operands: Sequence[Array]) -> list[Array]:

@@ -5,26 +5,62 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar, cast
+
+from dispatchflow.errors import DispatchflowError
 
 T = TypeVar("T")
 
 
-def members(package: str, base: Callable[..., T]) -> list[type[T]]:
-    """The subclasses of `base` that the package's public files define, in the order of the files' names.
+_HINT = "docs/adding.md says what such a file holds."
+
+
+def members(package: str, base: Callable[..., T], word: str | None = None) -> list[type[T]]:
+    """The subclasses of `base` that the package's public files define, in the order of the files' names. `word`: the
+    attribute that repeats the file's name.
 
     Raises:
-        LookupError: a file that defines none, or a class not named as its file: `matmul.py` holds `Matmul`.
+        DispatchflowError: a file that defines none, a class not named as its file (`matmul.py` holds `Matmul`), or one
+            that is not whole.
     """
     assert isinstance(base, type)  # a Callable to mypy, which refuses an abstract class as type[T]
     found: list[type[T]] = []
     folder = importlib.import_module(package).__file__
     assert folder is not None
     for path in sorted(Path(folder).parent.glob("[!_]*.py")):
-        module = importlib.import_module(f"{package}.{path.stem}")
-        name = "".join(word.capitalize() for word in path.stem.split("_"))
+        module = _imported(f"{package}.{path.stem}", path)
+        name = "".join(part.capitalize() for part in path.stem.split("_"))
         cls = getattr(module, name, None)
         if not (isinstance(cls, type) and issubclass(cls, base)):
-            raise LookupError(f"{path.name} must define class {name}({base.__name__})")
+            classes = [
+                key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
+            ]
+            facts = {"file": path, "defines": ", ".join(classes) or "nothing"}
+            raise DispatchflowError(f"{path.name} must define class {name}({base.__name__})", facts, _HINT)
+        if lacking := _lacking(cls):
+            raise DispatchflowError(f"class {name} is not whole", {"file": path, "lacks": ", ".join(lacking)}, _HINT)
+        if word is not None and getattr(cls, word) != path.stem:
+            said = f"{word} = {getattr(cls, word)!r}"
+            raise DispatchflowError(f"class {name} is not named as its file", {"file": path, "says": said}, _HINT)
         found.append(cast(type[T], cls))
     return found
+
+
+def _imported(name: str, path: Path) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        facts = {"file": path, "found": f"{type(error).__name__}: {error}"}
+        raise DispatchflowError(f"{path.name} cannot be imported", facts, _HINT) from error
+
+
+def _lacking(cls: type) -> list[str]:
+    """Abstract methods, and class variables that some base declares and nobody gives."""
+    declared = {
+        word
+        for base in cls.__mro__
+        for word, type_ in vars(base).get("__annotations__", {}).items()
+        if str(type_).startswith(("ClassVar", "typing.ClassVar")) and not hasattr(cls, word)
+    }
+    return sorted(declared | set(getattr(cls, "__abstractmethods__", ())))

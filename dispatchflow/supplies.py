@@ -150,13 +150,12 @@ class Supplies:
         return actions.compilation(text, actions.compilations(flags, self._toolchain.digest, self._environment))
 
     def failure(self, program: Program) -> str | None:
-        """Why what it is run on or compared with cannot be made: only for a user's module. None when nothing is
-        known to be wrong."""
-        if not isinstance(program, Module):
-            return None
-        reference = self._record(self._reference_compile(program))
-        if reference is not None and not reference.ok and self._again(reference) is None:
-            return f"the reference, {program.name} on {program.against and program.against.name}: {reference.reason}"
+        """Why what it is run on or compared with cannot be made. None when nothing is known to be wrong."""
+        if isinstance(program, Module):
+            reference = self._record(self._reference_compile(program))
+            if reference is not None and not reference.ok and self._again(reference) is None:
+                against = program.against and program.against.name
+                return f"the reference, {program.name} on {against}: {reference.reason}"
         for action in (self.inputs_action(program), self.expected_action(program)):
             record = self._record(action)
             if record is not None and not record.ok and self._again(record) is None:

@@ -1,4 +1,4 @@
-"""What MLIR text and flags must look like for a compiler release: the one place that knows the differences."""
+"""What MLIR text and flags must look like for a compiler release: the one place that knows how they differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ _NEWEST = (999, 0)
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """Of one release, (major, minor). Everything else asks here instead of comparing versions."""
+    """Of one release, (major, minor). How text and flags are written is asked here. Since when something compiles at
+    all stands where that is defined, beside its reason, and is compared with `release` there: `Target.since`,
+    `Operation.inexpressible` and `untuned`."""
 
     release: tuple[int, int] = _NEWEST
 

@@ -54,6 +54,8 @@ class Stages:
         self.made: set[Case] = set()
         """Cases for which that made something; the others found it made by somebody else."""
         self.stopped: Exception | None = None
+        self.broken: set[str] = set()
+        """Names of the cases whose stage ended by an exception in this program."""
         self._blind = False
 
     def done(self, stage: str, case: Case) -> bool:
@@ -72,6 +74,9 @@ class Stages:
         except (DispatchflowError, OSError) as error:
             self.stopped = self.stopped or error
             return False
+        except Exception:  # doit shows where it comes from
+            self.broken.add(case.name)
+            raise
 
     def _run(self, stage: str, case: Case) -> bool:
         self.touched.add(case)

@@ -96,9 +96,16 @@ def test_a_flag_that_did_nothing_is_a_failure(name: str, squares: Workspace, mon
     assert (compiled.reason or "").startswith("configuration ignored: ")
 
 
-def test_an_epilogue_that_became_a_dispatch_of_its_own_is_a_failure(squares: Workspace) -> None:
+@pytest.mark.parametrize(
+    "operation",
+    [
+        OPERATIONS["matmul"].make((1, 1, 16), epilogue="bias"),
+        OPERATIONS["conv2d"].make((1, 1, 1, 4, 1, 3, 3), padding=1, epilogue="bias"),
+    ],
+    ids=lambda operation: operation.name,
+)
+def test_an_epilogue_that_became_a_dispatch_of_its_own_is_a_failure(operation: Operation, squares: Workspace) -> None:
     """Of a result of one element (IREE 3.13)."""
-    operation = OPERATIONS["matmul"].make((1, 1, 16), epilogue="bias")
     case = Case(Dispatch(operation, DEFAULT), TARGETS["llvm-cpu"], 1)
 
     compiled = squares.executor.compile(case)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from real import runtime_folder, write_script
@@ -123,3 +125,24 @@ def test_a_compiler_that_misbehaves_leaves_a_reason(fault: str, squares: Workspa
         assert squares.store.path(compiled.outputs["log"]).stat().st_size > 300_000
     assert squares.resolver.chain(case)["verify"].state == "blocked"
     assert verify_is_not_reached(squares, case)
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        (lambda self, operands: operands[5], "failed: IndexError: list index out of range (test_misbehaving.py, line "),
+        (lambda self, operands: operands[0][0], "has the shape (16,); the result's is (16, 16)"),
+    ],
+)
+def test_a_reference_that_cannot_be_had_fails_its_cases(
+    reference: Callable[..., Any], says: str, squares: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = default_case(OPERATIONS["matmul"], "f32")
+    monkeypatch.setattr(OPERATIONS["matmul"], "reference", reference)
+
+    assert verify_is_not_reached(squares, case)
+
+    failure = squares.resolver.chain(case).failure
+    assert failure is not None
+    assert (failure.stage, failure.state) == ("verify", "failed")
+    assert failure.why.startswith(f"the reference of matmul {says}")

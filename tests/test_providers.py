@@ -97,6 +97,17 @@ def test_causal_attention_counts_from_the_last_key(keys: int, mask: str, library
     assert ("is_causal" in library.program(attention)) == native
 
 
+def test_a_dynamic_product_has_the_call_of_the_static_one(library: Library) -> None:
+    """As it has the same inputs, it is measured once."""
+    for cls, sizes in ((OPERATIONS["matmul"], (3, 5, 7)), (OPERATIONS["batch_matmul"], (2, 3, 5, 7))):
+        static = cls.make(sizes, epilogue="bias")
+        for words in cls.options["dynamic"].values:
+            dynamic = cls.make(sizes, epilogue="bias", dynamic=words)
+            assert library.lacks(dynamic, TARGETS["llvm-cpu"]) is None
+            assert library.program(dynamic) == library.program(static)
+            assert all(found.passed for found in verdicts(library, dynamic))
+
+
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize("padding", [0, 2])
 @pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d", "pooling", "quantized_conv2d"])

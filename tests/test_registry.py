@@ -1,11 +1,16 @@
 """Members of a registry folder know what begins with `_`, never each other: a file can be added or taken away alone."""
 
 import ast
+import re
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 import dispatchflow
+from dispatchflow.errors import DispatchflowError
+from dispatchflow.operations import Operation
+from dispatchflow.registry import members
 
 PACKAGE = Path(dispatchflow.__file__).parent
 MEMBERS = [path for folder in ("operations", "tunings") for path in sorted((PACKAGE / folder).glob("[!_]*.py"))]
@@ -26,3 +31,35 @@ def test_member_imports_no_other_member(path):
 
 def test_there_are_members():
     assert {path.stem for path in MEMBERS} >= {"matmul", "default", "data_tiling", "double_tiling"}
+
+
+PAGE = (PACKAGE.parent / "docs/adding.md").read_text()
+NUMBERS = count()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("", "", None),
+        ("    def flops", "    def flop", "class RowSum is not whole:\n  file   {file}\n  lacks  flops\n"),
+        ("    signatures: ", "    signature: ", "lacks  signatures"),
+        ("class RowSum", "class Rowsum", "row_sum.py must define class RowSum(Operation):\n  file     {file}\n  defines  Rowsum"),
+        ('= "row_sum"', '= "matmul"', "not named as its file:\n  file  {file}\n  says  name = 'matmul'"),
+        ("import _mlir", "import _milr", "cannot be imported:\n  file   {file}\n  found  ImportError: cannot import name '_milr'"),
+        ("    return ", "    return return ", "found  SyntaxError: invalid syntax"),
+    ],
+)  # fmt: skip
+def test_a_file_that_holds_no_whole_class_is_named_with_what_it_lacks(old, new, says, tmp_path, monkeypatch):
+    (code,) = re.findall(r'^```python\n("""y\[m\] = Σ_k x.*?)^```', PAGE, re.M | re.S)
+    package = tmp_path / f"registry_{next(NUMBERS)}"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "row_sum.py").write_text(code.replace(old, new))
+    monkeypatch.syspath_prepend(tmp_path)
+    if says is None:
+        assert [cls.__name__ for cls in members(package.name, Operation, "name")] == ["RowSum"]
+        return
+    with pytest.raises(DispatchflowError) as caught:
+        members(package.name, Operation, "name")
+    assert says.format(file=package / "row_sum.py") in str(caught.value)
+    assert caught.value.exit_code == 2

@@ -269,3 +269,10 @@ def test_summary_of_one_failure_names_its_directory_and_what_was_tried_now():
     *_, where, tried = run.summary({"compile": 0}, set(), rows, [], [], 1).splitlines()
     assert "are in build/a/; " in where
     assert tried == "1 case: 1 tried; 0 reused, 1 failed, 0 skipped; "
+
+
+def test_a_stage_that_an_exception_ended_counts_as_failed():
+    rows = [row("a", status="not measured"), row("b", status="failed", reason="wrong")]
+    *_, said, _, counts = run.summary({"compile": 2}, {"a", "b"}, rows, [], [], 1, {"a", "b"}).splitlines()
+    assert said == "failed: an exception in dispatchflow, shown above (a)"
+    assert counts == "2 cases: 2 compiled; 0 reused, 2 failed, 0 skipped; "

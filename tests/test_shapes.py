@@ -63,8 +63,10 @@ def test_a_class_is_what_it_says(name, operation):
         assert HOLDS[name](inner(operation, shape), made(operation, shape)), shape
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_operation_has_shapes_that_cut_evenly_and_that_do_not(operation):
+@pytest.mark.parametrize(
+    "operation", dict.fromkeys(operation for known in classes().values() for operation in known.shapes)
+)
+def test_an_operation_with_shapes_has_some_that_cut_evenly_and_some_that_do_not(operation):
     assert set(classes_of(operation)) >= {"aligned", "unaligned", "narrow", "tiny"}
 
 
@@ -84,6 +86,25 @@ def test_networks_cost_what_is_published():
     assert multiply_adds("resnet50", "conv2d", "matmul") == pytest.approx(4.09e9, rel=0.002)
     assert multiply_adds("mobilenet_v1", "conv2d", "depthwise_conv2d") == pytest.approx(568e6, rel=0.002)
     assert multiply_adds("bert_base", "matmul") == (128 + 384) * 12 * 768**2
+
+
+def test_aligned_shapes_take_as_much_memory_as_the_page_says():
+    found = [
+        made(operation, shape).traffic_bytes() / 2**10
+        for operation, shapes in classes()["aligned"].shapes.items()
+        for shape in shapes
+        if "f32" in OPERATIONS[operation].signatures
+    ]
+    assert "from 64 KiB, more than a first cache, to 192 MiB" in classes()["aligned"].reason
+    assert (min(found) // 1, max(found)) == (64, 192 * 2**10)
+
+
+def test_a_decoder_reads_causally_and_writes_for_one_sequence_and_for_16():
+    shapes = {name: classes()[f"llama_{name}"].shapes for name in ("prefill", "decode")}
+    assert [dict(shape.options) for shape in shapes["prefill"]["attention"]] == [{"causal": "yes"}]
+    for operation in set(shapes["decode"]) - {"vecmat"}:
+        firsts = sorted({shape.sizes[0] for shape in shapes["decode"][operation]})
+        assert [16 * firsts[0]] == firsts[1:], operation
 
 
 def test_every_class_gives_its_reason_and_source_on_the_page():
@@ -141,7 +162,7 @@ def test_without_an_operation_a_class_is_swept_by_all_that_have_it(tmp_path: Pat
     assert {case.operation.name for case in found.cases} == set(classes()["llama_decode"].shapes)
     strided = Workspace(tmp_path, {"shape": "tiny", "dilation": "1"}).plan
     assert {case.operation.name for case in strided.cases} == {
-        name for name, cls in OPERATIONS.items() if "dilation" in cls.options
+        name for name in classes()["tiny"].shapes if "dilation" in OPERATIONS[name].options
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dispatchflow.operations._base import Loop, Operand, Operation, Option
 from dispatchflow.registry import members
 
-OPERATIONS: dict[str, type[Operation]] = {cls.name: cls for cls in members(__name__, Operation)}
+OPERATIONS: dict[str, type[Operation]] = {cls.name: cls for cls in members(__name__, Operation, "name")}
 
 DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
 """Of all operations: variables and columns."""

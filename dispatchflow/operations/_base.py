@@ -235,10 +235,15 @@ class Operation(Program):
         return 0
 
     @property
-    def dispatches(self) -> tuple[int, ...]:
-        """How many different dispatches it may become; none where that is the compiler's choice. Another number is a
+    def dispatches(self) -> int | None:
+        """How many different dispatches it must become; None where that is the compiler's choice. Another number is a
         failure: what is measured as one dispatch is one."""
-        return ()
+        return None
+
+    @property
+    def may_copy(self) -> bool:
+        """Whether one more dispatch may copy an operand into a larger tensor: as it does where it is padded."""
+        return False
 
     @abstractmethod
     def flops(self) -> int:

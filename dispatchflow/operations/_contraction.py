@@ -70,7 +70,8 @@ class Contraction(Summed):
     options: ClassVar[Mapping[str, Option]] = {
         "accumulate": Option(("no", "yes"), "whether the product is added to an operand instead of to zero")
     }
-    library_options: ClassVar[tuple[str, ...]] = ("accumulate", "epilogue")
+    library_options: ClassVar[tuple[str, ...]] = ("accumulate", "dynamic", "epilogue")
+    """A library is told all sizes by its operands."""
 
     @property
     def _accumulates(self) -> bool:

@@ -58,10 +58,9 @@ class Convolution(Summed, Window):
         return self.product and unlowered(self.product, self.signature, target)
 
     @property
-    def dispatches(self) -> tuple[int, ...]:
-        """One more may copy the padding, and does unless flags ask for its fusion (IREE 3.13, on all backends)."""
-        fused = super().dispatches
-        return (*fused, *(count + 1 for count in fused)) if self.option("padding") else fused
+    def may_copy(self) -> bool:
+        """It does unless flags ask for the padding's fusion (IREE 3.9 to 3.13, on all backends)."""
+        return bool(self.option("padding"))
 
     def _weights(self) -> Operand:
         letters = self.layout.split("_")[1]

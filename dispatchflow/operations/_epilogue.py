@@ -55,8 +55,8 @@ class Summed(Operation):
         return Signature(given.operands, given.accumulator, given.operands[0]) if self.epilogue == "cast" else given
 
     @property
-    def dispatches(self) -> tuple[int, ...]:
-        return () if self.epilogue == "none" else (1,)
+    def dispatches(self) -> int | None:
+        return None if self.epilogue == "none" else 1
 
     def illegal(self, backend: str) -> str | None:
         if self.epilogue == "cast" and self.types.result is self.signature.result:

@@ -28,9 +28,9 @@ class MatmulSplitk(Contraction):
     library_options: ClassVar[tuple[str, ...]] = ("slices",)
 
     @property
-    def dispatches(self) -> tuple[int, ...]:
+    def dispatches(self) -> int | None:
         """With one, nothing was split."""
-        return (2,)
+        return 2
 
     @property
     def loops(self) -> tuple[Loop, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from dispatchflow.attributes import closing, split
@@ -145,14 +145,20 @@ def summary(
     skips: Sequence[Skip],
     notes: Sequence[str],
     in_vain: int = 0,
+    broken: Collection[str] = (),
 ) -> str:
     """What was made, reused, failed, skipped, each with its reasons; the seconds that it took belong at its end.
-    `fresh`: the cases that something was made for; `in_vain`: how many stages were tried and failed."""
+    `fresh`: the cases that something was made for; `in_vain`: how many stages were tried and failed; `broken`: the
+    cases of which one ended by an exception in this program."""
     lines = [f"note: {note}" for note in notes]
     failed = [row for row in rows if row["status"] == "failed"]
     reasons = Counter(row["reason"] for row in failed)
     first = {row["reason"]: row["case"] for row in reversed(failed)}
     lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
+    unrecorded = sorted(set(broken) - {row["case"] for row in failed})
+    if unrecorded:
+        said = f"failed: an exception in dispatchflow, shown above ({_example(unrecorded[0], len(unrecorded))})"
+        lines.append(said)
     if failed:
         where = f"of the failed case are in build/{failed[0]['case']}/"
         where = where if len(failed) == 1 else "of a failed case are in build/NAME/"
@@ -173,8 +179,9 @@ def summary(
         lines.append(f"skipped: {reason} ({_example(example, n)})")
     stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count)
     stages = stages or (f"{in_vain} tried" if in_vain else "nothing made")
-    reused = sum(row["status"] != "failed" and row["case"] not in fresh for row in rows)
-    counts = f"{reused} reused, {len(failed)} failed, {len(skips)} skipped"
+    bad = {*unrecorded, *(row["case"] for row in failed)}
+    reused = sum(row["case"] not in bad and row["case"] not in fresh for row in rows)
+    counts = f"{reused} reused, {len(bad)} failed, {len(skips)} skipped"
     lines.append(f"{units.count(len(rows), 'case')}: {stages}; {counts}; ")
     return "\n".join(lines)
 
