@@ -149,7 +149,8 @@ class Workspace:
         return any(word in self.values for word in (*DIMS, "shape", *variables.MODULE))
 
     def _sweeps(self) -> list[spec.Sweep]:
-        words = {name: self.values[name] for name in (*variables.AXES, "operation") if name in self.values}
+        words = {name: self.values[name] for name in variables.AXES if name in self.values}
+        named = self.values.get("operation", ())
         if self._adhoc:
             if "specs" in self.values:
                 raise SpecError(
@@ -157,23 +158,25 @@ class Workspace:
                 )
             own = {name: self.values[name] for name in (*DIMS, "shape", *variables.MODULE) if name in self.values}
             own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
-            if "operation" in words:
-                operations = [words["operation"]]
+            each: list[dict[str, str]]
+            if named:
+                each = [{"operation": name} for name in named]
             elif set(own) & set(variables.MODULE):
-                operations = [Module.name]
+                each = [{"operation": Module.name}]
+            elif dims := [name for name in own if name in DIMS]:
+                each = [{"operation": meant.by_dims(dims, words)}]
             else:
-                dims = [name for name in own if name in DIMS]
-                operations = [meant.by_dims(dims, words)] if dims else meant.by_shapes(own["shape"], words)
+                meaning = meant.by_shapes(own["shape"], words)
+                each = [{"operation": name, "shape": having} for name, having in meaning.items()]
             table = {"tags": list(self.values.get("tags", ())), **words, **own}
             read = self._reader(Path())
-            return [spec.sweep({**table, "operation": name}, COMMAND_LINE, read) for name in operations]
-        overrides = {name: word for name, word in words.items() if name != "operation"}
+            return [spec.sweep({**table, **one}, COMMAND_LINE, read) for one in each]
         sweeps = [
             sweep
             for path in self._spec_files()
-            for sweep in spec.parse(self._text(path), _relative(path, self.root), overrides, self._reader(path.parent))
+            for sweep in spec.parse(self._text(path), _relative(path, self.root), words, self._reader(path.parent))
         ]
-        return [sweep for sweep in sweeps if words.get("operation", sweep.operation.name) == sweep.operation.name]
+        return [sweep for sweep in sweeps if not named or sweep.operation.name in named]
 
     def _spec_files(self) -> list[Path]:
         named = [self.root / word for word in self.values.get("specs", ("specs",))]

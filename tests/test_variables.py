@@ -1,7 +1,9 @@
 import pytest
 
+from dispatchflow import meant
 from dispatchflow.errors import SpecError
 from dispatchflow.limits import Limits
+from dispatchflow.operations import OPERATIONS
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.resolver import Settings
 from dispatchflow.variables import VARIABLES, parse, settings
@@ -28,7 +30,8 @@ ALL = ("cases", "run", "report", "toolchains", "check", "clean")
         ),
         *(("keep", "referenced", ("referenced",)), ("keep", "30,referenced", (30, "referenced"))),
         *(("limit", "12B", 12), ("limit", "2GiB", 2 << 30), ("limit", "1.5 KB", 1500), ("limit", "1TiB", 1 << 40)),
-        *(("history", "yes", True), ("specs", "a b.toml, c", ("a b.toml", "c")), ("operation", "matmul", "matmul")),
+        *(("history", "yes", True), ("specs", "a b.toml, c", ("a b.toml", "c")), ("operation", "matmul", ("matmul",))),
+        ("operation", "conv2d, matmul,conv2d", ("conv2d", "matmul")),
     ],
 )
 def test_variable_is_read_as_its_kind(name, text, value):
@@ -46,7 +49,7 @@ def test_variable_is_read_as_its_kind(name, text, value):
             ("verify", "", "on, off, warn"),
         ),
         *(("retry", "true", "yes, no"), ("retry", "YES", "yes, no"), ("history", "1", "yes, no")),
-        *(("remeasure", "-1", "yes, no, noisy"), ("remeasure", "1.5", "yes, no, noisy")),
+        *(("remeasure", "-1", "yes, no, noisy"), ("remeasure", "1.5", "noisy, or a whole number of days")),
         *(("top", "0", "1 or more"), ("top", "many", "1 or more"), ("operation", "x", "matmul")),
         *((name, text, "seconds") for name in TIME_LIMITS for text in ("0", "-1", "", "5min", "nan", "inf", "1e7")),
         *(("memory_limit", text, "8GiB") for text in ("", "0GiB", "8", "8gib", "-1GiB", "all")),
@@ -68,6 +71,28 @@ def test_value_that_is_none_of_the_known_is_refused_with_the_nearest():
     with pytest.raises(SpecError, match="operation cannot be 'conv3d'") as caught:
         parse({"operation": "conv3d"}, ALL)
     assert caught.value.hint == "Did you mean 'conv2d'?"
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("gemm", "Write operation=matmul."),
+        ("matmul,layer_norm", "Write operation=norm kind=layer."),
+        ("RMS-norm", "Write operation=norm kind=rms."),
+        ("gelu", "Write operation=elementwise kind=gelu."),
+        ("sum", "Write operation=pooling kind=sum or operation=reduction kind=sum."),
+    ],
+)
+def test_operation_that_the_field_calls_otherwise_is_told_by_our_word(word, hint):
+    with pytest.raises(SpecError) as caught:
+        parse({"operation": word}, ALL)
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize("meaning", meant._FIELD.values())
+def test_every_word_of_the_field_means_an_operation_that_there_is(meaning):
+    name, *kind = meaning.split()
+    assert set(kind) <= set(OPERATIONS[name].options["kind"].values if kind else ())
 
 
 def test_unknown_variable_is_refused_with_the_nearest_known_one():
