@@ -165,6 +165,12 @@ def test_tasks_below_main_in_a_dodo_file_are_found(tmp_path):
     assert foreign_tasks({"no": "tasks"}, ()) == []
 
 
+def test_variable_that_is_given_twice_is_refused():
+    with pytest.raises(SpecError, match="'top=' is given twice") as caught:
+        read(["best", "top=1", "-n", "2", "top=1"])
+    assert caught.value.facts == {"given": "top=1 top=1"}
+
+
 def test_list_skipped_ends_with_a_count_of_each_reason(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("doit.doit_cmd._CMDLINE_VARS", {})
     words = ["operation=conv2d", "shape=1x4x4x2x2x3x3,1x2x2x2x2x3x3", "padding=0,1", "groups=1,3", "threads=1"]
