@@ -107,6 +107,7 @@ class Variables(Look):
     def execute(self, params: Any, args: list[str]) -> int:
         _no_words(self.name, args)
         groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
+        groups |= {"history": "what report alone shows"}
         groups |= {"check": "what store check looks at", "clean": "what store clean removes"}
         for group, title in groups.items():
             print(f"{title}:")
@@ -154,9 +155,10 @@ class Report(Look):
     name = "report"
     doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out= (doit variables)"
     fastest = False
+    groups: tuple[str, ...] = ("report", "history")
 
     def execute(self, params: Any, args: list[str]) -> int:
-        workspace = self.app.workspace(("report",))
+        workspace = self.app.workspace(self.groups)
         from dispatchflow import looking
 
         text = looking.report(workspace.store_path / "results", workspace.values, args, self.fastest)
@@ -174,6 +176,7 @@ class Best(Report):
     name = "best"
     doc_purpose = "the fastest verified configuration of each shape, and its speed-up over default"
     fastest = True
+    groups = ("report",)
 
 
 class Toolchains(Look):

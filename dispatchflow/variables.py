@@ -78,6 +78,12 @@ def _paths(value: str) -> tuple[str, ...]:
     return paths
 
 
+def _file(value: str) -> str:
+    if not value:
+        raise ValueError("a file's path")
+    return value
+
+
 def _yes(value: str) -> bool:
     return _one_of(("yes", "no"))(value) == "yes"
 
@@ -150,8 +156,8 @@ VARIABLES: dict[str, Variable] = {
     "top": Variable("report", "the first so many of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
     "format": Variable("report", f"one of {', '.join(FORMATS)}"),
-    "out": Variable("report", "write to this file"),
-    "history": Variable("report", "yes: all rows of a case, not the newest only", _yes),
+    "out": Variable("report", "write to this file", _file),
+    "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),
 }
 
 

@@ -9,7 +9,7 @@ from dispatchflow.resolver import Settings
 from dispatchflow.variables import VARIABLES, parse, settings
 
 TIME_LIMITS = ("compile_limit", "run_limit", "block_limit")
-ALL = ("cases", "run", "report", "toolchains", "check", "clean")
+ALL = ("cases", "run", "report", "history", "toolchains", "check", "clean")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_variable_is_read_as_its_kind(name, text, value):
         *(("sample", "0", "1 or more"), ("keep", "-1", "days, referenced"), ("keep", "all", "days, referenced")),
         *(("limit", "2", "2GiB"), ("limit", "-1GiB", "2GiB"), ("limit", "2 gib", "2GiB"), ("dry", "no way", "yes, no")),
         *(("specs", text, "one or more paths") for text in ("", " , ")),
-        *(("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
+        *(("out", "", "a file's path"), ("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
     ],
 )
 def test_value_that_is_not_allowed_says_what_is(name, text, says):
@@ -103,7 +103,8 @@ def test_unknown_variable_is_refused_with_the_nearest_known_one():
 
 
 @pytest.mark.parametrize(
-    ("name", "groups"), [("sort", ("cases", "run")), ("protocol", ("report",)), ("m", ("report",)), ("top", ())]
+    ("name", "groups"),
+    [("sort", ("cases", "run")), ("protocol", ("report",)), ("m", ("report",)), ("top", ()), ("history", ("report",))],
 )
 def test_variable_of_another_command_is_refused_as_such(name, groups):
     with pytest.raises(SpecError, match=f"'{name}=' means nothing to this command"):
