@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dispatchflow.plan import Skip
 from dispatchflow.reports import run, units
-from dispatchflow.reports.best import best, newest
+from dispatchflow.reports.best import best, columns, newest
 from dispatchflow.reports.providers import compared
 from dispatchflow.reports.run import applied
 from dispatchflow.reports.table import FORMATS, aligned, comma_separated, json_lines, markdown, text
@@ -201,6 +201,26 @@ def test_default_that_was_not_right_gives_no_speed_up():
     assert found["speedup"] is None
 
 
+def test_best_has_columns_for_what_tells_its_rows_apart_and_no_others():
+    assert not {"protocol", "host", "flags"} & set(columns(best([row("a")])))
+    assert "protocol" in columns(best([row("a"), row("a", protocol="fast-1")]))
+    assert "host" in columns(best([row("a"), row("b", host="other")]))
+    assert "flags" in columns(best([row("a", flags="--iree-opt-level=O2")]))
+
+
+def test_what_best_compares_stands_together():
+    rows = [row(f"{shape}{provider}{cache}", shape=shape, provider=provider, cache=cache)
+            for cache in ("hot", "cold") for provider in ("iree", "numpy") for shape in "st"]  # fmt: skip
+    rows.append(row("other", shape="s", target="vmvx"))
+    shown = [(r["shape"], r["target"], r.get("cache"), r.get("provider")) for r in best(rows)]
+    of_each = [("hot", "iree"), ("hot", "numpy"), ("cold", "iree"), ("cold", "numpy")]
+    assert shown == [
+        *(("s", "llvm-cpu", *words) for words in of_each),
+        ("s", "vmvx", None, None),
+        *(("t", "llvm-cpu", *words) for words in of_each),
+    ]
+
+
 @pytest.mark.parametrize("field", ["shape", "target", "threads", "protocol", "cache", "host"])
 def test_best_compares_only_what_is_alike(field):
     assert len(best([row("a"), row("b", "tiled", **{field: 2})])) == 2
@@ -217,6 +237,7 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
         "failed: no (3 cases, such as f0)",
         "logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again",
         "suspect: s: above the ceiling",
+        "remeasure=yes measures suspect cases again, and the ceiling with them",
         "noisy: n; remeasure=noisy takes them again, protocol=thorough takes longer",
         "skipped: cannot (2 cases, such as x)",
         "6 cases: 2 compiled; 2 reused, 3 failed, 2 skipped; ",
