@@ -203,20 +203,21 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 
     Raises:
         SpecError: an unknown column or format.
-        NothingMatched: no row is left.
+        NothingMatched: no row is left, or none that is right.
         StoreError: a part cannot be read.
     """
     rows = _read(folder)
     chosen = [row for row in rows if _wanted(row, words, values.get("tags", ()))]
     if not chosen:
-        facts = {"rows": len(rows), "in": folder, "cases": ", ".join(sorted({row["case"] for row in rows})[:3])}
-        raise NothingMatched(
-            "no rows match" if rows else "there are no rows yet", facts, "" if rows else "Run doit 'profile:*' first."
-        )
+        raise _no_rows(rows, folder, words, values.get("tags", ()))
     shown: Sequence[Mapping[str, Any]]
     columns: Sequence[str]
     if fastest:
-        shown, columns, known = best_report.best(chosen), best_report.COLUMNS, (*best_report.COLUMNS, *results.COLUMNS)
+        shown = best_report.best(chosen)
+        if not shown:
+            raise _none_right(best_report.newest(chosen))
+        columns = best_report.columns(shown)
+        known = tuple(dict.fromkeys((*best_report.COLUMNS, *results.COLUMNS)))
     else:
         shown = providers.compared(chosen if values.get("history") else best_report.newest(chosen))
         columns, known = _REPORT_COLUMNS, (*results.COLUMNS, providers.COLUMN)
@@ -230,6 +231,30 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
         columns,
         _top(_sorted(shown, values.get("sort", "-flops_per_s" if "top" in values else None)), values.get("top")),
     )
+
+
+def _no_rows(
+    rows: Sequence[Mapping[str, Any]], folder: Path, words: Sequence[str], tags: Sequence[str]
+) -> NothingMatched:
+    if not rows:
+        return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
+    names = sorted({row["case"] for row in rows})
+    facts: dict[str, object] = {"rows": len(rows), "in": folder, "cases": ", ".join(names[:3])}
+    hint = suggestion(words[0].rpartition(":")[2], names) if words else ""
+    if tags:
+        known = sorted({tag for row in rows for tag in row["tags"] or ()})
+        facts |= {"given": f"tags={','.join(tags)}", "tags": ", ".join(known) or "none"}
+        hint = next((near for tag in tags if tag not in known and (near := suggestion(tag, known))), hint)
+    return NothingMatched("no rows match", facts, hint)
+
+
+def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
+    """Each of these is wrong, or has no time that is to be believed."""
+    states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
+    facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
+    facts |= {"for example": rows[0]["case"], "reason": " ".join((rows[0]["reason"] or "").split()) or "none"}
+    hint = "doit report columns=case,status,verification,reason shows them all."
+    return NothingMatched("no row is right and has a time to be believed", facts, hint)
 
 
 def _read(folder: Path) -> list[dict[str, Any]]:

@@ -77,6 +77,7 @@ class Workspace:
 
         Raises:
             SpecError: a spec or variable that is wrong, or no specs.
+            NothingMatched: specs without a sweep, or none of this operation or tag.
         """
         tags = () if self._adhoc else self.values.get("tags", ())
         sweeps = self._sweeps()
@@ -176,7 +177,21 @@ class Workspace:
             for path in self._spec_files()
             for sweep in spec.parse(self._text(path), _relative(path, self.root), words, self._reader(path.parent))
         ]
-        return [sweep for sweep in sweeps if not named or sweep.operation.name in named]
+        if not sweeps:
+            facts = {"read": ", ".join(os.fspath(_relative(path, self.root)) for path in self._spec_files())}
+            raise NothingMatched(
+                "the specs have no sweep", facts, "Add a [[sweep]], or give dims: doit m=512 n=512 k=512."
+            )
+        found = [sweep for sweep in sweeps if not named or sweep.operation.name in named]
+        if not found:
+            facts = {
+                "given": ", ".join(named),
+                "operations": ", ".join(dict.fromkeys(s.operation.name for s in sweeps)),
+            }
+            raise NothingMatched(
+                "no sweep of the specs has this operation", facts, "Give a sweep here: shape=tiny, or dims."
+            )
+        return found
 
     def _spec_files(self) -> list[Path]:
         named = [self.root / word for word in self.values.get("specs", ("specs",))]
