@@ -159,9 +159,9 @@ class Report(Look):
 
     def execute(self, params: Any, args: list[str]) -> int:
         workspace = self.app.workspace(self.groups)
-        from dispatchflow import looking
+        from dispatchflow import reporting
 
-        text = looking.report(workspace.store_path / "results", workspace.values, args, self.fastest)
+        text = reporting.report(workspace.store_path / "results", workspace.values, args, self.fastest)
         if out := workspace.values.get("out"):
             try:
                 Path(out).write_text(text + "\n", encoding="utf-8")
