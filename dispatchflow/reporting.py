@@ -111,9 +111,9 @@ def _wanted(row: Mapping[str, Any], words: Sequence[str], tags: Sequence[str]) -
 def _check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
     for column in columns:
         if column not in known:
-            raise SpecError(
-                f"unknown column '{column}'", {"known": ", ".join(dict.fromkeys(known))}, suggestion(column, known)
-            )
+            near = suggestion(column, known)
+            facts = {} if near else {"known": ", ".join(known)}
+            raise SpecError(f"unknown column '{column}'", facts, near or "docs/results.md says what each of them is.")
 
 
 def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[str, Any]]:

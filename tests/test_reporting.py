@@ -27,7 +27,7 @@ def said(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("DISPATCHFLOW_STORE", raising=False)
 
     def say(words: str, *rows: dict[str, object]) -> str:
-        (tmp_path / ".dispatchflow/results").mkdir(parents=True)
+        (tmp_path / ".dispatchflow/results").mkdir(parents=True, exist_ok=True)
         write_part(tmp_path / ".dispatchflow/results/a.parquet", [ROW | row for row in rows])
         assert answer(tmp_path, {}, read(words.split()), None) == 0
         return str(capsys.readouterr().out)
@@ -80,3 +80,12 @@ def test_specs_without_such_a_sweep_are_told_by_name(said, tmp_path: Path, spec,
     with pytest.raises(NothingMatched) as caught:
         said("operation=conv2d,norm plan")
     assert (caught.value.problem, caught.value.facts) == (says, facts)
+
+
+def test_column_that_is_not_there_gets_the_nearest_or_else_all(said):
+    with pytest.raises(SpecError, match="unknown column 'median'") as caught:
+        said("best columns=case,median", {})
+    assert (caught.value.facts, caught.value.hint) == ({}, "Did you mean 'median_us'?")
+    with pytest.raises(SpecError) as caught:
+        said("report sort=nosuch", {})
+    assert "percent_of_peak" in str(caught.value.facts["known"])

@@ -30,6 +30,17 @@ def test_columns_of_text_are_aligned_numbers_to_the_right():
 
 
 @pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((999.96, 7664.2, 16161.0, 130832.0), ["1,000", "7,664", "16,161", "130,832"]),
+        ((0.5, 50_803_200.0, 3.976e10), ["0.5", "5.080e+07", "3.976e+10"]),
+    ],
+)
+def test_large_numbers_of_a_column_have_one_form(values, shown):
+    assert [line.strip() for line in text(("ns",), [{"ns": v} for v in values]).splitlines()[1:]] == shown
+
+
+@pytest.mark.parametrize(
     ("score", "shown"),
     [
         (0.0, "0"),
@@ -91,7 +102,7 @@ def test_json_lines_hold_no_word_that_json_lacks():
 
 def test_markdown_escapes_its_separator():
     lines = markdown(("case", "median_ns"), [ROWS[2], ROWS[0]]).splitlines()
-    assert lines == ["| case | median_ns |", "| --- | --- |", "| c\\|d |  |", "| a | 1235 |"]
+    assert lines == ["| case | median_ns |", "| --- | --- |", "| c\\|d |  |", "| a | 1,235 |"]
 
 
 @pytest.mark.parametrize("style", ["markdown", "text"])
