@@ -181,3 +181,10 @@ def test_list_skipped_ends_with_a_count_of_each_reason(tmp_path, capsys, monkeyp
     assert (len(skips), empty) == (5, "")
     assert first == "     4  3 groups divide 2 channels or 2 results with a remainder"
     assert second.startswith("     1  a window of 3x3 with this dilation does not fit")
+
+
+def test_sweeps_that_exclude_all_their_cases_are_named(plan_of):
+    text = '[[sweep]]\noperation = "matmul"\nshape = "4x4x4"\nexclude = "*"'
+    with pytest.raises(NothingMatched) as caught:
+        select([], plan_of(text), [], ())
+    assert caught.value.hint == "include and exclude of the sweeps leave none."
