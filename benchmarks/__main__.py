@@ -56,10 +56,14 @@ def table(lines: Sequence[Line]) -> str:
     """Markdown, as it stands in docs/performance.md."""
     rows = [("what", "ours", "against", "ratio", "bar"), ("---",) * 5]
     rows += [
-        (line.what, line.ours, line.against, "" if line.ratio is None else f"{line.ratio:.2f}", line.bar)
+        (line.what, line.ours, line.against, "" if line.ratio is None else f"{line.ratio:.2f}", _bar(line))
         for line in lines
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _bar(line: Line) -> str:
+    return line.bar if line.held is None else f"{line.bar}: {'held' if line.held else 'MISSED'}"
 
 
 def _noop(folder: Path, options: argparse.Namespace) -> Iterator[Line]:

@@ -29,13 +29,15 @@ class Cost:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table: medians of ours and of what it is compared with, the median of the pairs' ratios."""
+    """One line of the table: medians of ours and of what it is compared with, the median of the pairs' ratios; the bar
+    that it is held to, if any, and whether it was held."""
 
     what: str
     ours: str
     against: str = ""
     ratio: float | None = None
     bar: str = ""
+    held: bool | None = None
 
 
 def environment() -> dict[str, str]:

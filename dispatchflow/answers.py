@@ -187,7 +187,7 @@ class Toolchains(Look):
         from dispatchflow import looking, releases
 
         _no_words(self.name, args)
-        workspace = self.app.workspace(("toolchains",))
+        workspace = self.app.workspace(("toolchains", "iree"))
         if "remove" in workspace.values:
             releases.remove(workspace.store, workspace.values["remove"])
         print(looking.toolchains(workspace))

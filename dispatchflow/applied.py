@@ -10,9 +10,9 @@ from dispatchflow.attributes import canonical, closing, configurations, split
 from dispatchflow.tunings import Applied, AppliedExecutable
 
 _EXECUTABLE = re.compile(r"hal\.executable\.export public @(\S+)")
-# `#iree_cpu.pipeline<Name>`, `#iree_codegen.vmvx_pipeline`; before 3.12 a bare `CPUName`.
+# `#iree_cpu.pipeline<Name>`, `#iree_codegen.vmvx_pipeline`; before 3.12 a bare `CPUName`; before 3.0 without a keyword.
 _PIPELINE = re.compile(
-    r"translation_info<pipeline = (?:#[\w.]*pipeline<(\w+)>|#[\w.]*\.(\w+)|(?:(?:CPU|LLVMGPU))?(\w+))(?=[ >,])"
+    r"translation_info<(?:pipeline = )?(?:#[\w.]*pipeline<(\w+)>|#[\w.]*\.(\w+)|(?:(?:CPU|LLVMGPU))?(\w+))(?=[ >,])"
 )
 # Of the op itself, `{lowering_config = …`: not one inside an attribute that the compiler did not know and kept.
 _CONFIGURED = re.compile(r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? [^\n]*?(?<=[{ ])lowering_config = #[\w.]+lowering_config<")

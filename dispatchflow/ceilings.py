@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -47,13 +48,14 @@ class Ceilings:
     def __init__(self, store: Store, toolchain: Toolchain, executor: Executor) -> None:
         self._store, self._toolchain, self._executor = store, toolchain, executor
         self._known: dict[tuple[str, int], dict[str, float]] = {}
+        self._reached: dict[tuple[str, int], dict[str, float]] = {}
         self._processors: dict[str, Processor] = {}
 
     def of(self, case: Case, device: Device) -> tuple[float | None, float | None]:
         """(flops per s, bytes per s), each None where it is not known."""
         if (work := work_of(case)) is None:
             return None, None
-        return calibration.ceilings(self._rates(case.target, device), work, self._processor(case.target))
+        return calibration.ceilings(self._most(case.target, device), work, self._processor(case.target))
 
     def kinds(self, case: Case) -> tuple[str, ...]:
         """Of the kernels that it is bounded by."""
@@ -102,6 +104,16 @@ class Ceilings:
             self._known[place] = json.loads(self._store.records.remembered(self._name(target, device)) or "{}")
         return self._known[place]
 
+    def _most(self, target: Target, device: Device) -> dict[str, float]:
+        """What was reached, with fewer threads too: more of them can do what these did."""
+        if (place := self.place(target, device)) not in self._reached:
+            most = dict(self._rates(target, device))
+            for threads in range(1, device.threads if target.has_threads else 1):
+                for kind, rate in self._rates(target, replace(device, threads=threads)).items():
+                    most[kind] = max(most.get(kind, 0.0), rate)
+            self._reached[place] = most
+        return self._reached[place]
+
     def lacking(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
         """Those of these kinds that were never measured, and can be."""
         known = {kernel.kind for kernel in self._kernels(target)} - set(self._rates(target, device))
@@ -126,6 +138,7 @@ class Ceilings:
                     rates[kernel.kind] = max(rates.get(kernel.kind, 0.0), kernel.work / ns * 1e9)
                     enough |= {kernel.kind} if ns > calibration.ENOUGH_NS else set()
         self._store.records.remember(self._name(target, device), json.dumps(rates))
+        self._reached.clear()
 
     def _trial(self, kernel: Kernel, flags: Sequence[str], device: Device, session: Session) -> Trial | None:
         compiled = self._executor.compile_module(kernel.module.encode(), flags)

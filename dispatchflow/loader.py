@@ -64,6 +64,9 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
                 "commands": ", ".join(commands),
                 "other tasks": ", ".join(foreign) or "none",
             }
+            if word in commands:
+                others = " ".join(f"'{each}'" for each in words if each != word)
+                raise SpecError(f"'{word}' is a command, which stands first", {}, f"Write doit {word} {others}.")
             error = NothingMatched if is_pattern(word) else SpecError
             problem = f"nothing matches '{word}'" if is_pattern(word) else f"'{word}' is no task"
             raise error(

@@ -162,8 +162,10 @@ def devices(workspace: Workspace) -> str:
 
 
 def toolchains(workspace: Workspace) -> str:
-    """`doit toolchains`: this environment's and the fetched ones."""
-    words = ["current", *releases.at_hand(workspace.store)]
+    """`doit toolchains`: this environment's, the fetched ones, and the one that `iree=` names."""
+    fetched = releases.at_hand(workspace.store)
+    given = [workspace.values["iree"]] if "iree" in workspace.values else []
+    words = dict.fromkeys(["current", *fetched, *given])
     rows: list[dict[str, str | None]] = []
     for word in words:
         try:
@@ -171,8 +173,10 @@ def toolchains(workspace: Workspace) -> str:
         except ToolchainError as error:
             rows.append({"iree": word, "version": error.problem})
             continue
-        place = releases.folder(workspace.store) / word
-        size = units.size(sum(path.stat().st_size for path in place.rglob("*"))) if place.is_dir() else None
+        size = None
+        if word in fetched:
+            files = (releases.folder(workspace.store) / word).rglob("*")
+            size = units.size(sum(path.stat().st_size for path in files))
         shown = {"version": found.version, "revision": found.revision[:12], "digest": found.digest, "size": size}
         rows.append({"iree": word, **shown, "compiler": found.compiler})
     return table.text(("iree", "version", "revision", "digest", "size", "compiler"), rows)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dispatchflow.actions import Data
 from dispatchflow.dispatch import Case
@@ -28,6 +29,10 @@ class LibraryPlace(Place):
         return LibraryPlace(
             place.store, place.toolchain, place.environment, place.limits, place.scratch, place.device, case, installed
         )
+
+    @property
+    def ran_with(self) -> dict[str, Any]:
+        return {}  # its version is in the code's digest
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
         return (*call_argv(self.case, self.installed, self.device, recipe), f"--output={outputs[0]}")

@@ -94,12 +94,12 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
 
     def tell() -> None:
         while not ended.wait(_SAY_EVERY_S):
-            size = 0
+            sizes: dict[str, int] = {}  # by name: pip copies a whole wheel once more
             for root, _, files in os.walk(scratch):
                 for name in files:
                     with suppress(OSError):  # renamed meanwhile
-                        size += Path(root, name).stat().st_size
-            say(f"  {size / 2**20:.0f} MiB so far")
+                        sizes[name] = max(sizes.get(name, 0), Path(root, name).stat().st_size)
+            say(f"  {sum(sizes.values()) / 2**20:.0f} MiB so far")
 
     threading.Thread(target=tell, daemon=True).start()
     try:

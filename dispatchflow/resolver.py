@@ -199,6 +199,8 @@ class Resolver:
     def _again(self, facts: Mapping[str, Any], reason: str | None) -> str | None:
         if (why := self.settings.limits.raised(facts.get("limit"))) is not None:
             return why
+        if facts.get("runtime_digest", mine := self.toolchain.runtime_digest) != mine:
+            return "another runtime could not run it"
         return None if facts.get("repeatable", True) else f"may go better now: {reason}"
 
     def _step(self, action: Action, missing: str) -> Step:

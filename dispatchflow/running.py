@@ -43,8 +43,13 @@ class Place:
         outcome = processes.run(command)
         if outcome.failure is None:
             return None
-        facts = {"verification": "not compared"}
+        facts = {"verification": "not compared", **self.ran_with}
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
+
+    @property
+    def ran_with(self) -> dict[str, Any]:
+        """Of a failure: what another one of may do better."""
+        return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
         return commands.run_argv(

@@ -45,6 +45,8 @@ class Syntax:
         return newest.replace("--iree-rocm-", "--iree-hip-") if self.release < (3, 11) else newest
 
     def __str__(self) -> str:
+        if self.release < (3, 0):
+            return "IREE before 3.0"
         return "the newest IREE" if self.release == _NEWEST else f"IREE {self.release[0]}.{self.release[1]}"
 
 

@@ -25,6 +25,7 @@ from dispatchflow.loader import Selection
 from dispatchflow.measure import Session, Trial
 from dispatchflow.progress import Progress
 from dispatchflow.records import Record
+from dispatchflow.reports import units
 from dispatchflow.rotation import HOT
 from dispatchflow.rows import Row
 from dispatchflow.targets import Device, Target
@@ -104,9 +105,11 @@ class Stages:
         self._prepared.update(dict.fromkeys(new))
         self.trials |= {case: trial for case in new if (trial := self._pending_trial(case)) is not None}
         self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.max_blocks)
+        anew = workspace.settings.remeasure == "yes"
         for target, device, kinds in self._bounded():
-            if lacking := workspace.ceilings.lacking(target, device, kinds):
-                workspace.ceilings.calibrate(target, device, self.session, lacking)
+            if wanted := kinds if anew else workspace.ceilings.lacking(target, device, kinds):
+                self.progress.say(f"calibrating: what {device.uri} with {units.count(device.threads, 'thread')} can do")
+                workspace.ceilings.calibrate(target, device, self.session, wanted)
 
     def _bounded(self) -> list[tuple[Target, Device, list[str]]]:
         """What ceilings are of: one place for each number of threads of this CPU, and each other target, that was

@@ -1,4 +1,4 @@
-"""Reading back what the compiler did. The dumps in data/configurations are the compiler's own (3.13.0), shortened to
+"""Reading back what the compiler did. The dumps in data/configurations are the compiler's own (3.13.0, one of 20241104), shortened to
 what a configuration is read from: CPU features, bindings and layouts are left out."""
 
 from pathlib import Path
@@ -78,6 +78,7 @@ def test_dump_without_an_executable_has_applied_nothing():
         ("data_tiling", "data_tiling"),
         ("data_tiling", "data_tiling_narrowed"),
         ("data_tiling", "data_tiling_vmvx"),
+        ("data_tiling", "data_tiling_of_2024"),
         ("double_tiling_64x64_8x32x1", "double_tiling"),
     ],
 )

@@ -130,6 +130,12 @@ def test_unknown_word_is_the_user_s_error_with_what_is_known(word, hint, plan):
     assert caught.value.hint == hint
 
 
+def test_command_behind_other_words_is_told_where_it_stands(plan):
+    with pytest.raises(SpecError, match="'report' is a command") as caught:
+        select(["profile:*", "report"], plan, OWN, ("list", "report"))
+    assert caught.value.hint == "Write doit report 'profile:*'."
+
+
 @pytest.mark.parametrize("word", ["profile:", "foo:bar", DEFAULT_8, ""])
 def test_word_that_is_no_stage_with_a_name_is_refused(word, plan):
     with pytest.raises(SpecError, match="is no task"):

@@ -269,6 +269,8 @@ def test_doit_lists_and_removes_toolchains(index: Index, tmp_path: Path) -> None
     removed = project.doit("toolchains", "remove=9.9.0")
     again = project.doit("toolchains", "remove=9.9.0")
     unknown = project.doit("list", "iree=9.9.7")
+    given = project.doit("toolchains", "iree=9.9.0")
+    assert listed.out.count("9.9.0 ") == given.out.count("9.9.0 ") == 1, given
     assert "junk" not in listed.out + project.doit("toolchains", "remove=junk").err.partition("fetched  ")[2]
     assert project.doit("toolchains", "foo").err.startswith("doit: toolchains takes no words")
 

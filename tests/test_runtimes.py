@@ -11,7 +11,7 @@ from test_comparison import NOISES, bursts, drifting
 from dispatchflow import runtimes
 from dispatchflow.comparison import Comparison, compare
 from dispatchflow.controls import Controls, _Sides
-from dispatchflow.keys import Digest
+from dispatchflow.keys import Digest, Key
 from dispatchflow.progress import Progress
 from dispatchflow.records import Record
 from dispatchflow.runtimes import Control, Judgement
@@ -115,6 +115,13 @@ def test_failure_of_another_runtime_is_not_reused(measured, resolver_of):
     step = resolver_of().chain(measured(OTHER, status="failed"))["profile"]
     assert (step.state, step.why) == ("missing", "another runtime failed to measure it")
     assert resolver_of().chain(measured(TOOLCHAIN.runtime_digest, m=5, status="failed"))["profile"].state == "failed"
+
+
+@pytest.mark.parametrize(("runtime", "again"), [(OTHER, True), (TOOLCHAIN.runtime_digest, False), (None, False)])
+def test_what_another_runtime_could_not_run_is_tried_again(runtime, again, resolver_of):
+    facts = {"verification": "not compared", **({"runtime_digest": runtime} if runtime else {})}
+    failed = Record(Key("k"), "verify", False, "run failed: died by SIGSEGV", facts=facts)
+    assert (resolver_of().again(failed) is not None) == again
 
 
 def test_measurement_of_an_unknown_runtime_counts(measured, resolver_of):

@@ -25,6 +25,11 @@ def test_release_is_read_from_the_compilers_own_version(version, release):
     assert syntax_of(version).release == release
 
 
+def test_release_is_called_as_its_users_call_it():
+    assert str(syntax_of("3.12.0rc20260917")) == "IREE 3.12"
+    assert str(syntax_of("20241104.1068")) == "IREE before 3.0"
+
+
 @pytest.mark.parametrize(
     ("release", "pipeline"),
     [((3, 11), "= CPUDoubleTilingExpert>"), ((3, 12), "= #iree_cpu.pipeline<DoubleTilingExpert>>")],
