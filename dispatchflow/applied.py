@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dispatchflow.attributes import canonical, closing, configurations, split
 from dispatchflow.tunings import Applied, AppliedExecutable
 
-_EXECUTABLE = re.compile(r"hal\.executable\.export public @(\S+)")
+_EXECUTABLE = re.compile(r"hal\.executable\.export public @(?:\"([^\"]+)\"|(\S+))")
 # `#iree_cpu.pipeline<Name>`, `#iree_codegen.vmvx_pipeline`; before 3.12 a bare `CPUName`; before 3.0 without a keyword.
 _PIPELINE = re.compile(
     r"translation_info<(?:pipeline = )?(?:#[\w.]*pipeline<(\w+)>|#[\w.]*\.(\w+)|(?:(?:CPU|LLVMGPU))?(\w+))(?=[ >,])"
@@ -29,7 +29,7 @@ def parse(dump: str, given: str = "") -> Applied:
         assert name is not None
         executables.append(
             AppliedExecutable(
-                name=name[1],
+                name=name[1] or name[2],
                 pipeline=_name(pipeline) if pipeline else "none",
                 # `linalg.generic` says its attributes after its region's opening line: one line, one op.
                 configurations=tuple(

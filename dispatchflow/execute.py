@@ -172,7 +172,7 @@ class Executor(Maker):
 
         def make(scratch: Path) -> Result:
             if module_of_reference is None:
-                made = dict(enumerate(given.expected(program, results)))
+                made = given.expected(program, results)
             else:
                 device, files = self.resolver.supplies.reference_device(program), {"module.vmfb": module_of_reference}
                 place = self.place(scratch, device, files)

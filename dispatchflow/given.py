@@ -34,9 +34,12 @@ def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
 
 def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
     if module.is_scalar(declared):
-        if item.value in (None, *module.RECIPES) or len(str(item.value).split()) != 1:
+        if item.type not in (None, declared):
+            raise ToolError(f"input {index} is {item.type}, the function takes {declared}")
+        if item.value in (None, *module.RECIPES) or len(_words(str(item.value))) != 1:
             raise ToolError(f'input {index} is the number {declared}: give it, inputs = [… "5" …]')
-        return f"={item.value}", str(item.value).encode()
+        (number,) = _numbers(str(item.value), declared, index)
+        return f"={number}", str(number).encode()
     if item.file is not None and item.type is None:
         return _npy(item.file, declared, index)
     spelling = item.type or declared
@@ -54,7 +57,13 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
 
 
 def _spelt(shape: Sequence[int], element: ElementType) -> str:
+    """As the tools are told."""
     return "x".join([*map(str, shape), element.mlir])
+
+
+def _type(shape: Sequence[int], element: ElementType) -> str:
+    """As functions declare it: one of rank 0 is no bare number."""
+    return _spelt(shape, element) if shape else f"tensor<{element.mlir}>"
 
 
 def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
@@ -62,16 +71,15 @@ def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
     element = next((e for e in ElementType if inputs.dtype_of(e) == array.dtype), None)
     if element is None:
         raise ToolError(f"input {index}: {file.path} holds {array.dtype}, which is no element type here")
-    spelling = _spelt(array.shape, element)
-    if (problem := module.problem_with(spelling, declared)) is not None:
+    if (problem := module.problem_with(_type(array.shape, element), declared)) is not None:
         raise ToolError(f"input {index}: {file.path} {problem}")
-    return spelling, array.tobytes()
+    return _spelt(array.shape, element), array.tobytes()
 
 
 def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) -> Array:
     dtype, size = inputs.dtype_of(element), int(np.prod(shape, dtype=np.int64))
     if value not in module.RECIPES:
-        numbers = np.array([float(word) for word in value.replace(",", " ").split()]).astype(dtype)
+        numbers = np.array(_numbers(value, element.mlir, index)).astype(dtype)
         if numbers.size not in (1, size):
             raise ToolError(
                 f"input {index} has {numbers.size} numbers; its type {size} elements, and one stands for all"
@@ -83,26 +91,51 @@ def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) 
     return inputs.uniform(raw, element) if value == "random" else (inputs.below(raw, 7) - 3).astype(dtype)
 
 
-def expected(program: Module, results: Sequence[str]) -> list[bytes]:
-    """The bytes of each result that the user gave.
+def _words(value: str) -> list[str]:
+    return value.replace(",", " ").split()
+
+
+def _numbers(value: str, element: str, index: int) -> list[int] | list[float]:
+    """What literals say, as an element type or a bare number's holds it: floats rounded, nothing else altered."""
+    words = _words(value)
+    if module.is_integer(element):
+        try:
+            return [module.integer(word, element) for word in words]
+        except ValueError as error:
+            raise ToolError(f"input {index}: {error}") from error
+    numbers = [float(word) for word in words]
+    if element in ELEMENT_TYPES:
+        wide = np.array(numbers)
+        with np.errstate(over="ignore", invalid="ignore"):
+            held = wide.astype(inputs.dtype_of(ELEMENT_TYPES[element])).astype(np.float64)
+        altered = (np.isnan(held) != np.isnan(wide)) | (np.isinf(held) != np.isinf(wide))
+        if altered.any():
+            raise ToolError(f"input {index}: {words[int(altered.argmax())]} is no {element}")
+    return numbers
+
+
+def expected(program: Module, results: Sequence[str]) -> dict[int, bytes]:
+    """Place of a result → its bytes that the user gave; bare numbers are printed, not compared.
 
     Raises:
         ToolError: another number of them, another type or size than the function's.
     """
-    if len(program.expected) != len(results):
-        takes = ", ".join(results) or "none"
-        raise ToolError(f"{len(program.expected)} expected results are given; {program.function} has {takes}")
-    return [
-        _expected(file, declared, i) for i, (file, declared) in enumerate(zip(program.expected, results, strict=True))
-    ]
+    places = [i for i, declared in enumerate(results) if not module.is_scalar(declared)]
+    if len(program.expected) != len(places):
+        compared = f"{program.function} has {len(places)} to compare: {', '.join(results[i] for i in places) or 'none'}"
+        beside = "; bare numbers are not compared" if len(places) < len(results) else ""
+        raise ToolError(f"{len(program.expected)} expected results are given; {compared}{beside}")
+    return {i: _expected(file, results[i], i) for i, file in zip(places, program.expected, strict=True)}
 
 
 def _expected(file: File, declared: str, index: int) -> bytes:
     if not file.path.endswith(".npy"):
         return content(file)
     array, known = _load(file), module.shape_of(declared)
-    if known is not None and inputs.dtype_of(known[1]) != array.dtype:
-        raise ToolError(f"expected result {index}: {file.path} holds {array.dtype}; the function gives {declared}")
+    element = next((e for e in ElementType if inputs.dtype_of(e) == array.dtype), None)
+    if known is not None and (element is None or module.problem_with(_type(array.shape, element), declared)):
+        held = f"{array.dtype} of shape {array.shape}"
+        raise ToolError(f"expected result {index}: {file.path} holds {held}; the function gives {declared}")
     return array.tobytes()
 
 
@@ -148,12 +181,12 @@ def _load(file: File) -> Array:
         array: Array = np.load(io.BytesIO(content(file)), allow_pickle=False)
     except ValueError as error:
         raise ToolError(f"{file.path} is no .npy file: {error}") from error
-    return np.ascontiguousarray(array)
+    return np.asarray(array, order="C")  # ascontiguousarray makes rank 1 of rank 0
 
 
 def tolerance(declared: str, rtol: str | None) -> float | None:
     """Relative to |expected| + its root mean square; None where bits are compared: integers, unknown types."""
-    element = ELEMENT_TYPES.get(declared.removeprefix("tensor<").removesuffix(">").split("x")[-1])
+    element = ELEMENT_TYPES.get(module.element_of(declared))
     if element is None or not element.is_float:
         return None
     return float(rtol) if rtol is not None else _RTOL[element]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 COMMAND_LINE = "command line"
@@ -21,6 +22,13 @@ class Location:
         if self._is_line:
             return f"{word}={value}"
         return f'{word} = "{value}"' if isinstance(value, str) else f"{word} = {value}"
+
+    def listed(self, word: str, values: Sequence[str]) -> str:
+        """`inputs = ["4xf32", "5"]` in a spec, `'inputs=4xf32;5'` on the command line, in quotes: a shell
+        ends a command at `;`."""
+        if self._is_line:
+            return f"'{word}={';'.join(values)}'"
+        return f"{word} = [" + ", ".join(f'"{value}"' for value in values) + "]"
 
     @property
     def folder(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import ClassVar
 
 from dispatchflow.attributes import closing, split
@@ -175,7 +176,8 @@ def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None
     """`4x?xf32` → ((4, None), F32); None where it is no tensor of a known element type."""
     if is_scalar(spelling):
         return None
-    *dims, element = spelling.removeprefix("tensor<").removesuffix(">").split("x")
+    element = element_of(spelling)
+    dims = spelling.removeprefix("tensor<").split("x")[:-1]
     if element not in ELEMENT_TYPES or not all(dim == "?" or dim.isdecimal() for dim in dims):
         return None
     return tuple(None if dim == "?" else int(dim) for dim in dims), ELEMENT_TYPES[element]
@@ -184,6 +186,11 @@ def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None
 def is_scalar(spelling: str) -> bool:
     """Passed to the tools as a bare number. A tensor of rank 0 is spelt `tensor<f32>`."""
     return _SCALAR.fullmatch(spelling) is not None
+
+
+def element_of(spelling: str) -> str:
+    """Of a tensor, as it is written, or the bare number itself."""
+    return spelling if is_scalar(spelling) else spelling.removeprefix("tensor<").removesuffix(">").split("x")[-1]
 
 
 def output_names(results: Sequence[str], stem: str = "output") -> tuple[str, ...]:
@@ -199,7 +206,25 @@ def problem_with(given: str, declared: str) -> str | None:
     if wanted is None or found is None:
         return None if given == declared else f"is {given}, the function takes {declared}"
     same = len(wanted[0]) == len(found[0]) and all(w in (None, f) for w, f in zip(wanted[0], found[0], strict=True))
-    return None if same and wanted[1].bits == found[1].bits else f"is {given}, the function takes {declared}"
+    return None if same and wanted[1] is found[1] else f"is {given}, the function takes {declared}"
+
+
+def integer(word: str, element: str) -> int:
+    """What a literal says, exactly. `element`: `i8`, `index`, …
+
+    Raises:
+        ValueError: that is no number of this type.
+    """
+    bits = 64 if element == "index" else int(element[1:])
+    low, high = (0, 1) if bits == 1 else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    value = Decimal(word.replace("_", ""))
+    if not (value.is_finite() and low <= value <= high and value == value.to_integral_value()):
+        raise ValueError(f"{word} is no {element}, {low} … {high}")
+    return int(value)
+
+
+def is_integer(element: str) -> bool:
+    return re.fullmatch(r"index|i\d+", element) is not None
 
 
 def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:

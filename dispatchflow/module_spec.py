@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import PurePath
 from typing import Any
 
@@ -43,6 +44,8 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
     if words.expected is not None and words.reference is not None:
         facts = {"spec": place.at("reference"), "expected": ", ".join(_list(words.expected))}
         raise SpecError("both 'expected' and 'reference' are given", facts, "Give one of them.")
+    if words.rtol is not None and not 0 <= words.rtol < inf:
+        raise SpecError(f"rtol cannot be {words.rtol}", {"spec": place.at("rtol"), "allowed": "0 or more, finite"}, "")
     inputs = None if words.inputs is None else tuple(_input(text, place, read) for text in _list(words.inputs))
     expected = tuple(file(name, "expected", place, read)[0] for name in _list(words.expected))
     found = []
@@ -107,7 +110,8 @@ def _input(text: str, place: Location, read: Read) -> Input:
     if not equals and (kind.startswith("@") or _is_number(kind) or kind in RECIPES):
         kind, value = "", kind  # its type is the function's, or the file's
     if kind and not (module.is_scalar(kind) or module.shape_of(kind)):
-        raise SpecError(f"'{kind}' is no type", {"spec": at, "found": text, "allowed": _INPUT_FORMS}, "")
+        facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
+        raise SpecError(f"'{kind}' is no type", facts, _several(place))
     if value.startswith("@"):
         if not kind and not value.endswith(".npy"):
             facts = {"spec": at, "found": text}
@@ -116,8 +120,20 @@ def _input(text: str, place: Location, read: Read) -> Input:
     value = value or RECIPES[0]
     if value not in RECIPES and not all(map(_is_number, value.replace(",", " ").split())):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
-        raise SpecError(f"'{value}' is no input", facts, suggestion(value, RECIPES))
+        raise SpecError(f"'{value}' is no input", facts, suggestion(value, RECIPES) or _several(place))
+    element = module.element_of(kind)
+    if value not in RECIPES and module.is_integer(element):
+        for word in value.replace(",", " ").split():
+            try:
+                module.integer(word, element)
+            except ValueError as error:
+                raise SpecError(str(error), {"spec": at, "found": text}) from error
     return Input(kind or None, value)
+
+
+def _several(place: Location) -> str:
+    inputs = ["4x8xf32", "5"]
+    return f"Several inputs are written {place.listed('inputs', inputs)}."
 
 
 def _is_number(word: str) -> bool:

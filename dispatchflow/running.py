@@ -104,12 +104,22 @@ _UNSPECIFIC = "failed to run translation of source executable"
 """What IREE says after the cause, or before it where dispatches are compiled side by side."""
 
 
+_STATUS = re.compile(r"(?:^|: )([A-Z][A-Z_]{4,}; .+)", re.MULTILINE)
+"""What the runtime says of a failed call, `x.c:191: INVALID_ARGUMENT; …`."""
+
+_CALLED = re.compile(r"; (?:; |while |invoking )")
+"""Where it goes on with what was called; so do the lines after it."""
+
+
 def _first_error(stderr: str) -> str | None:
-    """The first line that says `error`, without the place, and which one if it can be had; else the last line."""
+    """The first line that says `error`, without the place, and which one if it can be had; else the runtime's status;
+    else the last line."""
     if match := re.search(r"(Unknown command line argument '.*?'|for the --.* option: .*)", stderr):
         return match[1]  # the line after it may guess what was meant
     found: list[str] = re.findall(r"error: (.+)", stderr, re.IGNORECASE)
     if found:
         return next((line for line in found if not line.startswith(_UNSPECIFIC)), found[0]).rstrip(": ")[:300]
+    if status := _STATUS.search(stderr):
+        return _CALLED.split(status[1], maxsplit=1)[0].rstrip("; ")[:300]
     lines = stderr.splitlines()
     return lines[-1][:300] if lines else None

@@ -17,7 +17,7 @@ from dispatchflow.reports.table import FORMATS
 from dispatchflow.resolver import VERIFY_MODES, Settings
 
 AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
-MODULE = ("file", "function", "inputs", "reference")
+MODULE = ("file", "function", "inputs", "expected", "reference", "rtol", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,13 @@ def _count(value: str) -> int:
     return int(value)
 
 
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError("a number, 1e-3") from None
+
+
 def _sample(value: str) -> int | None:
     """None: all."""
     return None if value == "all" else _count(value)
@@ -119,7 +126,10 @@ VARIABLES: dict[str, Variable] = {
     "file": Variable("cases", "a module's MLIR file, instead of specs"),
     "function": Variable("cases", "the module's functions; all when left out", _words),
     "inputs": Variable("cases", "its inputs, with ; between: 4x8xf32;4x8xf32=0.5;@a.npy;5", _semicolons),
+    "expected": Variable("cases", "files of a module's results, with ; between: y.npy;z.bin", _semicolons),
     "reference": Variable("cases", "the target whose results a module is compared with"),
+    "rtol": Variable("cases", "relative tolerance of a module's floating-point results", _number),
+    "name": Variable("cases", "what stands for the file's name in a module's cases"),
     "operation": Variable("cases", "the operations of sweeps given here; of specs, only their sweeps", _operations),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
     "layout": Variable("cases", "a letter an operand: t row-major, n column-major"),

@@ -51,19 +51,22 @@ def compare_bits(got: Array, expected: Array) -> Verdict:
 
 
 def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
-    """|got - reference| ≤ tolerance for each element; NaN equals NaN, infinities of one sign are equal.
+    """|got - reference| ≤ tolerance for each element; NaN equals NaN, infinities of one sign are equal, and within
+    no tolerance of a number.
 
     Written as what agrees, never negated: a NaN makes every `>` false, and would pass.
     """
+    if not got.size:
+        return Verdict("equal")
     with np.errstate(invalid="ignore", divide="ignore"):
         wide = got.astype(np.float64)
         error = abs(wide - reference)
         parts = np.nan_to_num(error / tolerance, nan=np.inf)
     same = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
-    agree = same | (error <= tolerance)
+    agree = same | (np.isfinite(error) & (error <= tolerance))
     score = np.where(same, 0.0, parts)
     word = "within bound" if agree.all() else "different"
-    return Verdict(word, float(score.max(initial=0.0)), _worst(score, got, reference), int((~agree).sum()))
+    return Verdict(word, float(score.max()), _worst(score, got, reference), int((~agree).sum()))
 
 
 def _worst(error: Array, got: Array, expected: Array) -> Worst:

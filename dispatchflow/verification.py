@@ -95,8 +95,9 @@ def _compared_bytes(got: bytes, expected: bytes, declared: str, rtol: str | None
     if tolerance is None:
         return verdict.compare_bits(*arrays)
     wide = arrays[1].astype(np.float64)
-    finite = wide[np.isfinite(wide)]
-    scale = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
+    finite = abs(wide[np.isfinite(wide)])
+    largest = float(finite.max(initial=0.0)) or 1.0  # of a number beyond 1e154 the square is infinite
+    scale = largest * float(np.sqrt(np.mean((finite / largest) ** 2))) if finite.size else 0.0
     return verdict.compare_bounded(arrays[0], wide, tolerance * (abs(wide) + scale))
 
 

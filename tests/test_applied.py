@@ -34,6 +34,11 @@ def test_default_is_what_the_compiler_chose():
     )
 
 
+def test_a_name_in_quotes_is_whole():
+    dump = 'hal.executable.export public @"a b_dispatch_0_elementwise" ordinal(0)\nhal.executable.export public @c ordinal(0)'
+    assert [executable.name for executable in applied.parse(dump).executables] == ["a b_dispatch_0_elementwise", "c"]
+
+
 def test_configuration_behind_indexing_maps_is_read():
     (executable,) = read("default_i8_nn").executables
     assert [op for op, _ in executable.configurations] == ["fill", "matmul"]

@@ -1,13 +1,15 @@
 """`operation = "module"`: a user's own MLIR file."""
 
+import re
 from pathlib import PurePath
 
 import numpy as np
 import pytest
 from real import Project
 
-from dispatchflow import given, module, plan, spec
+from dispatchflow import given, module, plan, spec, verification
 from dispatchflow.errors import SpecError, ToolError
+from dispatchflow.inputs import dtype_of
 from dispatchflow.keys import digest_of
 from dispatchflow.location import COMMAND_LINE
 from dispatchflow.module import Declaration, File, Input, Module
@@ -125,8 +127,17 @@ def test_a_tuning_that_is_written_on_an_operation_is_a_skip():
         ('file = "b.bin"', "no function is seen"),
         ('file = "a.mlir"\ninputs = ["4x8xq32"]', "'4x8xq32' is no type"),
         ('file = "a.mlir"\ninputs = ["4x8xf32=rondom"]', "Did you mean 'random'"),
+        ('file = "a.mlir"\ninputs = ["4xi8=300 -1 7 7"]', "300 is no i8, -128 … 127"),
+        ('file = "a.mlir"\ninputs = ["4xi8=1 -1 1.5 7"]', "1.5 is no i8"),
+        ('file = "a.mlir"\ninputs = ["4xi8=nan"]', "nan is no i8"),
+        ('file = "a.mlir"\ninputs = ["i32=99999999999"]', "99999999999 is no i32"),
+        ('file = "a.mlir"\ninputs = ["index=1e19"]', "1e19 is no index"),
         ('file = "a.mlir"\ninputs = ["@b.bin"]', "Write 4x8xf32=@b.bin"),
         ('file = "a.mlir"\nexpected = ["no.npy"]', "No such file"),
+        ('file = "a.mlir"\ninputs = "4x8xf32;5"', 'Several inputs are written inputs = ["4x8xf32", "5"].'),
+        ('file = "a.mlir"\nrtol = nan', "rtol cannot be nan"),
+        ('file = "a.mlir"\nrtol = inf', "rtol cannot be inf"),
+        ('file = "a.mlir"\nrtol = -1', "rtol cannot be -1.0"),
         ('file = "a.mlir"\nreference = "vmxv"', "Did you mean 'vmvx'"),
         ('file = "a.mlir"\nreference = "vmvx"\nexpected = ["b.bin"]', "both"),
         ('file = "a.mlir"\nm = 4', "unknown word 'm'"),
@@ -152,6 +163,8 @@ def test_one_word_is_a_list_of_one():
         ({"file": "no.mlir"}, "Paths are relative to the current directory."),
         ({"file": "a.mlir", "tuning": "tuning_spec:no.mlir"}, "Paths are relative to the current directory."),
         ({"file": "b.bin"}, "Name one: function=main."),
+        ({"file": "a.mlir", "inputs": "4x8xf32,5"}, "Several inputs are written 'inputs=4x8xf32;5'."),
+        ({"file": "a.mlir", "inputs": "4x8xf32=1,4x8xf32"}, "Several inputs are written 'inputs=4x8xf32;5'."),
         ({}, "Write file=my.mlir, relative to the current directory."),
     ],
 )
@@ -173,6 +186,15 @@ def test_two_modules_of_one_name_are_refused_and_a_title_helps():
     assert len(plan_of(two.format("a.mlir"), two.format("a.mlir")).cases) == 1
 
 
+@pytest.mark.parametrize("element", module.ELEMENT_TYPES)
+def test_infinity_nan_and_the_ends_of_a_range_are_given_as_they_are(element):
+    words = {"f8E4M3FN": "nan 448", "i1": "0 1", "i8": "-128 127"}.get(element, "inf nan" if "f" in element else "0 -1")
+    values = np.array([float(word) for word in words.split()])
+    ((_, content),) = made([Input(None, words)], [f"2x{element}"])
+    held = np.frombuffer(content, dtype_of(module.ELEMENT_TYPES[element])).astype("float64")
+    assert np.array_equal(held, values, equal_nan=True)
+
+
 def made(inputs, types, **fields):
     program = Module(File("f", digest_of(b"")), "t", "main", inputs and tuple(inputs), **fields)
     return given.arguments(program, types)
@@ -185,6 +207,8 @@ def test_recipes_literals_and_numbers_become_bytes():
         ("3xi16", np.array([1, 2, 3], "int16").tobytes()),
         ("=7", b"7"),
     ]
+    exact = made([Input("2xi64", "9007199254740993 -9223372036854775808"), Input("i64", "1e3")], ["2xi64", "i64"])
+    assert exact == [("2xi64", np.array([2**53 + 1, -(2**63)], "int64").tobytes()), ("=1000", b"1000")]
     floats, integers, flags = made(None, ["64xf32", "64xi8", "64xi1"])
     values = np.frombuffer(floats[1], "float32")
     assert -1 <= values.min() < -0.5 < 0.5 < values.max() < 1
@@ -201,6 +225,15 @@ def test_recipes_literals_and_numbers_become_bytes():
         ([Input("4xf32", "1")], ["5xf32"], "input 0 is 4xf32, the function takes 5xf32"),
         ([Input("4xf16", "1")], ["4xf32"], "takes 4xf32"),
         ([Input("4xf32", "1 2")], ["4xf32"], "2 numbers"),
+        ([Input("4xi32", "1")], ["4xf32"], "input 0 is 4xi32, the function takes 4xf32"),
+        ([Input("4xbf16", "1")], ["4xf16"], "input 0 is 4xbf16, the function takes 4xf16"),
+        ([Input(None, "1 2.5")], ["2xi8"], "input 0: 2.5 is no i8"),
+        ([Input(None, "-1")], ["2xi1"], "input 0: -1 is no i1, 0 … 1"),
+        ([Input(None, "1 -70000")], ["2xf16"], "input 0: -70000 is no f16"),
+        ([Input(None, "99999999999")], ["i32"], "input 0: 99999999999 is no i32"),
+        ([Input(None, "5.7")], ["i32"], "input 0: 5.7 is no i32"),
+        ([Input(None, "1e39")], ["f32"], "input 0: 1e39 is no f32"),
+        ([Input("i64", "5")], ["i32"], "input 0 is i64, the function takes i32"),
         (None, ["?x4xf32"], "give its sizes"),
         (None, ["i32"], "give it"),
         (None, ["!hal.buffer_view"], "not known here"),
@@ -219,13 +252,43 @@ def test_arrays_come_from_files_in_the_order_of_rows(tmp_path):
     assert made([Input(None, None, file)], ["2x3xf32"]) == [("2x3xf32", np.arange(6, dtype="float32").tobytes())]
     with pytest.raises(ToolError, match="is 2x3xf32, the function takes 3x2xf32"):
         made([Input(None, None, file)], ["3x2xf32"])
+    np.save(tmp_path / "one.npy", np.float32(5))
+    one = File(str(tmp_path / "one.npy"), digest_of((tmp_path / "one.npy").read_bytes()))
+    assert made([Input(None, None, one)], ["tensor<f32>"]) == [("f32", np.float32(5).tobytes())]
+    with pytest.raises(ToolError, match="is 2x3xf32, the function takes 2x3xi32"):
+        made([Input(None, None, file)], ["2x3xi32"])
     program = Module(file, "t", "main", expected=(file,))
-    assert given.expected(program, ["2x3xf32"]) == [np.arange(6, dtype="float32").tobytes()]
-    with pytest.raises(ToolError, match="holds float32; the function gives 2x3xf64"):
-        given.expected(program, ["2x3xf64"])
+    for results in (["i32", "2x3xf32"], ["i32", "?x3xf32"]):
+        assert given.expected(program, results) == {1: np.arange(6, dtype="float32").tobytes()}
+    for other in ("2x3xf64", "3x2xf32", "6xf32", "?x2xf32", "2x3xi32"):
+        told = rf"holds float32 of shape \(2, 3\); the function gives {re.escape(other)}"
+        with pytest.raises(ToolError, match=told):
+            given.expected(program, [other])
+    with pytest.raises(ToolError, match="main has 0 to compare: none; bare numbers are not compared"):
+        given.expected(program, ["i32"])
+    with pytest.raises(ToolError, match=r"1 expected results are given; main has 2 to compare: 4xf32, 4xf32$"):
+        given.expected(program, ["4xf32", "4xf32"])
     (tmp_path / "a.npy").write_bytes(b"changed")
     with pytest.raises(OSError, match="was changed while"):
         given.expected(program, ["2x3xf32"])
+
+
+def verdict(got, expected, dtype="float32"):
+    """Of four elements."""
+    arrays = (np.array(values, dtype).tobytes() for values in (got, expected))
+    name = {"float32": "f32", "float64": "f64", "float16": "f16", "int32": "i32"}[dtype]
+    return verification._compared_bytes(*arrays, f"{len(got)}x{name}", None)
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_expected_number_makes_the_tolerance_infinite():
+    inf = float("inf")
+    assert verdict([inf, -inf, 1, 2], [inf, -inf, 1, 2]).word == "within bound"
+    assert verdict([1, 2, 3, 4], [inf, inf, inf, inf]).wrong == 4
+    assert verdict([inf, 1, 1, 1], [-inf, 1, 1, 1]).wrong == 1
+    assert verdict([inf, 1, 1, 1], [65504, 1, 1, 1], "float16").wrong == 1  # what overflowed beside what just did not
+    assert verdict([1, 2, 3, 4], [1e200, 2e200, 3e200, 4e200], "float64").wrong == 4
+    assert verdict([1e200, 2e200], [1e200, 2e200 * (1 + 1e-12)], "float64").word == "within bound"
 
 
 # --- the whole chain
@@ -271,7 +334,7 @@ operation = "module"
 file = "ir/scaled.mlir"
 function = "scaled"
 inputs = ["@ir/x.npy", "5"]
-expected = ["ir/y.npy", "ir/none.bin"]
+expected = "ir/y.npy"
 threads = 1
 
 [[sweep]]
@@ -305,7 +368,6 @@ def project(tmp_path_factory):
         (folder / f"{name}.mlir").write_text(text)
     np.save(folder / "x.npy", X)
     np.save(folder / "y.npy", X * 2)
-    (folder / "none.bin").write_bytes(b"")
     (folder / "x.bin").write_bytes(X.tobytes())
     (folder / "relu.bin").write_bytes(np.maximum(X, 0).tobytes())
     outcome = project.doit("profile", "protocol=fast")
@@ -400,6 +462,44 @@ def test_a_module_is_named_on_the_command_line_and_repeats_by_hand(project, tmp_
     assert "same bytes" in subprocess.run([script, "compile"], capture_output=True, text=True, check=True).stdout
     subprocess.run([script, "run"], check=True, capture_output=True)
     assert np.array_equal(np.fromfile(script.parent / "again_0.bin", "float32"), np.full(32, 2.0, "float32"))
+
+
+PAIR = """\
+func.func @twice(%x: tensor<?x8xf32>, %n: i32) -> (tensor<?x8xf32>, i32) {
+  %zero = arith.constant 0 : i32
+  %positive = arith.cmpi sgt, %n, %zero : i32
+  cf.assert %positive, "n is to be positive"
+  %0 = arith.addf %x, %x : tensor<?x8xf32>
+  return %0, %n : tensor<?x8xf32>, i32
+}
+func.func @number(%n: i32) -> i32 {
+  return %n : i32
+}
+"""
+
+
+@pytest.mark.iree
+def test_results_are_told_apart_whatever_their_size_and_their_number(tmp_path):
+    project = Project.make(tmp_path)
+    (tmp_path / "pair.mlir").write_text(PAIR)
+    for name, array in {"x": X, "y": X * 2, "flat": X.ravel() * 2, "inf": np.full_like(X, np.inf)}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+
+    def verify(*words):
+        return project.doit("verify", "file=pair.mlir", "threads=1", *words)
+
+    def of(n, expected):
+        return verify("function=twice", f"inputs=@x.npy;{n}", f"expected={expected}.npy", "rtol=1e-3", "name=n")
+
+    assert of(5, "y").code == 0
+    assert "32 elements of result 0 are wrong" in of(5, "inf").out
+    assert "holds float32 of shape (32,); the function gives ?x8xf32" in of(5, "flat").out
+    assert "run failed: FAILED_PRECONDITION; n is to be positive\n" in of(-1, "y").out
+    assert verify("function=twice", "inputs=0x8xf32;5", "reference=vmvx").code == 0
+    assert verify("function=number", "inputs=5", "reference=vmvx").code == 0
+    of_empty, of_number = project.query("select facts from record where stage = 'verify' order by id")[-2:]
+    assert '"verification": "equal"' in of_empty[0]
+    assert '"verification": "not compared"' in of_number[0]
 
 
 CONFIGURED = """\

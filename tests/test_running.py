@@ -15,6 +15,10 @@ Stack dump without symbol names (ensure you have llvm-symbolizer in your PATH):
 TRANSLATION = (
     "cfg/a.mlir:2:2: error: failed to run translation of source executable to target executable for backend #hal"
 )
+STATUS = """\
+c/runtime/src/iree/modules/hal/utils/buffer_diagnostics.c:191: INVALID_ARGUMENT; input0 element type mismatch; expected f32 \
+(21000020) but have i32 (10000020); while invoking native function hal.buffer_view.assert; while calling import;\x20
+[ 0] bytecode module@1:156 -; invoking function 'add'; `sync func @add(%input0: tensor<4xf32>) -> (%output0: tensor<4xf32>)`"""
 CAUSE = "cfg/b.mlir:8:6: error: 'func.func' op failed to distribute"
 
 
@@ -29,6 +33,8 @@ CAUSE = "cfg/b.mlir:8:6: error: 'func.func' op failed to distribute"
         (1, "", "exit code 1"),
         (1, f"{TRANSLATION}\n  hal.executable\n{CAUSE}\n", "'func.func' op failed to distribute"),
         (1, f"{TRANSLATION}\n ^", TRANSLATION.partition("error: ")[2]),
+        (1, STATUS, "INVALID_ARGUMENT; input0 element type mismatch; expected f32 (21000020) but have i32 (10000020)"),
+        (1, "<vm>:0: FAILED_PRECONDITION; x > 0; ; invoking function 'f'; `sync func @f()`", "FAILED_PRECONDITION; x > 0"),
         (1, "all went well\nand then not", "and then not"),
     ],
 )  # fmt: skip

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatchflow.results import PASSED, VERIFICATIONS
-from dispatchflow.verdict import Worst, compare_bits, compare_bounded
+from dispatchflow.verdict import Verdict, Worst, compare_bits, compare_bounded
 
 NAN, INF = float("nan"), float("inf")
 PLACES = st.tuples(st.integers(0, 3), st.integers(0, 4))
@@ -47,7 +47,7 @@ def test_comparing_what_is_no_number_warns_of_nothing():
     assert compare_bounded(signalling, expected.astype(np.float64), np.full(3, 0.1)).wrong == 2
 
 
-@given(st.integers(0, 99), PLACES, st.sampled_from([NAN, INF, -INF]), st.floats(0, 1e300))
+@given(st.integers(0, 99), PLACES, st.sampled_from([NAN, INF, -INF]), st.floats(0, 1e300) | st.just(INF))
 def test_result_that_is_no_number_where_one_is_expected_never_passes(seed, place, strange, tolerance):
     got = values(seed)
     got[place] = strange
@@ -65,11 +65,14 @@ def test_result_that_is_no_number_where_one_is_expected_never_passes(seed, place
 
 @given(PLACES, st.sampled_from([NAN, INF, -INF]), st.sampled_from([0.0, NAN, INF, -INF]))
 def test_nan_and_infinity_agree_with_themselves_alone(place, got_value, expected_value):
+    """Whatever the tolerance: one relative to an infinity is infinite."""
     got, expected = np.ones((4, 5)), np.ones((4, 5))
     got[place], expected[place] = got_value, expected_value
     alike = str(got_value) == str(expected_value)
     assert compare_bits(got, expected).passed == alike
-    assert compare_bounded(got, expected, np.full((4, 5), 1e9)).passed == alike
+    for one, other in ((got, expected), (expected, got)):
+        for tolerance in (1e9, INF):
+            assert compare_bounded(one, other, np.full((4, 5), tolerance)).passed == alike
 
 
 def test_tolerance_that_is_nan_lets_nothing_pass():
@@ -122,6 +125,11 @@ def test_worst_of_a_bounded_comparison_is_the_largest_part_of_its_own_tolerance(
 def test_no_tolerance_means_equal():
     assert compare_bounded(np.ones(3), np.ones(3), np.zeros(3)).passed
     assert not compare_bounded(np.ones(3), np.nextafter(np.ones(3), 2), np.zeros(3)).passed
+
+
+def test_nothing_equals_nothing():
+    empty = np.empty((0, 8))
+    assert compare_bounded(empty, empty, empty) == compare_bits(empty, empty) == Verdict("equal")
 
 
 def test_only_equal_and_within_bound_pass():

@@ -161,7 +161,7 @@ def summary(
     lines += [f"no device: {reason} ({units.count(n, 'case')}, compiled only)" for reason, n in absent.items()]
     ran = [row for row in rows if row.get("operation") == "module" and row.get("median_ns") is not None]
     if unsure := [row["case"] for row in ran if row["verification"] == "not compared"]:
-        hint = "say expected, or a reference that runs here"
+        hint = "say expected, or a reference that runs here; bare numbers are never compared"
         lines.append(f"only run, compared with nothing: {_example(unsure[0], len(unsure))}; {hint}")
     suspect = [f"suspect: {row['case']}: {row['reason']}" for row in rows if row["status"] == "suspect"]
     lines += suspect[:_SHOWN_REASONS]
