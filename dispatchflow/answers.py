@@ -110,6 +110,7 @@ class Variables(Look):
     def execute(self, params: Any, args: list[str]) -> int:
         _no_words(self.name, args)
         groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
+        groups |= {"history": "what report alone shows"}
         groups |= {"check": "what store check looks at", "clean": "what store clean removes"}
         for group, title in groups.items():
             print(f"{title}:")
@@ -157,12 +158,13 @@ class Report(Look):
     name = "report"
     doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out= (doit variables)"
     fastest = False
+    groups: tuple[str, ...] = ("report", "history")
 
     def execute(self, params: Any, args: list[str]) -> int:
-        workspace = self.app.workspace(("report",))
-        from dispatchflow import looking
+        workspace = self.app.workspace(self.groups)
+        from dispatchflow import reporting
 
-        text = looking.report(workspace.store_path / "results", workspace.values, args, self.fastest)
+        text = reporting.report(workspace.store_path / "results", workspace.values, args, self.fastest)
         if out := workspace.values.get("out"):
             try:
                 Path(out).write_text(text + "\n", encoding="utf-8")
@@ -177,6 +179,7 @@ class Best(Report):
     name = "best"
     doc_purpose = "the fastest verified configuration of each shape, and its speed-up over default"
     fastest = True
+    groups = ("report",)
 
 
 class Toolchains(Look):

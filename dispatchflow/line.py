@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dispatchflow.errors import SpecError
+
 JOBS = {
     "name": "jobs",
     "short": "n",
@@ -37,12 +39,21 @@ class Line:
 
 
 def read(argv: Sequence[str]) -> Line:
-    """Options may stand anywhere, as they may for most tools."""
+    """Options may stand anywhere, as they may for most tools.
+
+    Raises:
+        SpecError: a variable is given twice.
+    """
     before, rest = _before(argv) if argv and argv[0].startswith("-") else ({}, argv)
     line, waiting = Line(before), iter(rest)
     for word in waiting:
         if match := _VARIABLE.match(word):
-            line.variables[match[0][:-1]] = word[match.end() :]
+            name, value = match[0][:-1], word[match.end() :]
+            if name in line.variables:
+                hint = "Leave one out; several values are one word, m=64,128."
+                given = f"{name}={line.variables[name]} {word}"
+                raise SpecError(f"'{name}=' is given twice", {"given": given}, hint)
+            line.variables[name] = value
         elif word.startswith("-"):
             line.flags.extend([word, next(waiting, "")] if word in _WITH_VALUE else [word])
         else:

@@ -1,41 +1,21 @@
-"""The commands that look and never make: list, plan, explain, report, best."""
+"""The commands that look and never make: list, plan, explain, devices, toolchains."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dispatchflow import processes, releases, results, runtimes, toolchain, view
+from dispatchflow import processes, releases, runtimes, toolchain, view
 from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
-from dispatchflow.errors import NothingMatched, SpecError, StoreError, ToolchainError, suggestion
-from dispatchflow.loader import Selection, is_pattern
-from dispatchflow.reports import best as best_report
-from dispatchflow.reports import providers, table, units
-from dispatchflow.reports.table import FORMATS
+from dispatchflow.errors import ToolchainError
+from dispatchflow.loader import Selection
+from dispatchflow.reports import table, units
 from dispatchflow.rows import dispatches
 from dispatchflow.targets import TARGETS
 from dispatchflow.workspace import Workspace
-
-_REPORT_COLUMNS = (
-    "case",
-    "status",
-    "verification",
-    "score",
-    "median_ns",
-    "ci_low_ns",
-    "ci_high_ns",
-    "flops_per_s",
-    "bytes_per_s",
-    "percent_of_peak",
-    "bound",
-    providers.COLUMN,
-    "protocol",
-    "toolchain_version",
-)
 
 
 def cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator[str]:
@@ -200,84 +180,3 @@ def toolchains(workspace: Workspace) -> str:
         shown = {"version": found.version, "revision": found.revision[:12], "digest": found.digest, "size": size}
         rows.append({"iree": word, **shown, "compiler": found.compiler})
     return table.text(("iree", "version", "revision", "digest", "size", "compiler"), rows)
-
-
-def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastest: bool) -> str:
-    """`doit report` and `doit best`, from Parquet alone.
-
-    Raises:
-        SpecError: an unknown column or format.
-        NothingMatched: no row is left.
-        StoreError: a part cannot be read.
-    """
-    rows = _read(folder)
-    chosen = [row for row in rows if _wanted(row, words, values.get("tags", ()))]
-    if not chosen:
-        facts = {"rows": len(rows), "in": folder, "cases": ", ".join(sorted({row["case"] for row in rows})[:3])}
-        raise NothingMatched(
-            "no rows match" if rows else "there are no rows yet", facts, "" if rows else "Run doit 'profile:*' first."
-        )
-    shown: Sequence[Mapping[str, Any]]
-    columns: Sequence[str]
-    if fastest:
-        shown, columns, known = best_report.best(chosen), best_report.COLUMNS, (*best_report.COLUMNS, *results.COLUMNS)
-    else:
-        shown = providers.compared(chosen if values.get("history") else best_report.newest(chosen))
-        columns, known = _REPORT_COLUMNS, (*results.COLUMNS, providers.COLUMN)
-    style = values.get("format", "text")
-    if style not in FORMATS:
-        raise SpecError(f"unknown format '{style}'", {"known": ", ".join(FORMATS)}, suggestion(style, FORMATS))
-    if "columns" in values or style in ("csv", "jsonl"):
-        columns = values.get("columns", known)
-    _check_columns([*columns, values.get("sort", "case").lstrip("-")], known)
-    return FORMATS[style](
-        columns,
-        _top(_sorted(shown, values.get("sort", "-flops_per_s" if "top" in values else None)), values.get("top")),
-    )
-
-
-def _read(folder: Path) -> list[dict[str, Any]]:
-    try:
-        return results.read(folder)
-    except (OSError, ValueError) as error:
-        facts = {"in": folder, "found": error}
-        hint = "Remove that part: the next run writes it again."
-        raise StoreError("a results part cannot be read", facts, hint) from error
-
-
-def _wanted(row: Mapping[str, Any], words: Sequence[str], tags: Sequence[str]) -> bool:
-    from fnmatch import fnmatchcase
-
-    patterns = [word.split(":", 1)[1] if word.split(":")[0] in STAGES and ":" in word else word for word in words]
-    named = not patterns or any(fnmatchcase(row["case"], p) if is_pattern(p) else row["case"] == p for p in patterns)
-    return named and (not tags or bool(set(tags) & set(row["tags"] or ())))
-
-
-def _check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
-    for column in columns:
-        if column not in known:
-            raise SpecError(
-                f"unknown column '{column}'", {"known": ", ".join(dict.fromkeys(known))}, suggestion(column, known)
-            )
-
-
-def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[str, Any]]:
-    """Absent values last, whichever way."""
-    if by is None:
-        return list(rows)
-    column = by.lstrip("-")
-    having = sorted(
-        (row for row in rows if row.get(column) is not None), key=lambda row: row[column], reverse=by.startswith("-")
-    )
-    return having + [row for row in rows if row.get(column) is None]
-
-
-def _top(rows: Sequence[Mapping[str, Any]], count: int | None) -> list[Mapping[str, Any]]:
-    """The first `count` of each operation."""
-    seen: Counter[str] = Counter()
-    kept = []
-    for row in rows:
-        seen[row["operation"]] += 1
-        if count is None or seen[row["operation"]] <= count:
-            kept.append(row)
-    return kept

@@ -1,4 +1,5 @@
-"""Which operations a sweep of the command line means that names none: by its dims, or by its shapes."""
+"""Which operation is meant: by a sweep's dims or shapes where it names none, by a word of the field where that is none
+of ours."""
 
 from __future__ import annotations
 
@@ -6,8 +7,31 @@ import re
 from collections.abc import Collection, Iterable
 
 from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.location import Location
 from dispatchflow.operations import OPERATIONS, OPTIONS
 from dispatchflow.shapes import classes, classes_of
+
+# What BLAS, ONNX, PyTorch and TensorFlow call them; a kind's own name, `relu`, needs no line.
+_FIELD = {
+    "gemm mm dot linear dense fully_connected": "matmul",
+    "bmm batch_gemm batched_gemm batched_matmul": "batch_matmul",
+    "gemv mv": "matvec",
+    "split_k splitk streamk": "matmul_splitk",
+    "conv convolution": "conv2d",
+    "depthwise depthwise_conv dwconv": "depthwise_conv2d",
+    "qmatmul qgemm int8_matmul": "quantized_matmul",
+    "qconv qconv2d qlinearconv": "quantized_conv2d",
+    "pool maxpool maxpool2d max_pool max_pool2d": "pooling max",
+    "avgpool avgpool2d avg_pool avg_pool2d sumpool sum_pool": "pooling sum",
+    "sdpa mha flash_attention scaled_dot_product_attention self_attention": "attention",
+    "layernorm layer_norm layer_normalization": "norm layer",
+    "rmsnorm rms_norm": "norm rms",
+    "reduce reduce_sum": "reduction sum",
+    "reduce_max": "reduction max",
+    "swish": "elementwise silu",
+    "permute": "transpose",
+    "mlp": "chain",
+}
 
 _SIZES = re.compile(r"\d+(?:x\d+)*")
 
@@ -42,18 +66,16 @@ def by_dims(dims: Collection[str], words: Iterable[str]) -> str:
     )
 
 
-def by_shapes(written: str, words: Iterable[str]) -> list[str]:
-    """The operations that have all these classes of shapes and the options among `words`.
+def by_shapes(written: str, words: Iterable[str]) -> dict[str, str]:
+    """Operation → those of these classes of shapes that it has, of each that has any and the options among `words`.
 
     Raises:
-        SpecError: there is none.
+        SpecError: no class of this name, or one that none of them has; whole sizes, which several operations may have.
     """
-    options = {word for word in words if word in OPTIONS}
-    named = written.replace(",", " ").split()
-    fitting = [name for name, operation in OPERATIONS.items() if options <= set(operation.options)]
-    if found := [name for name in fitting if set(named) <= set(classes_of(name))] if named else []:
-        return found
-    facts = {"given": ", ".join([*named, *sorted(options)])}
+    options = [word for word in words if word in OPTIONS]
+    named = dict.fromkeys(written.replace(",", " ").split())
+    fitting = [name for name, operation in OPERATIONS.items() if set(options) <= set(operation.options)]
+    facts = {"given": ", ".join([*named, *options])}
     if sizes := next((word for word in named if _SIZES.fullmatch(word)), None):
         count = sizes.count("x") + 1
         having = [name for name in fitting if len(OPERATIONS[name].dims) == count]
@@ -61,10 +83,28 @@ def by_shapes(written: str, words: Iterable[str]) -> list[str]:
         facts["known"] = _spelt(having or fitting)
         hint = f"Say which: operation={having[0]}." if having else ""
         raise SpecError(f"{several} {count} dims, as {sizes} has", facts, hint)
-    unknown = next((word for word in named if word not in classes()), "")
-    raise SpecError(
-        "no operation has all these shapes", {**facts, "classes": ", ".join(classes())}, suggestion(unknown, classes())
-    )
+    facts["classes"] = ", ".join(classes())
+    for word in named or [""]:
+        if word not in classes():
+            raise SpecError(
+                f"'{word}' is no class of shapes", facts, suggestion(word, classes()) or "docs/shapes.md has them."
+            )
+        if not set(classes()[word].shapes) & set(fitting):
+            problem = f"no operation with {', '.join(options)} has shapes '{word}'"
+            raise SpecError(problem, facts, f"'{word}' have {', '.join(classes()[word].shapes)}.")
+    found = {name: [word for word in named if word in classes_of(name)] for name in fitting}
+    return {name: ",".join(having) for name, having in found.items() if having}
+
+
+def by_field(word: str, place: Location) -> str:
+    """`Write operation=norm kind=layer.` of what the field calls `layer_norm`; empty where it is no such word."""
+    word = word.lower().replace("-", "_")
+    found = [meaning.split() for names, meaning in _FIELD.items() if word in names.split()]
+    for name, operation in OPERATIONS.items():
+        found += [[name, word]] if "kind" in operation.options and word in operation.options["kind"].values else []
+    # `operation` first, then `kind` where there is one.
+    spelt = [" ".join(map(place.spelt, ("operation", "kind"), words)) for words in found]
+    return f"Write {' or '.join(spelt)}." if spelt else ""
 
 
 def _of_just(dims: Collection[str], names: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dispatchflow import flags, module_spec, spec_words
+from dispatchflow import flags, meant, module_spec, spec_words
 from dispatchflow.axes import Axis
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import Location
@@ -188,7 +188,8 @@ def _program(name: object, place: str) -> type[Program]:
         return PROGRAMS[name]
     problem = "a sweep names no operation" if name in (None, "", []) else f"unknown operation {name!r}"
     facts = {"spec": f"{place}.operation", "known": ", ".join(PROGRAMS)}
-    raise SpecError(problem, facts, suggestion(str(name), PROGRAMS) or f'Write operation = "{next(iter(OPERATIONS))}".')
+    hint = meant.by_field(str(name), Location(place)) or suggestion(str(name), PROGRAMS)
+    raise SpecError(problem, facts, hint or f'Write operation = "{next(iter(OPERATIONS))}".')
 
 
 def _typed(table: Mapping[str, Any], program: type[Program], place: str) -> Any:

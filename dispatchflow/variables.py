@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dispatchflow import limits
+from dispatchflow import limits, meant
 from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.location import COMMAND_LINE, Location
 from dispatchflow.module import Module
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.protocols import PROTOCOLS
@@ -29,17 +30,19 @@ class Variable:
 
 
 class _NoneOf(ValueError):
-    def __init__(self, known: Sequence[str]) -> None:
-        super().__init__(f"one of {', '.join(known)}")
-        self.known = known
+    """No known word."""
+
+    def __init__(self, known: Sequence[str], hint: str, beside: str = "") -> None:
+        super().__init__(f"one of {', '.join(known)}{beside}")
+        self.hint = hint
 
 
-def _one_of(words: Iterable[str]) -> Callable[[str], str]:
+def _one_of(words: Iterable[str], beside: str = "") -> Callable[[str], str]:
     known = tuple(words)
 
     def parse(value: str) -> str:
         if value not in known:
-            raise _NoneOf(known)
+            raise _NoneOf(known, suggestion(value, known), beside)
         return value
 
     return parse
@@ -50,6 +53,14 @@ def _words(value: str) -> tuple[str, ...]:
     if not words:
         raise ValueError("one or more words, separated by commas")
     return words
+
+
+def _operations(value: str) -> tuple[str, ...]:
+    words, known = _words(value), (*OPERATIONS, Module.name)
+    for word in words:
+        if word not in known:
+            raise _NoneOf(known, meant.by_field(word, Location(COMMAND_LINE)) or suggestion(word, known))
+    return tuple(dict.fromkeys(words))
 
 
 def _values(value: str) -> list[str]:
@@ -67,6 +78,12 @@ def _paths(value: str) -> tuple[str, ...]:
     return paths
 
 
+def _file(value: str) -> str:
+    if not value:
+        raise ValueError("a file's path")
+    return value
+
+
 def _yes(value: str) -> bool:
     return _one_of(("yes", "no"))(value) == "yes"
 
@@ -74,7 +91,8 @@ def _yes(value: str) -> bool:
 def _remeasure(value: str) -> str | int | None:
     if value.isdecimal():
         return int(value)
-    return None if _one_of(("yes", "no", "noisy"))(value) == "no" else value
+    known = _one_of(("yes", "no", "noisy"), beside=", or a whole number of days")
+    return None if known(value) == "no" else value
 
 
 def _count(value: str) -> int:
@@ -112,7 +130,7 @@ VARIABLES: dict[str, Variable] = {
     "reference": Variable("cases", "the target whose results a module is compared with"),
     "rtol": Variable("cases", "relative tolerance of a module's floating-point results", _number),
     "name": Variable("cases", "what stands for the file's name in a module's cases"),
-    "operation": Variable("cases", "the operation of a sweep given here", _one_of((*OPERATIONS, Module.name))),
+    "operation": Variable("cases", "the operations of sweeps given here; of specs, only their sweeps", _operations),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
     "layout": Variable("cases", "a letter an operand: t row-major, n column-major"),
     **{word: Variable("cases", option.meaning) for word, option in OPTIONS.items()},
@@ -148,8 +166,8 @@ VARIABLES: dict[str, Variable] = {
     "top": Variable("report", "the first so many of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
     "format": Variable("report", f"one of {', '.join(FORMATS)}"),
-    "out": Variable("report", "write to this file"),
-    "history": Variable("report", "yes: all rows of a case, not the newest only", _yes),
+    "out": Variable("report", "write to this file", _file),
+    "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),
 }
 
 
@@ -171,8 +189,7 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
             values[name] = allowed[name].parse(text)
         except ValueError as error:
             meaning = allowed[name].meaning  # no capitalize(), which makes MiB mib
-            near = suggestion(text, error.known) if isinstance(error, _NoneOf) else ""
-            hint = near or f"{meaning[0].upper()}{meaning[1:]}."
+            hint = (isinstance(error, _NoneOf) and error.hint) or f"{meaning[0].upper()}{meaning[1:]}."
             raise SpecError(f"{name} cannot be '{text}'", {"allowed": error}, hint) from error
     return values
 

@@ -78,6 +78,7 @@ class Workspace:
 
         Raises:
             SpecError: a spec or variable that is wrong, or no specs.
+            NothingMatched: specs without a sweep, or none of this operation or tag.
         """
         tags = () if self._adhoc else self.values.get("tags", ())
         sweeps = self._sweeps()
@@ -150,7 +151,8 @@ class Workspace:
         return any(word in self.values for word in (*DIMS, "shape", *variables.MODULE))
 
     def _sweeps(self) -> list[spec.Sweep]:
-        words = {name: self.values[name] for name in (*variables.AXES, "operation") if name in self.values}
+        words = {name: self.values[name] for name in variables.AXES if name in self.values}
+        named = self.values.get("operation", ())
         if self._adhoc:
             if "specs" in self.values:
                 raise SpecError(
@@ -158,23 +160,39 @@ class Workspace:
                 )
             own = {name: self.values[name] for name in (*DIMS, "shape", *variables.MODULE) if name in self.values}
             own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
-            if "operation" in words:
-                operations = [words["operation"]]
+            each: list[dict[str, str]]
+            if named:
+                each = [{"operation": name} for name in named]
             elif set(own) & set(variables.MODULE):
-                operations = [Module.name]
+                each = [{"operation": Module.name}]
+            elif dims := [name for name in own if name in DIMS]:
+                each = [{"operation": meant.by_dims(dims, words)}]
             else:
-                dims = [name for name in own if name in DIMS]
-                operations = [meant.by_dims(dims, words)] if dims else meant.by_shapes(own["shape"], words)
+                meaning = meant.by_shapes(own["shape"], words)
+                each = [{"operation": name, "shape": having} for name, having in meaning.items()]
             table = {"tags": list(self.values.get("tags", ())), **words, **own}
             read = self._reader(Path())
-            return [spec.sweep({**table, "operation": name}, COMMAND_LINE, read) for name in operations]
-        overrides = {name: word for name, word in words.items() if name != "operation"}
+            return [spec.sweep({**table, **one}, COMMAND_LINE, read) for one in each]
         sweeps = [
             sweep
             for path in self._spec_files()
-            for sweep in spec.parse(self._text(path), _relative(path, self.root), overrides, self._reader(path.parent))
+            for sweep in spec.parse(self._text(path), _relative(path, self.root), words, self._reader(path.parent))
         ]
-        return [sweep for sweep in sweeps if words.get("operation", sweep.operation.name) == sweep.operation.name]
+        if not sweeps:
+            facts = {"read": ", ".join(os.fspath(_relative(path, self.root)) for path in self._spec_files())}
+            raise NothingMatched(
+                "the specs have no sweep", facts, "Add a [[sweep]], or give dims: doit m=512 n=512 k=512."
+            )
+        found = [sweep for sweep in sweeps if not named or sweep.operation.name in named]
+        if not found:
+            facts = {
+                "given": ", ".join(named),
+                "operations": ", ".join(dict.fromkeys(s.operation.name for s in sweeps)),
+            }
+            raise NothingMatched(
+                "no sweep of the specs has this operation", facts, "Give a sweep here: shape=tiny, or dims."
+            )
+        return found
 
     def _spec_files(self) -> list[Path]:
         named = [self.root / word for word in self.values.get("specs", ("specs",))]

@@ -115,7 +115,7 @@ def test_what_a_release_cannot_compile_for_a_target_is_its_skip(target, name, dt
 
 
 def test_tuning_with_a_configuration_of_its_own_is_tried_where_the_compilers_cannot_be(plan_of, tmp_path):
-    words = {"operation": "matmul", "m": [128], "n": [128], "k": [128], "dtype": "f16", "target": "vulkan"}
+    words = {"operation": ("matmul",), "m": [128], "n": [128], "k": [128], "dtype": "f16", "target": "vulkan"}
     tunings = {"tuning": "default,base_vectorize_32x32_4x4x4"}
     found = Workspace(tmp_path, words | tunings).plan
     assert [case.tuning.name for case in found.cases] == ["base_vectorize_32x32_4x4x4"]

@@ -171,6 +171,12 @@ def test_tasks_below_main_in_a_dodo_file_are_found(tmp_path):
     assert foreign_tasks({"no": "tasks"}, ()) == []
 
 
+def test_variable_that_is_given_twice_is_refused():
+    with pytest.raises(SpecError, match="'top=' is given twice") as caught:
+        read(["best", "top=1", "-n", "2", "top=1"])
+    assert caught.value.facts == {"given": "top=1 top=1"}
+
+
 def test_list_skipped_ends_with_a_count_of_each_reason(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("doit.doit_cmd._CMDLINE_VARS", {})
     words = ["operation=conv2d", "shape=1x4x4x2x2x3x3,1x2x2x2x2x3x3", "padding=0,1", "groups=1,3", "threads=1"]
@@ -181,3 +187,10 @@ def test_list_skipped_ends_with_a_count_of_each_reason(tmp_path, capsys, monkeyp
     assert (len(skips), empty) == (5, "")
     assert first == "     4  3 groups divide 2 channels or 2 results with a remainder"
     assert second.startswith("     1  a window of 3x3 with this dilation does not fit")
+
+
+def test_sweeps_that_exclude_all_their_cases_are_named(plan_of):
+    text = '[[sweep]]\noperation = "matmul"\nshape = "4x4x4"\nexclude = "*"'
+    with pytest.raises(NothingMatched) as caught:
+        select([], plan_of(text), [], ())
+    assert caught.value.hint == "include and exclude of the sweeps leave none."

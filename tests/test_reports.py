@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dispatchflow.plan import Skip
 from dispatchflow.reports import run, units
-from dispatchflow.reports.best import best, newest
+from dispatchflow.reports.best import best, columns, newest
 from dispatchflow.reports.providers import compared
 from dispatchflow.reports.run import applied
 from dispatchflow.reports.table import FORMATS, aligned, comma_separated, json_lines, markdown, text
@@ -27,6 +27,17 @@ CELLS = st.none() | st.text(max_size=8) | st.integers() | st.floats(allow_nan=Fa
 def test_columns_of_text_are_aligned_numbers_to_the_right():
     shown = text(("name", "ns"), [{"name": "a", "ns": 1.5}, {"name": "long", "ns": 20000}])
     assert shown.splitlines() == ["name     ns", "a       1.5", "long  20000"]
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((999.96, 7664.2, 16161.0, 130832.0), ["1,000", "7,664", "16,161", "130,832"]),
+        ((0.5, 50_803_200.0, 3.976e10), ["0.5", "5.080e+07", "3.976e+10"]),
+    ],
+)
+def test_large_numbers_of_a_column_have_one_form(values, shown):
+    assert [line.strip() for line in text(("ns",), [{"ns": v} for v in values]).splitlines()[1:]] == shown
 
 
 @pytest.mark.parametrize(
@@ -91,7 +102,7 @@ def test_json_lines_hold_no_word_that_json_lacks():
 
 def test_markdown_escapes_its_separator():
     lines = markdown(("case", "median_ns"), [ROWS[2], ROWS[0]]).splitlines()
-    assert lines == ["| case | median_ns |", "| --- | --- |", "| c\\|d |  |", "| a | 1235 |"]
+    assert lines == ["| case | median_ns |", "| --- | --- |", "| c\\|d |  |", "| a | 1,235 |"]
 
 
 @pytest.mark.parametrize("style", ["markdown", "text"])
@@ -201,6 +212,26 @@ def test_default_that_was_not_right_gives_no_speed_up():
     assert found["speedup"] is None
 
 
+def test_best_has_columns_for_what_tells_its_rows_apart_and_no_others():
+    assert not {"protocol", "host", "flags"} & set(columns(best([row("a")])))
+    assert "protocol" in columns(best([row("a"), row("a", protocol="fast-1")]))
+    assert "host" in columns(best([row("a"), row("b", host="other")]))
+    assert "flags" in columns(best([row("a", flags="--iree-opt-level=O2")]))
+
+
+def test_what_best_compares_stands_together():
+    rows = [row(f"{shape}{provider}{cache}", shape=shape, provider=provider, cache=cache)
+            for cache in ("hot", "cold") for provider in ("iree", "numpy") for shape in "st"]  # fmt: skip
+    rows.append(row("other", shape="s", target="vmvx"))
+    shown = [(r["shape"], r["target"], r.get("cache"), r.get("provider")) for r in best(rows)]
+    of_each = [("hot", "iree"), ("hot", "numpy"), ("cold", "iree"), ("cold", "numpy")]
+    assert shown == [
+        *(("s", "llvm-cpu", *words) for words in of_each),
+        ("s", "vmvx", None, None),
+        *(("t", "llvm-cpu", *words) for words in of_each),
+    ]
+
+
 @pytest.mark.parametrize("field", ["shape", "target", "threads", "protocol", "cache", "host"])
 def test_best_compares_only_what_is_alike(field):
     assert len(best([row("a"), row("b", "tiled", **{field: 2})])) == 2
@@ -217,6 +248,7 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
         "failed: no (3 cases, such as f0)",
         "logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again",
         "suspect: s: above the ceiling",
+        "remeasure=yes measures suspect cases again, and the ceiling with them",
         "noisy: n; remeasure=noisy takes them again, protocol=thorough takes longer",
         "skipped: cannot (2 cases, such as x)",
         "6 cases: 2 compiled; 2 reused, 3 failed, 2 skipped; ",

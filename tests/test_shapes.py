@@ -135,14 +135,20 @@ def test_a_network_brings_its_own_words_and_the_others_are_swept(plan_of):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ({"operation": "transpose", "shape": "large_k"}, ["transpose has no shapes 'large_k'", "narrow, tiny"]),
+        ({"operation": ("transpose",), "shape": "large_k"}, ["transpose has no shapes 'large_k'", "narrow, tiny"]),
         (
-            {"operation": "matmul", "shape": "alinged"},
+            {"operation": ("matmul",), "shape": "alinged"},
             ["'alinged' is not a shape", "aligned", "Did you mean 'aligned'?"],
         ),
-        ({"operation": "conv2d", "shape": "resnet50", "stride": "2"}, ["say their own stride", "resnet50"]),
-        ({"operation": "matmul", "shape": "tiny", "m": "8"}, ["both 'shape' and dims"]),
-        ({"shape": "alinged"}, ["no operation has all these shapes", "tiny, large_k", "Did you mean 'aligned'?"]),
+        ({"operation": ("conv2d",), "shape": "resnet50", "stride": "2"}, ["say their own stride", "resnet50"]),
+        ({"operation": ("matmul",), "shape": "tiny", "m": "8"}, ["both 'shape' and dims"]),
+        ({"shape": "alinged"}, ["'alinged' is no class of shapes", "tiny, large_k", "Did you mean 'aligned'?"]),
+        ({"shape": "large_k,transformer"}, ["'transformer' is no class of shapes", "bert_base, llama_prefill"]),
+        (
+            {"shape": "tiny,bert_base", "stride": "2"},
+            ["no operation with stride has shapes 'bert_base'", "'bert_base' have matmul, "],
+        ),
+        ({"operation": ("conv2d", "transpose"), "shape": "resnet50"}, ["transpose has no shapes 'resnet50'"]),
         ({"shape": "64x64x64"}, ["several operations have 3 dims", "matmul: m, n, k", "operation=matmul."]),
         ({"shape": "64x64"}, ["several operations have 2 dims", "matvec: m, k", "operation=elementwise."]),
         ({"shape": "tiny 4x4x4x4"}, ["several operations have 4 dims", "operation=batch_matmul."]),
@@ -164,6 +170,20 @@ def test_without_an_operation_a_class_is_swept_by_all_that_have_it(tmp_path: Pat
     assert {case.operation.name for case in strided.cases} == {
         name for name in classes()["tiny"].shapes if "dilation" in OPERATIONS[name].options
     }
+
+
+def test_without_an_operation_each_is_swept_with_those_of_the_classes_that_it_has(tmp_path: Path):
+    named = ["resnet50", "bert_base"]
+    found = Workspace(tmp_path, {"shape": ",".join(named), "threads": "1"}).plan
+    wanted = {name: [shape for word in named for shape in classes_of(name).get(word, ())] for name in OPERATIONS}
+    assert {case.operation.name for case in found.cases} == {name for name, shapes in wanted.items() if shapes}
+    swept = [case.operation.sizes for case in found.cases if case.operation.name == "matmul"]
+    assert set(swept) == {shape.sizes for shape in wanted["matmul"]}
+
+
+def test_several_operations_are_a_sweep_of_each(tmp_path: Path):
+    found = Workspace(tmp_path, {"operation": ("conv2d", "matmul"), "shape": "tiny", "threads": "1"}).plan
+    assert {case.operation.name for case in found.cases} == {"conv2d", "matmul"}
 
 
 def test_classes_times_everything_are_planned_at_once(plan_of):

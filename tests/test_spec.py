@@ -33,6 +33,7 @@ def table(**words: str) -> str:
             {"operation": '["matmul", "matmull"]'},
             ["unknown operation 'matmull'", "Did you mean 'matmul'?"],
         ),
+        (".operation", {"operation": '"rms_norm"'}, ['Write operation = "norm" kind = "rms".']),
         (".operation", {"operation": "3"}, ["unknown operation 3", "matmul"]),
         (".dtyp", {"dtyp": '"f32"'}, ["unknown word 'dtyp'", "dtype", "Did you mean 'dtype'?"]),
         (".dtype", {"dtype": '"f33"'}, ["no element types 'f33'", "f32", "f16,f16->f32"]),

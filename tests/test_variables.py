@@ -1,13 +1,15 @@
 import pytest
 
+from dispatchflow import meant
 from dispatchflow.errors import SpecError
 from dispatchflow.limits import Limits
+from dispatchflow.operations import OPERATIONS
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.resolver import Settings
 from dispatchflow.variables import VARIABLES, parse, settings
 
 TIME_LIMITS = ("compile_limit", "run_limit", "block_limit")
-ALL = ("cases", "run", "report", "toolchains", "check", "clean")
+ALL = ("cases", "run", "report", "history", "toolchains", "check", "clean")
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,8 @@ ALL = ("cases", "run", "report", "toolchains", "check", "clean")
         *(("limit", "12B", 12), ("limit", "2GiB", 2 << 30), ("limit", "1.5 KB", 1500), ("limit", "1TiB", 1 << 40)),
         *(("file", "a b.mlir", ("a b.mlir",)), ("file", "a.mlir,b.mlir", ("a.mlir", "b.mlir"))),
         *(("expected", "a b.npy; c.bin", ("a b.npy", "c.bin")), ("rtol", "1e-3", 1e-3), ("name", "x", "x")),
-        *(("history", "yes", True), ("specs", "a b.toml, c", ("a b.toml", "c")), ("operation", "matmul", "matmul")),
+        *(("history", "yes", True), ("specs", "a b.toml, c", ("a b.toml", "c")), ("operation", "matmul", ("matmul",))),
+        ("operation", "conv2d, matmul,conv2d", ("conv2d", "matmul")),
     ],
 )
 def test_variable_is_read_as_its_kind(name, text, value):
@@ -48,7 +51,7 @@ def test_variable_is_read_as_its_kind(name, text, value):
             ("verify", "", "on, off, warn"),
         ),
         *(("retry", "true", "yes, no"), ("retry", "YES", "yes, no"), ("history", "1", "yes, no")),
-        *(("remeasure", "-1", "yes, no, noisy"), ("remeasure", "1.5", "yes, no, noisy")),
+        *(("remeasure", "-1", "yes, no, noisy"), ("remeasure", "1.5", "noisy, or a whole number of days")),
         *(("rtol", "x", "a number"), ("top", "0", "1 or more")),
         *(("top", "-1", "1 or more"), ("top", "many", "1 or more"), ("operation", "x", "matmul")),
         *((name, text, "seconds") for name in TIME_LIMITS for text in ("0", "-1", "", "5min", "nan", "inf", "1e7")),
@@ -56,7 +59,7 @@ def test_variable_is_read_as_its_kind(name, text, value):
         *(("sample", "0", "1 or more"), ("keep", "-1", "days, referenced"), ("keep", "all", "days, referenced")),
         *(("limit", "2", "2GiB"), ("limit", "-1GiB", "2GiB"), ("limit", "2 gib", "2GiB"), ("dry", "no way", "yes, no")),
         *(("specs", text, "one or more paths") for text in ("", " , ")),
-        *(("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
+        *(("out", "", "a file's path"), ("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
     ],
 )
 def test_value_that_is_not_allowed_says_what_is(name, text, says):
@@ -73,6 +76,28 @@ def test_value_that_is_none_of_the_known_is_refused_with_the_nearest():
     assert caught.value.hint == "Did you mean 'conv2d'?"
 
 
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("gemm", "Write operation=matmul."),
+        ("matmul,layer_norm", "Write operation=norm kind=layer."),
+        ("RMS-norm", "Write operation=norm kind=rms."),
+        ("gelu", "Write operation=elementwise kind=gelu."),
+        ("sum", "Write operation=pooling kind=sum or operation=reduction kind=sum."),
+    ],
+)
+def test_operation_that_the_field_calls_otherwise_is_told_by_our_word(word, hint):
+    with pytest.raises(SpecError) as caught:
+        parse({"operation": word}, ALL)
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize("meaning", meant._FIELD.values())
+def test_every_word_of_the_field_means_an_operation_that_there_is(meaning):
+    name, *kind = meaning.split()
+    assert set(kind) <= set(OPERATIONS[name].options["kind"].values if kind else ())
+
+
 def test_unknown_variable_is_refused_with_the_nearest_known_one():
     with pytest.raises(SpecError, match="unknown variable 'protocl'") as caught:
         parse({"protocl": "fast"}, ALL)
@@ -81,7 +106,8 @@ def test_unknown_variable_is_refused_with_the_nearest_known_one():
 
 
 @pytest.mark.parametrize(
-    ("name", "groups"), [("sort", ("cases", "run")), ("protocol", ("report",)), ("m", ("report",)), ("top", ())]
+    ("name", "groups"),
+    [("sort", ("cases", "run")), ("protocol", ("report",)), ("m", ("report",)), ("top", ()), ("history", ("report",))],
 )
 def test_variable_of_another_command_is_refused_as_such(name, groups):
     with pytest.raises(SpecError, match=f"'{name}=' means nothing to this command"):

@@ -13,8 +13,11 @@ COLUMNS = (
     "target",
     "threads",
     "cache",
+    "protocol",
+    "host",
     "provider",
     "tuning",
+    "flags",
     "median_us",
     "gflops",
     "speedup",
@@ -29,9 +32,18 @@ def newest(rows: Iterable[Row]) -> list[Row]:
     return list({(row["case"], row["protocol"]): row for row in rows}.values())
 
 
+def columns(found: Iterable[Row]) -> tuple[str, ...]:
+    """`COLUMNS`, without the protocol and the host where they tell no rows apart, and without flags that none has."""
+    rows = list(found)
+    idle = {name for name in ("protocol", "host") if len({row.get(name) for row in rows}) < 2}
+    idle |= set() if any(row.get("flags") for row in rows) else {"flags"}
+    return tuple(name for name in COLUMNS if name not in idle)
+
+
 def best(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """One row a (shape, target, threads, cache, protocol, provider): the fastest whose result is right, with its
-    speed-up over the default configuration (None when that was not measured, or not right)."""
+    speed-up over the default configuration (None when that was not measured, or not right). What is compared stands
+    together: providers, below hot and cold, … below shapes, each in the order of first rows."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(providers.right, newest(rows)):
         groups.setdefault((*providers.place(row), providers.provider(row)), []).append(row)
@@ -44,4 +56,14 @@ def best(rows: Iterable[Row]) -> list[dict[str, Any]]:
         gflops = None if rate is None else rate / 1e9
         derived = {"median_us": winner["median_ns"] / 1e3, "gflops": gflops, "speedup": speedup}
         found.append({**winner, **derived})
+    first: dict[tuple[Any, ...], int] = {}
+    for row in found:
+        for outer in _outer(providers.place(row)):
+            first.setdefault(outer, len(first))
+    found.sort(key=lambda row: [first[outer] for outer in _outer(providers.place(row))])
     return providers.compared(found)
+
+
+def _outer(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """The shape; the shape and the target; …; the place."""
+    return [place[: n + 1] for n in range(len(place))]

@@ -169,7 +169,10 @@ def summary(
     if unsure := [row["case"] for row in ran if row["verification"] == "not compared"]:
         hint = "say expected, or a reference that runs here; bare numbers are never compared"
         lines.append(f"only run, compared with nothing: {_example(unsure[0], len(unsure))}; {hint}")
-    lines += [f"suspect: {row['case']}: {row['reason']}" for row in rows if row["status"] == "suspect"][:_SHOWN_REASONS]
+    suspect = [f"suspect: {row['case']}: {row['reason']}" for row in rows if row["status"] == "suspect"]
+    lines += suspect[:_SHOWN_REASONS]
+    if suspect:
+        lines.append("remeasure=yes measures suspect cases again, and the ceiling with them")
     if noisy := [row["case"] for row in rows if row["status"] == "noisy"]:
         lines.append(
             f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy takes them again, protocol=thorough takes longer"

@@ -15,7 +15,8 @@ _HEAD = """\
 Made by `doit docs` from [`shapes.toml`](../dispatchflow/shapes.toml); do not edit.
 
 `shape = ["aligned", "64x80x96"]` in a [spec](specs.md) sweeps a class of shapes and one more; `shape=aligned` on the
-command line is the same, and without `operation=` it sweeps every operation that has the class.
+command line is the same, and without `operation=` it is a sweep of every operation with those of the
+classes that it has.
 Where a shape says words of its own, such as `stride`, the sweep cannot say them too; all other words are swept as ever.
 
 """

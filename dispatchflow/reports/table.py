@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 def text(columns: Sequence[str], rows: Sequence[Row]) -> str:
     """Aligned columns; numbers to the right."""
-    cells = [[_shown(row.get(column)) for column in columns] for row in rows]
+    cells = _cells(columns, rows)
     right = [any(isinstance(row.get(column), int | float) for row in rows) for column in columns]
     return aligned([list(columns), *cells], right)
 
@@ -31,7 +31,7 @@ def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
 
 def markdown(columns: Sequence[str], rows: Sequence[Row]) -> str:
     lines = [list(columns), ["---"] * len(columns)]
-    lines += [[_shown(row.get(column)).replace("|", "\\|") for column in columns] for row in rows]
+    lines += [[cell.replace("|", "\\|") for cell in line] for line in _cells(columns, rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -63,13 +63,23 @@ FORMATS: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
 }
 
 
-def _shown(value: Any) -> str:
+def _cells(columns: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
+    """Of each row. A column's large numbers are spelt alike, with an exponent where one of them needs it."""
+    large = {}
+    for column in columns:
+        huge = any(isinstance(value := row.get(column), float) and abs(value) >= 1e9 for row in rows)
+        large[column] = ".3e" if huge else ",.0f"
+    return [[_shown(row.get(column), large[column]) for column in columns] for row in rows]
+
+
+def _shown(value: Any, large: str) -> str:
+    """`large`: the format of numbers from 1000 on."""
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1e5 else f"{value:,.0f}" if abs(value) < 1e9 else f"{value:.3e}"
+        return format(value, ".4g" if round(abs(value), 1) < 1e3 else large)
     if isinstance(value, list | tuple):
-        return ",".join(map(_shown, value))
+        return ",".join(_shown(item, ".0f") for item in value)
     return " ".join(str(value).split())
 
 

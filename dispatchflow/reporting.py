@@ -1,0 +1,138 @@
+"""`doit report` and `doit best`: rows of Parquet, chosen, sorted, shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from dispatchflow import results
+from dispatchflow.actions import STAGES
+from dispatchflow.errors import NothingMatched, SpecError, StoreError, suggestion
+from dispatchflow.loader import is_pattern
+from dispatchflow.reports import best as best_report
+from dispatchflow.reports import providers
+from dispatchflow.reports.table import FORMATS
+
+_REPORT_COLUMNS = (
+    "case",
+    "status",
+    "verification",
+    "score",
+    "median_ns",
+    "ci_low_ns",
+    "ci_high_ns",
+    "flops_per_s",
+    "bytes_per_s",
+    "percent_of_peak",
+    "bound",
+    providers.COLUMN,
+    "protocol",
+    "toolchain_version",
+)
+
+
+def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastest: bool) -> str:
+    """`doit report` and `doit best`, from Parquet alone.
+
+    Raises:
+        SpecError: an unknown column or format.
+        NothingMatched: no row is left, or none that is right.
+        StoreError: a part cannot be read.
+    """
+    rows = _read(folder)
+    chosen = [row for row in rows if _wanted(row, words, values.get("tags", ()))]
+    if not chosen:
+        raise _no_rows(rows, folder, words, values.get("tags", ()))
+    shown: Sequence[Mapping[str, Any]]
+    columns: Sequence[str]
+    if fastest:
+        shown = best_report.best(chosen)
+        if not shown:
+            raise _none_right(best_report.newest(chosen))
+        columns = best_report.columns(shown)
+        known = tuple(dict.fromkeys((*best_report.COLUMNS, *results.COLUMNS)))
+    else:
+        shown = providers.compared(chosen if values.get("history") else best_report.newest(chosen))
+        columns, known = _REPORT_COLUMNS, (*results.COLUMNS, providers.COLUMN)
+    style = values.get("format", "text")
+    if style not in FORMATS:
+        raise SpecError(f"unknown format '{style}'", {"known": ", ".join(FORMATS)}, suggestion(style, FORMATS))
+    if "columns" in values or style in ("csv", "jsonl"):
+        columns = values.get("columns", known)
+    _check_columns([*columns, values.get("sort", "case").lstrip("-")], known)
+    return FORMATS[style](
+        columns,
+        _top(_sorted(shown, values.get("sort", "-flops_per_s" if "top" in values else None)), values.get("top")),
+    )
+
+
+def _no_rows(
+    rows: Sequence[Mapping[str, Any]], folder: Path, words: Sequence[str], tags: Sequence[str]
+) -> NothingMatched:
+    if not rows:
+        return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
+    names = sorted({row["case"] for row in rows})
+    facts: dict[str, object] = {"rows": len(rows), "in": folder, "cases": ", ".join(names[:3])}
+    hint = suggestion(words[0].rpartition(":")[2], names[:1000]) if words else ""
+    if tags:
+        known = sorted({tag for row in rows for tag in row["tags"] or ()})
+        facts |= {"given": f"tags={','.join(tags)}", "tags": ", ".join(known) or "none"}
+        hint = next((near for tag in tags if tag not in known and (near := suggestion(tag, known))), hint)
+    return NothingMatched("no rows match", facts, hint)
+
+
+def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
+    """Each of these is wrong, or has no time that is to be believed."""
+    states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
+    facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
+    facts |= {"for example": rows[0]["case"], "reason": " ".join((rows[0]["reason"] or "").split()) or "none"}
+    hint = "doit report columns=case,status,verification,reason shows them all."
+    return NothingMatched("no row is right and has a time to be believed", facts, hint)
+
+
+def _read(folder: Path) -> list[dict[str, Any]]:
+    try:
+        return results.read(folder)
+    except (OSError, ValueError) as error:
+        facts = {"in": folder, "found": error}
+        hint = "Remove that part: the next run writes it again."
+        raise StoreError("a results part cannot be read", facts, hint) from error
+
+
+def _wanted(row: Mapping[str, Any], words: Sequence[str], tags: Sequence[str]) -> bool:
+    patterns = [word.split(":", 1)[1] if word.split(":")[0] in STAGES and ":" in word else word for word in words]
+    named = not patterns or any(fnmatchcase(row["case"], p) if is_pattern(p) else row["case"] == p for p in patterns)
+    return named and (not tags or bool(set(tags) & set(row["tags"] or ())))
+
+
+def _check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
+    for column in columns:
+        if column not in known:
+            near = suggestion(column, known)
+            facts = {} if near else {"known": ", ".join(known)}
+            raise SpecError(f"unknown column '{column}'", facts, near or "docs/results.md says what each of them is.")
+
+
+def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[str, Any]]:
+    """Absent values last, whichever way."""
+    if by is None:
+        return list(rows)
+    column = by.lstrip("-")
+    having = sorted(
+        (row for row in rows if row.get(column) is not None), key=lambda row: row[column], reverse=by.startswith("-")
+    )
+    return having + [row for row in rows if row.get(column) is None]
+
+
+def _top(rows: Sequence[Mapping[str, Any]], count: int | None) -> list[Mapping[str, Any]]:
+    """The first `count` of each operation."""
+    seen: Counter[str] = Counter()
+    kept = []
+    for row in rows:
+        seen[row["operation"]] += 1
+        if count is None or seen[row["operation"]] <= count:
+            kept.append(row)
+    return kept

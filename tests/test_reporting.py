@@ -1,0 +1,91 @@
+"""What is said of rows and specs where there is nothing to show."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from dispatchflow.answers import answer
+from dispatchflow.errors import NothingMatched, SpecError
+from dispatchflow.line import read
+from dispatchflow.results import write_part
+
+ROW = {
+    "case": "matmul_8x8x8", "operation": "matmul", "shape": "8x8x8", "target": "llvm-cpu", "threads": 1,
+    "protocol": "std-1", "host": "here", "tuning": "default", "status": "measured", "verification": "equal",
+    "median_ns": 9.0, "flops_per_s": 1e9, "tags": ["small"], "recorded_at": 1.0,
+}  # fmt: skip
+
+
+@pytest.fixture
+def said(tmp_path, capsys, monkeypatch):
+    """(command line, rows…): what `doit` prints of these rows."""
+    monkeypatch.setattr("doit.doit_cmd._CMDLINE_VARS", {})
+    monkeypatch.delenv("DISPATCHFLOW_STORE", raising=False)
+
+    def say(words: str, *rows: dict[str, object]) -> str:
+        (tmp_path / ".dispatchflow/results").mkdir(parents=True, exist_ok=True)
+        write_part(tmp_path / ".dispatchflow/results/a.parquet", [ROW | row for row in rows])
+        assert answer(tmp_path, {}, read(words.split()), None) == 0
+        return str(capsys.readouterr().out)
+
+    return say
+
+
+@pytest.mark.parametrize("command", ["report", "best"])
+def test_columns_of_csv_are_there_once(said, command):
+    header, _ = csv.reader(io.StringIO(said(f"{command} format=csv", {})))
+    assert len(header) == len(set(header))
+
+
+@pytest.mark.parametrize("style", ["text", "jsonl"])
+def test_best_of_none_that_is_right_says_how_they_stand(said, style):
+    suspect = {"status": "suspect", "reason": "above\nthe ceiling"}
+    wrong = {"case": "wrong", "status": "failed", "verification": "different"}
+    with pytest.raises(NothingMatched) as caught:
+        said(f"best format={style}", suspect, wrong, {**wrong, "case": "too"})
+    assert caught.value.facts["rows"] == "2 failed (different), 1 suspect (equal)"
+    assert caught.value.facts["reason"] == "above the ceiling"
+
+
+def test_history_is_of_report_alone(said):
+    with pytest.raises(SpecError, match="'history=' means nothing to this command"):
+        said("best history=yes", {})
+
+
+def test_rows_without_the_tag_say_which_there_are(said):
+    with pytest.raises(NothingMatched, match="no rows match") as caught:
+        said("report tags=smal", {}, {"tags": ["other"]})
+    assert (caught.value.facts["given"], caught.value.facts["tags"]) == ("tags=smal", "other, small")
+    assert caught.value.hint == "Did you mean 'small'?"
+
+
+@pytest.mark.parametrize(
+    ("spec", "says", "facts"),
+    [
+        ("# none yet", "the specs have no sweep", {"read": "specs/a.toml"}),
+        (
+            '[[sweep]]\noperation = ["matmul", "softmax"]\nshape = "tiny"',
+            "no sweep of the specs has this operation",
+            {"given": "conv2d, norm", "operations": "matmul, softmax"},
+        ),
+    ],
+)
+def test_specs_without_such_a_sweep_are_told_by_name(said, tmp_path: Path, spec, says, facts):
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/a.toml").write_text(spec)
+    with pytest.raises(NothingMatched) as caught:
+        said("operation=conv2d,norm plan")
+    assert (caught.value.problem, caught.value.facts) == (says, facts)
+
+
+def test_column_that_is_not_there_gets_the_nearest_or_else_all(said):
+    with pytest.raises(SpecError, match="unknown column 'median'") as caught:
+        said("best columns=case,median", {})
+    assert (caught.value.facts, caught.value.hint) == ({}, "Did you mean 'median_us'?")
+    with pytest.raises(SpecError) as caught:
+        said("report sort=nosuch", {})
+    assert "percent_of_peak" in str(caught.value.facts["known"])
