@@ -51,17 +51,19 @@ class Dispatch:
         return " and ".join(filter(None, (of_tuning, *self.asks))) or None
 
     @property
-    def dispatches(self) -> int | None:
-        """How many the operation must become; None where that is not known, or this tuning's to say."""
-        known = isinstance(self.operation, Operation) and self.tuning.keeps_dispatches
-        return cast(Operation, self.operation).dispatches if known else None
+    def _counted(self) -> Operation | None:
+        """Whose dispatches are counted: None where it is not known how many, or this tuning's to say."""
+        operation = self.operation
+        known = isinstance(operation, Operation) and operation.dispatches is not None
+        return cast(Operation, operation) if known and self.tuning.keeps_dispatches else None
 
     @property
     def demanded(self) -> str | None:
         """All that the compiler's dump must show: as `missed` checks it, in words that enter the compile's key."""
-        if self.dispatches is None:
+        if (operation := self._counted) is None:
             return self.requested
-        return f"{self.requested or 'default'}; {self.dispatches} dispatches{' beside a copy' * self._may_copy}"
+        beside = " beside a copy" if operation.may_copy else ""
+        return f"{self.requested or 'default'}; {operation.dispatches} dispatches{beside}"
 
     def missed(self, applied: Applied) -> str | None:
         """Why what was made is not what was asked, None when it is."""
@@ -70,17 +72,15 @@ class Dispatch:
             return f"configuration ignored: {why}"
         if (own := lacking(self.asks, applied)) is not None:
             return f"configuration ignored: the module asks for {own}; applied {applied.text or 'nothing'}"
-        names, expected = [executable.name for executable in applied.executables], self.dispatches
-        copies = [name for name in names if name.endswith(_COPY)][: self._may_copy]
-        if expected is None or len(names) - len(copies) == expected:
+        if (operation := self._counted) is None:
+            return None
+        names, expected = [executable.name for executable in applied.executables], operation.dispatches
+        copies = [name for name in names if name.endswith(_COPY)][: operation.may_copy]
+        if len(names) - len(copies) == expected:
             return None
         units = "one dispatch" if expected == 1 else f"{expected} dispatches"
         units += " beside the padding's copy" if copies else ""
         return f"expected {units}, the compiler made {len(names)}: {', '.join(names) or 'none'}"
-
-    @property
-    def _may_copy(self) -> bool:
-        return cast(Operation, self.operation).may_copy
 
     @property
     def _known(self) -> bool:

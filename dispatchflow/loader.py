@@ -113,8 +113,11 @@ def _matching(pattern: str, names: dict[str, Case]) -> list[Case]:
 def _nothing(word: str, pattern: str, plan: Plan) -> NothingMatched:
     facts: dict[str, object] = {"cases": f"{len(plan.cases)} in the plan"}
     if not plan.cases:
-        left = "doit list skipped shows why." if plan.skips else "include and exclude of the sweeps leave none."
-        return NothingMatched(f"nothing matches '{word}'", facts, left)
+        empty = (
+            "The specs have no [[sweep]], or its include and exclude leave nothing; doit m=512 n=512 k=512 needs none."
+        )
+        hint = "doit list skipped shows why." if plan.skips else empty
+        return NothingMatched(f"nothing matches '{word}'", facts, hint)
     facts["for example"] = plan.cases[0].name
     hint = suggestion(pattern, [case.name for case in plan.cases[:1000]])
     return NothingMatched(f"nothing matches '{word}'", facts, hint or "doit list --all profile shows every case.")

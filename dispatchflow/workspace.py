@@ -10,33 +10,30 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import commands, devices, installed, machine, meant, module_spec, plan, spec, toolchain, variables
+from dispatchflow import commands, devices, installed, machine, plan, toolchain, variables
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
 from dispatchflow.dodo_file import store_path
-from dispatchflow.errors import NothingMatched, SpecError, suggestion
+from dispatchflow.errors import NothingMatched, suggestion
 from dispatchflow.execute import Executor
-from dispatchflow.keys import digest_of
-from dispatchflow.location import COMMAND_LINE
 from dispatchflow.locks import Machine
 from dispatchflow.measure import Bench
-from dispatchflow.module import Module
-from dispatchflow.operations import DIMS, Operation
+from dispatchflow.operations import Operation
 from dispatchflow.plan import Plan, Skip
 from dispatchflow.program import Program
 from dispatchflow.recall import Recall
 from dispatchflow.reports import units
 from dispatchflow.resolver import Resolver, Settings
 from dispatchflow.rotation import COLD, not_coldable
-from dispatchflow.stamps import ABSENT, stamp
+from dispatchflow.sources import Sources
+from dispatchflow.stamps import stamp
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
 from dispatchflow.targets import TARGETS, Device, Target
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
-_DIMS_HINT = "Dims, shape= or file= make a sweep of their own, without specs: give one of the two."
 
 
 class Workspace:
@@ -78,10 +75,11 @@ class Workspace:
 
         Raises:
             SpecError: a spec or variable that is wrong, or no specs.
-            NothingMatched: specs without a sweep, or none of this operation or tag.
+            NothingMatched: the specs have none of this operation, or of this tag.
         """
-        tags = () if self._adhoc else self.values.get("tags", ())
-        sweeps = self._sweeps()
+        sources = Sources(self.root, self.values, self._seen)
+        tags = () if sources.adhoc else self.values.get("tags", ())
+        sweeps = sources.sweeps()
         known = dict.fromkeys(tag for sweep in sweeps for tag in sweep.tags)
         if tags and not set(tags) & set(known):
             facts = {"given": ", ".join(tags), "tags": ", ".join(known) or "none"}
@@ -146,101 +144,6 @@ class Workspace:
     def _needed(self) -> dict[str, int]:
         return {}
 
-    @property
-    def _adhoc(self) -> bool:
-        return any(word in self.values for word in (*DIMS, "shape", *variables.MODULE))
-
-    def _sweeps(self) -> list[spec.Sweep]:
-        words = {name: self.values[name] for name in variables.AXES if name in self.values}
-        named = self.values.get("operation", ())
-        if self._adhoc:
-            if "specs" in self.values:
-                raise SpecError(
-                    "specs= and a sweep are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT
-                )
-            own = {name: self.values[name] for name in (*DIMS, "shape", *variables.MODULE) if name in self.values}
-            own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
-            each: list[dict[str, str]]
-            if named:
-                each = [{"operation": name} for name in named]
-            elif set(own) & set(variables.MODULE):
-                each = [{"operation": Module.name}]
-            elif dims := [name for name in own if name in DIMS]:
-                each = [{"operation": meant.by_dims(dims, words)}]
-            else:
-                meaning = meant.by_shapes(own["shape"], words)
-                each = [{"operation": name, "shape": having} for name, having in meaning.items()]
-            table = {"tags": list(self.values.get("tags", ())), **words, **own}
-            read = self._reader(Path())
-            return [spec.sweep({**table, **one}, COMMAND_LINE, read) for one in each]
-        sweeps = [
-            sweep
-            for path in self._spec_files()
-            for sweep in spec.parse(self._text(path), _relative(path, self.root), words, self._reader(path.parent))
-        ]
-        if not sweeps:
-            facts = {"read": ", ".join(os.fspath(_relative(path, self.root)) for path in self._spec_files())}
-            raise NothingMatched(
-                "the specs have no sweep", facts, "Add a [[sweep]], or give dims: doit m=512 n=512 k=512."
-            )
-        found = [sweep for sweep in sweeps if not named or sweep.operation.name in named]
-        if not found:
-            facts = {
-                "given": ", ".join(named),
-                "operations": ", ".join(dict.fromkeys(s.operation.name for s in sweeps)),
-            }
-            raise NothingMatched(
-                "no sweep of the specs has this operation", facts, "Give a sweep here: shape=tiny, or dims."
-            )
-        return found
-
-    def _spec_files(self) -> list[Path]:
-        named = [self.root / word for word in self.values.get("specs", ("specs",))]
-        files = []
-        for path in named:
-            if not path.exists():
-                hint = "Make a specs/ directory with a TOML file, or give dims: doit m=512 n=512 k=512."
-                raise SpecError("there are no specs here", {"looked for": path}, hint)
-            if path.is_dir():
-                self._stamp(_from_anywhere(path))
-                files += sorted(path.glob("*.toml"))
-            else:
-                files.append(path)
-        if not files:
-            raise SpecError(
-                "there are no specs here", {"looked for": f"{named[0]}/*.toml"}, "Add a TOML file with a [[sweep]]."
-            )
-        return files
-
-    def _reader(self, folder: Path) -> module_spec.Read:
-        def read(name: str) -> tuple[str, bytes]:
-            path = folder / name
-            return _plain(path), self._bytes(path)
-
-        return read
-
-    def _text(self, path: Path) -> str:
-        try:
-            return self._bytes(path).decode("utf-8-sig")  # a mark that some editors put first is no text
-        except (OSError, UnicodeDecodeError) as error:
-            raise SpecError(
-                "this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8."
-            ) from error
-
-    def _bytes(self, path: Path) -> bytes:
-        """Raises:
-        OSError: it cannot be read, or is no regular file: reading a pipe waits for its writer.
-        """
-        content = None
-        try:
-            if path.exists() and not path.is_file():
-                raise OSError("it is no regular file")
-            content = path.read_bytes()
-        finally:
-            if self._seen:
-                self._seen.see("file", _from_anywhere(path), ABSENT if content is None else digest_of(content))
-        return content
-
     @cached_property
     def _syntax(self) -> Syntax:
         # A plan without another toolchain needs no store: `doit list` of a directory that cannot be written.
@@ -301,18 +204,3 @@ class Workspace:
 
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
         return self.resolver.chains(cases)
-
-
-def _from_anywhere(path: Path) -> str:
-    """Absolute, its `..` as they stand: behind a link they lead elsewhere than the text says (not os.path.abspath)."""
-    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)
-
-
-def _plain(path: Path) -> str:
-    """Without `folder/..`, where that is the same file."""
-    plain = os.path.normpath(path)
-    return plain if os.path.realpath(plain) == os.path.realpath(path) else os.fspath(path)
-
-
-def _relative(path: Path, root: Path) -> Path:
-    return path.relative_to(root) if path.is_relative_to(root) else path

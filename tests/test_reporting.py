@@ -66,7 +66,7 @@ def test_rows_without_the_tag_say_which_there_are(said):
 @pytest.mark.parametrize(
     ("spec", "says", "facts"),
     [
-        ("# none yet", "the specs have no sweep", {"read": "specs/a.toml"}),
+        ("# none yet", "no sweep of the specs has this operation", {"given": "conv2d, norm", "operations": "none"}),
         (
             '[[sweep]]\noperation = ["matmul", "softmax"]\nshape = "tiny"',
             "no sweep of the specs has this operation",

@@ -1,0 +1,136 @@
+"""The sweeps that are asked for: what the specs say, or the command line alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dispatchflow import meant, module_spec, spec, variables
+from dispatchflow.errors import NothingMatched, SpecError
+from dispatchflow.keys import digest_of
+from dispatchflow.location import COMMAND_LINE
+from dispatchflow.module import Module
+from dispatchflow.operations import DIMS
+from dispatchflow.recall import Recall
+from dispatchflow.stamps import ABSENT
+
+_DIMS_HINT = "Dims, shape= or file= make a sweep of their own, without specs: give one of the two."
+
+
+class Sources:
+    """`root` holds the spec folder; `values` are the parsed variables. `seen` is told what is read."""
+
+    def __init__(self, root: Path, values: Mapping[str, Any], seen: Recall | None) -> None:
+        self.root, self.values, self._seen = root, values, seen
+
+    @property
+    def adhoc(self) -> bool:
+        """Whether the command line describes a sweep itself."""
+        return any(word in self.values for word in (*DIMS, "shape", *variables.MODULE))
+
+    def sweeps(self) -> list[spec.Sweep]:
+        """Raises:
+        SpecError: a spec or variable that is wrong, or no specs.
+        NothingMatched: the specs have none of the operations asked for.
+        """
+        words = {name: self.values[name] for name in variables.AXES if name in self.values}
+        named = self.values.get("operation", ())
+        return self._described(words, named) if self.adhoc else self._specified(words, named)
+
+    def _described(self, words: Mapping[str, Any], named: Sequence[str]) -> list[spec.Sweep]:
+        if "specs" in self.values:
+            raise SpecError("specs= and a sweep are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT)
+        own = {name: self.values[name] for name in (*DIMS, "shape", *variables.MODULE) if name in self.values}
+        own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
+        each: list[dict[str, str]]
+        if named:
+            each = [{"operation": name} for name in named]
+        elif set(own) & set(variables.MODULE):
+            each = [{"operation": Module.name}]
+        elif dims := [name for name in own if name in DIMS]:
+            each = [{"operation": meant.by_dims(dims, words)}]
+        else:
+            meaning = meant.by_shapes(own["shape"], words)
+            each = [{"operation": name, "shape": having} for name, having in meaning.items()]
+        table = {"tags": list(self.values.get("tags", ())), **words, **own}
+        read = self._reader(Path())
+        return [spec.sweep({**table, **one}, COMMAND_LINE, read) for one in each]
+
+    def _specified(self, words: Mapping[str, Any], named: Sequence[str]) -> list[spec.Sweep]:
+        sweeps = [
+            sweep
+            for path in self._spec_files()
+            for sweep in spec.parse(self._text(path), _relative(path, self.root), words, self._reader(path.parent))
+        ]
+        found = [sweep for sweep in sweeps if not named or sweep.operation.name in named]
+        if named and not found:
+            known = dict.fromkeys(sweep.operation.name for sweep in sweeps)
+            facts = {"given": ", ".join(named), "operations": ", ".join(known) or "none"}
+            hint = "Give a sweep here: shape=tiny, or dims."
+            raise NothingMatched("no sweep of the specs has this operation", facts, hint)
+        return found
+
+    def _spec_files(self) -> list[Path]:
+        named = [self.root / word for word in self.values.get("specs", ("specs",))]
+        files = []
+        for path in named:
+            if not path.exists():
+                hint = "Make a specs/ directory with a TOML file, or give dims: doit m=512 n=512 k=512."
+                raise SpecError("there are no specs here", {"looked for": path}, hint)
+            if path.is_dir():
+                if self._seen:
+                    self._seen.look("stamp", _from_anywhere(path))
+                files += sorted(path.glob("*.toml"))
+            else:
+                files.append(path)
+        if not files:
+            raise SpecError(
+                "there are no specs here", {"looked for": f"{named[0]}/*.toml"}, "Add a TOML file with a [[sweep]]."
+            )
+        return files
+
+    def _reader(self, folder: Path) -> module_spec.Read:
+        def read(name: str) -> tuple[str, bytes]:
+            path = folder / name
+            return _plain(path), self._bytes(path)
+
+        return read
+
+    def _text(self, path: Path) -> str:
+        try:
+            return self._bytes(path).decode("utf-8-sig")  # a mark that some editors put first is no text
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(
+                "this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8."
+            ) from error
+
+    def _bytes(self, path: Path) -> bytes:
+        """Raises:
+        OSError: it cannot be read, or is no regular file: reading a pipe waits for its writer.
+        """
+        content = None
+        try:
+            if path.exists() and not path.is_file():
+                raise OSError("it is no regular file")
+            content = path.read_bytes()
+        finally:
+            if self._seen:
+                self._seen.see("file", _from_anywhere(path), ABSENT if content is None else digest_of(content))
+        return content
+
+
+def _from_anywhere(path: Path) -> str:
+    """Absolute, its `..` as they stand: behind a link they lead elsewhere than the text says (not os.path.abspath)."""
+    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)
+
+
+def _plain(path: Path) -> str:
+    """Without `folder/..`, where that is the same file."""
+    plain = os.path.normpath(path)
+    return plain if os.path.realpath(plain) == os.path.realpath(path) else os.fspath(path)
+
+
+def _relative(path: Path, root: Path) -> Path:
+    return path.relative_to(root) if path.is_relative_to(root) else path
