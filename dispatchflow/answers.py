@@ -81,9 +81,9 @@ class List(Look):
         lines |= {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}
         _print_aligned(lines)
         cases, skips = workspace.plan.cases, workspace.plan.skips
-        example = f"profile:{cases[0].operation.name}_*" if cases else "profile:*"
         skipped = f" and {len(skips):,} skipped (doit list skipped)" if skips else ""
-        print(f"\n{units.count(len(cases), 'case')}{skipped}; for example: doit '{example}'")
+        example = f"; for example: doit 'profile:{cases[0].operation.name}_*'" if cases else ""
+        print(f"\n{units.count(len(cases), 'case')}{skipped}{example}")
         return 0
 
 

@@ -158,7 +158,8 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
     except Exception:  # doit's answer would be 3, as where nothing matched
         traceback.print_exc()
         print(
-            "doit: an error in dispatchflow, or in an operation's or a tuning's file, as shown above", file=sys.stderr
+            "doit: an error in this dodo.py, in an operation's or a tuning's file, or in dispatchflow, as shown above",
+            file=sys.stderr,
         )
         return 2
     except KeyboardInterrupt as interrupt:

@@ -55,10 +55,11 @@ def _asked(operation: Operation, method: str, operands: Sequence[Array]) -> Arra
         found = np.asarray(getattr(operation, method)(operands))
     except (MemoryError, OSError):  # not its fault
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(last.filename).name}, line {last.lineno}"
-        raise ToolError(f"{whose} failed: {type(error).__name__}: {error} ({place})") from error
+        said = " ".join(str(error).split())[:300]
+        raise ToolError(f"{whose} failed: {type(error).__name__}: {said} ({place})") from error
     if found.shape != operation.result().shape:
         raise ToolError(f"{whose} has the shape {found.shape}; the result's is {operation.result().shape}")
     return found

@@ -12,7 +12,7 @@ from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.keys import digest_of
 from dispatchflow.location import COMMAND_LINE
 from dispatchflow.module import Module
-from dispatchflow.operations import DIMS
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.recall import Recall
 from dispatchflow.stamps import ABSENT
 
@@ -70,6 +70,14 @@ class Sources:
             facts = {"given": ", ".join(named), "operations": ", ".join(known) or "none"}
             hint = "Give a sweep here: shape=tiny, or dims."
             raise NothingMatched("no sweep of the specs has this operation", facts, hint)
+        options = {option for sweep in found for option in getattr(sweep.operation, "options", ())}
+        for word in set(words) & set(OPTIONS) - options:
+            facts = {"given": word, "have it": ", ".join(n for n, o in OPERATIONS.items() if word in o.options)}
+            raise SpecError(
+                "no sweep here has this word",
+                facts,
+                f"Leave {word}= out, or give dims, which make a sweep of their own.",
+            )
         return found
 
     def _spec_files(self) -> list[Path]:

@@ -93,6 +93,8 @@ def parse(text: str, path: PurePath, overrides: Mapping[str, Any], read: module_
         begins = re.compile(rf"\W*{re.escape(word)}\b")
         line = next((number for number, line in enumerate(text.splitlines(), 1) if begins.match(line)), 1)
         facts = {"spec": f"{path}:{line}", "allowed": "[[sweep]] tables"}
+        if word == "sweep":
+            raise SpecError("'sweep' is a list of tables", facts, "Write [[sweep]], in two brackets.")
         raise SpecError(f"unknown word '{word}'", facts, suggestion(word, ["sweep"]))
     lines = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*sweep\s*\]\]", line)]
     sweeps = []

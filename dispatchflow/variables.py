@@ -59,7 +59,9 @@ def _operations(value: str) -> tuple[str, ...]:
     words, known = _words(value), (*OPERATIONS, Module.name)
     for word in words:
         if word not in known:
-            raise _NoneOf(known, meant.by_field(word, Location(COMMAND_LINE)) or suggestion(word, known))
+            which = f"'{word}' is none. " if len(words) > 1 else ""
+            hint = meant.by_field(word, Location(COMMAND_LINE)) or suggestion(word, known)
+            raise _NoneOf(known, which + hint)
     return tuple(dict.fromkeys(words))
 
 

@@ -143,7 +143,10 @@ def test_spec_that_no_pipeline_reads_is_a_skip_with_the_tuning_that_is_read(rele
     assert [backend for backend, reason in reasons.items() if reason is None] == sorted(
         readers, key=list(reasons).index
     )
-    assert reasons["vmvx"] == f"{syntax} reads no tuning spec for vmvx; it reads a library: transform_library:FILE"
+    assert (
+        reasons["vmvx"]
+        == f"{syntax} reads no tuning spec for vmvx; it reads a library: transform_library:FILE, with @__kernel_config"
+    )
     library = given("a/mine.mlir", "transform_library").tuning
     assert all(library.inexpressible(syntax, target) is None for target in TARGETS.values())
 

@@ -82,6 +82,14 @@ def test_specs_without_such_a_sweep_are_told_by_name(said, tmp_path: Path, spec,
     assert (caught.value.problem, caught.value.facts) == (says, facts)
 
 
+def test_an_operation_s_word_that_no_sweep_knows_is_refused(said, tmp_path: Path):
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/a.toml").write_text('[[sweep]]\noperation = "matmul"\nshape = "tiny"')
+    with pytest.raises(SpecError, match="no sweep here has this word") as caught:
+        said("kind=max plan")
+    assert caught.value.facts == {"given": "kind", "have it": "elementwise, norm, pooling, reduction"}
+
+
 def test_column_that_is_not_there_gets_the_nearest_or_else_all(said):
     with pytest.raises(SpecError, match="unknown column 'median'") as caught:
         said("best columns=case,median", {})

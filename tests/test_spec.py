@@ -101,6 +101,7 @@ def test_only_sweep_tables_stand_at_the_top(text):
     error = refused("\n\n" + text)
     assert error.facts["spec"] == "specs/t.toml:3"
     assert error.facts["allowed"] == "[[sweep]] tables"
+    assert ("two brackets" in error.hint) == text.startswith(("[sweep]", "sweep ="))
 
 
 @pytest.mark.parametrize("shape", ["[]", '""', '" "'])

@@ -35,4 +35,5 @@ class TuningSpec(GivenTuning):
     def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         if syntax.reads_tuning_spec(target.backend):
             return None
-        return f"{syntax} reads no tuning spec for {target.backend}; it reads a library: transform_library:FILE"
+        library = "transform_library:FILE, with @__kernel_config"
+        return f"{syntax} reads no tuning spec for {target.backend}; it reads a library: {library}"
