@@ -15,7 +15,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -49,9 +48,7 @@ def command() -> None:
                 runpy.run_path("dodo.py", run_name="dodo")
             except Exception:  # of the file: doit meets it again, and says it
                 if _running:  # of `main()`: as doit says it
-                    import traceback
-
-                    traceback.print_exc()
+                    sys.excepthook(*sys.exc_info())
                     raise SystemExit(3) from None
         from doit.__main__ import main as doit
 
@@ -156,7 +153,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
         print(f"doit: {room.refused(error)}", file=sys.stderr)
         return 2
     except Exception:  # doit's answer would be 3, as where nothing matched
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
         print(
             "doit: an error in this dodo.py, in an operation's or a tuning's file, or in dispatchflow, as shown above",
             file=sys.stderr,

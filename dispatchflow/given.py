@@ -36,7 +36,7 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
     if module.is_scalar(declared):
         if item.type not in (None, declared):
             raise ToolError(f"input {index} is {item.type}, the function takes {declared}")
-        if item.value in (None, *module.RECIPES) or len(_words(str(item.value))) != 1:
+        if item.value in (None, *module.RECIPES) or len(module.literals(str(item.value))) != 1:
             raise ToolError(f'input {index} is the number {declared}: give it, inputs = [… "5" …]')
         (number,) = _numbers(str(item.value), declared, index)
         return f"={number}", str(number).encode()
@@ -66,9 +66,13 @@ def _type(shape: Sequence[int], element: ElementType) -> str:
     return _spelt(shape, element) if shape else f"tensor<{element.mlir}>"
 
 
+def _element_of(array: Array) -> ElementType | None:
+    return next((element for element in ElementType if inputs.dtype_of(element) == array.dtype), None)
+
+
 def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
     array = _load(file)
-    element = next((e for e in ElementType if inputs.dtype_of(e) == array.dtype), None)
+    element = _element_of(array)
     if element is None:
         raise ToolError(f"input {index}: {file.path} holds {array.dtype}, which is no element type here")
     if (problem := module.problem_with(_type(array.shape, element), declared)) is not None:
@@ -91,13 +95,9 @@ def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) 
     return inputs.uniform(raw, element) if value == "random" else (inputs.below(raw, 7) - 3).astype(dtype)
 
 
-def _words(value: str) -> list[str]:
-    return value.replace(",", " ").split()
-
-
 def _numbers(value: str, element: str, index: int) -> list[int] | list[float]:
     """What literals say, as an element type or a bare number's holds it: floats rounded, nothing else altered."""
-    words = _words(value)
+    words = module.literals(value)
     if module.is_integer(element):
         try:
             return [module.integer(word, element) for word in words]
@@ -132,7 +132,7 @@ def _expected(file: File, declared: str, index: int) -> bytes:
     if not file.path.endswith(".npy"):
         return content(file)
     array, known = _load(file), module.shape_of(declared)
-    element = next((e for e in ElementType if inputs.dtype_of(e) == array.dtype), None)
+    element = _element_of(array)
     if known is not None and (element is None or module.problem_with(_type(array.shape, element), declared)):
         held = f"{array.dtype} of shape {array.shape}"
         raise ToolError(f"expected result {index}: {file.path} holds {held}; the function gives {declared}")

@@ -164,10 +164,8 @@ def devices(workspace: Workspace) -> str:
 def toolchains(workspace: Workspace) -> str:
     """`doit toolchains`: this environment's, the fetched ones, and the one that `iree=` names."""
     fetched = releases.at_hand(workspace.store)
-    given = [workspace.values["iree"]] if "iree" in workspace.values else []
-    words = dict.fromkeys(["current", *fetched, *given])
     rows: list[dict[str, str | None]] = []
-    for word in words:
+    for word in workspace.toolchain_words:
         try:
             found = toolchain.find(workspace.store, word, workspace.say, limits=workspace.settings.limits)
         except ToolchainError as error:

@@ -209,6 +209,11 @@ def problem_with(given: str, declared: str) -> str | None:
     return None if same and wanted[1] is found[1] else f"is {given}, the function takes {declared}"
 
 
+def literals(value: str) -> list[str]:
+    """The numbers of an input, as they are written."""
+    return value.replace(",", " ").split()
+
+
 def integer(word: str, element: str) -> int:
     """What a literal says, exactly. `element`: `i8`, `index`, …
 

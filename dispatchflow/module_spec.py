@@ -118,12 +118,12 @@ def _input(text: str, place: Location, read: Read) -> Input:
             raise SpecError("a raw file needs its type", facts, f"Write 4x8xf32={value}.")
         return Input(kind or None, None, file(value[1:], "inputs", place, read)[0])
     value = value or RECIPES[0]
-    if value not in RECIPES and not all(map(_is_number, value.replace(",", " ").split())):
+    if value not in RECIPES and not all(map(_is_number, module.literals(value))):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
         raise SpecError(f"'{value}' is no input", facts, suggestion(value, RECIPES) or _several(place))
     element = module.element_of(kind)
     if value not in RECIPES and module.is_integer(element):
-        for word in value.replace(",", " ").split():
+        for word in module.literals(value):
             try:
                 module.integer(word, element)
             except ValueError as error:

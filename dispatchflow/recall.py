@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,24 +38,27 @@ def _database(name: str) -> str:
     return f"{stamp(name)} {ABSENT if log.split()[2:3] == ['0'] else log}"
 
 
+def _stamps(paths: Iterable[str]) -> str:
+    found = sorted(f"{path} {stamp(path)}" for path in paths)
+    return digest_of("\n".join(found).encode("utf-8", "surrogatepass"))
+
+
 def _folder(name: str) -> str:
     """Of what it holds."""
     try:
-        found = [f"{entry.name} {stamp(entry.path)}" for entry in os.scandir(name)]
+        return _stamps(entry.path for entry in os.scandir(name))
     except OSError:
         return ABSENT
-    return digest_of("\n".join(sorted(found)).encode("utf-8", "surrogatepass"))
 
 
 def _source(name: str) -> str:
     """Of all modules and tables below a directory."""
-    found = [
-        f"{entry.path} {stamp(entry.path)}"
+    return _stamps(
+        entry.path
         for folder in (name, *(entry.path for entry in os.scandir(name) if entry.is_dir()))
         for entry in os.scandir(folder)
         if entry.name.endswith((".py", ".toml"))
-    ]
-    return digest_of("\n".join(sorted(found)).encode("utf-8", "surrogatepass"))
+    )
 
 
 def _machine(_: str) -> str:

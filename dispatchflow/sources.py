@@ -71,13 +71,10 @@ class Sources:
             hint = "Give a sweep here: shape=tiny, or dims."
             raise NothingMatched("no sweep of the specs has this operation", facts, hint)
         options = {option for sweep in found for option in getattr(sweep.operation, "options", ())}
-        for word in set(words) & set(OPTIONS) - options:
-            facts = {"given": word, "have it": ", ".join(n for n, o in OPERATIONS.items() if word in o.options)}
-            raise SpecError(
-                "no sweep here has this word",
-                facts,
-                f"Leave {word}= out, or give dims, which make a sweep of their own.",
-            )
+        if word := next((word for word in words if word in OPTIONS and word not in options), None):
+            having = [name for name, operation in OPERATIONS.items() if word in operation.options]
+            hint = f"Leave {word}= out, or give dims, which make a sweep of their own."
+            raise SpecError("no sweep here has this word", {"given": word, "have it": ", ".join(having)}, hint)
         return found
 
     def _spec_files(self) -> list[Path]:

@@ -62,12 +62,6 @@ def _taken(paths: Iterator[Path]) -> tuple[int, int]:
     return len(found), sum(found)
 
 
-def _words(workspace: Workspace) -> list[str]:
-    """The toolchains at hand, as `iree=` names them."""
-    given = [workspace.values["iree"]] if "iree" in workspace.values else []
-    return list(dict.fromkeys(["current", *releases.at_hand(workspace.store), *given]))
-
-
 # --- check
 
 
@@ -155,7 +149,7 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
 
 def _toolchains(workspace: Workspace) -> dict[Digest, Toolchain]:
     found = {}
-    for word in _words(workspace):
+    for word in workspace.toolchain_words:
         with suppress(ToolchainError):  # then what it compiled is not checked, and counted as such
             one = toolchain.find(workspace.store, word, workspace.say, limits=workspace.settings.limits)
             found[one.digest] = one
@@ -253,7 +247,7 @@ def _referenced(workspace: Workspace) -> set[Key]:
     if not workspace.plan.cases:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would go.")
     keys: set[Key] = set()
-    for word in _words(workspace):
+    for word in workspace.toolchain_words:
         values: Mapping[str, object] = {**workspace.values, "iree": word}
         one = Workspace(workspace.root, values)
         for chain in one.chains(one.plan.cases):

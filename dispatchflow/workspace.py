@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import commands, devices, installed, machine, plan, toolchain, variables
+from dispatchflow import commands, devices, installed, machine, plan, releases, toolchain, variables
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
@@ -153,6 +153,12 @@ class Workspace:
     def toolchain(self) -> toolchain.Toolchain:
         word, limits = self.values.get("iree", "current"), self.settings.limits
         return toolchain.find(self.store, word, self.say, self._stamp, limits)
+
+    @property
+    def toolchain_words(self) -> list[str]:
+        """The toolchains at hand, as `iree=` names them: this environment's, the fetched ones, the given one."""
+        given = [self.values["iree"]] if "iree" in self.values else []
+        return list(dict.fromkeys(["current", *releases.at_hand(self.store), *given]))
 
     def _stamp(self, path: str) -> str:
         return self._seen.look("stamp", path) if self._seen else stamp(path)
