@@ -4,7 +4,7 @@ of ours."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import Location
@@ -36,15 +36,15 @@ _FIELD = {
 _SIZES = re.compile(r"\d+(?:x\d+)*")
 
 
-def by_dims(dims: Collection[str], words: Iterable[str]) -> str:
-    """The one operation that has all these dims, no other, and the options among `words`.
+def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
+    """The one operation that has all these dims, no other, and the options among `words`, with their values.
 
     Raises:
         SpecError: there is none, or there are several.
     """
     options = [word for word in words if word in OPTIONS]
     fitting = [name for name, operation in OPERATIONS.items() if set(dims) <= set(operation.dims)]
-    having = [name for name in fitting if set(options) <= set(OPERATIONS[name].options)]
+    having = _having(fitting, words)
     exact = _of_just(dims, having)
     if len(found := exact or having) == 1:
         return found[0]
@@ -66,15 +66,16 @@ def by_dims(dims: Collection[str], words: Iterable[str]) -> str:
     )
 
 
-def by_shapes(written: str, words: Iterable[str]) -> dict[str, str]:
-    """Operation → those of these classes of shapes that it has, of each that has any and the options among `words`.
+def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, str]:
+    """Operation → those of these classes of shapes that it has, of each that has any and the options among `words`,
+    with their values.
 
     Raises:
         SpecError: no class of this name, or one that none of them has; whole sizes, which several operations may have.
     """
     options = [word for word in words if word in OPTIONS]
     named = dict.fromkeys(written.replace(",", " ").split())
-    fitting = [name for name, operation in OPERATIONS.items() if set(options) <= set(operation.options)]
+    fitting = _having(OPERATIONS, words)
     facts = {"given": ", ".join([*named, *options])}
     if sizes := next((word for word in named if _SIZES.fullmatch(word)), None):
         count = sizes.count("x") + 1
@@ -105,6 +106,18 @@ def by_field(word: str, place: Location) -> str:
     # `operation` first, then `kind` where there is one.
     spelt = [" ".join(map(place.spelt, ("operation", "kind"), words)) for words in found]
     return f"Write {' or '.join(spelt)}." if spelt else ""
+
+
+def _having(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
+    """Those that have the options among `words`; of these the ones that take their values, where any does."""
+    written = {word: value.replace(",", " ").split() for word, value in words.items() if word in OPTIONS}
+    having = {name: OPERATIONS[name].options for name in names if set(written) <= set(OPERATIONS[name].options)}
+    taking = [
+        name
+        for name, options in having.items()
+        if all(options[word].takes(value) for word, values in written.items() for value in values)
+    ]
+    return taking or list(having)
 
 
 def _of_just(dims: Collection[str], names: Iterable[str]) -> list[str]:

@@ -62,7 +62,9 @@ class Sources:
         sweeps = [
             sweep
             for path in self._spec_files()
-            for sweep in spec.parse(self._text(path), _relative(path, self.root), words, self._reader(path.parent))
+            for sweep in spec.parse(
+                self._text(path), _relative(path, self.root), words, self._reader(path.parent), named
+            )
         ]
         found = [sweep for sweep in sweeps if not named or sweep.operation.name in named]
         if named and not found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -76,9 +76,15 @@ def _no_files(path: str) -> tuple[str, bytes]:
     raise OSError(f"no file can be named here: {path}")
 
 
-def parse(text: str, path: PurePath, overrides: Mapping[str, Any], read: module_spec.Read = _no_files) -> list[Sweep]:
-    """The sweeps of one spec file; `overrides` replace a word of the same name in every sweep that knows it. `read`
-    reads the files that it names.
+def parse(
+    text: str,
+    path: PurePath,
+    overrides: Mapping[str, Any],
+    read: module_spec.Read = _no_files,
+    only: Collection[str] = (),
+) -> list[Sweep]:
+    """The sweeps of one spec file; `overrides` replace a word of the same name in every sweep that knows it, of `only`
+    these operations where any are given. `read` reads the files that it names.
 
     Raises:
         SpecError: naming file, line and place.
@@ -103,7 +109,8 @@ def parse(text: str, path: PurePath, overrides: Mapping[str, Any], read: module_
         for name in _operations(table):
             one = {**table, **name}
             known = {word: value for word, value in overrides.items() if not _of_other_programs(word, one)}
-            sweeps.append(sweep({**one, **known}, f"{where}, sweep[{index}]", read))
+            own = known if not only or one.get("operation") in only else {}
+            sweeps.append(sweep({**one, **own}, f"{where}, sweep[{index}]", read))
     return sweeps
 
 

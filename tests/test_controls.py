@@ -107,7 +107,9 @@ def test_a_runtime_that_is_gone_is_compared_with_what_it_left(copied: Project, t
     words = ("protocol=fast", f"profile:{NAME}")
     copied.made_by(*words, "remeasure=yes", environment(tmp_path / "same", SAME))
     shutil.rmtree(tmp_path / "same")
-    left = copied.rows()[-1]["blocks_ns"]  # its latest row already here: where noise says "moved", the next run adds one
+    left = copied.rows()[-1][
+        "blocks_ns"
+    ]  # its latest row already here: where noise says "moved", the next run adds one
 
     outcome = copied.doit(*words)
 

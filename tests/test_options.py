@@ -6,7 +6,7 @@ import pytest
 
 from dispatchflow import spec
 from dispatchflow.errors import SpecError
-from dispatchflow.meant import by_dims
+from dispatchflow.meant import by_dims, by_shapes
 
 CONV = '[[sweep]]\noperation = "conv2d"\nshape = ["1x8x8x4x4x3x3"]\n'
 MATMUL = '[[sweep]]\noperation = "matmul"\nshape = ["8x8x8"]\n'
@@ -149,3 +149,20 @@ def test_a_cast_to_the_type_that_there_is_already_is_a_skip(plan_of):
     assert [case.operation.element_types for case in found.cases] == ["f16,f16->f32->f16", "i8,i8->i32->i8"]
     assert [case.operation.result().element.mlir for case in found.cases] == ["f16", "i8"]
     assert [skip.reason for skip in found.skips] == ["there is nothing to cast: the result is f32, as the operands are"]
+
+
+@pytest.mark.parametrize(
+    ("words", "operations"),
+    [
+        ({"kind": "max"}, ["elementwise", "pooling", "reduction"]),
+        ({"kind": "max,sum"}, ["pooling", "reduction"]),
+        ({"kind": "relu"}, ["elementwise"]),
+        ({"kind": "max", "axis": "inner"}, ["reduction"]),
+    ],
+)
+def test_classes_of_shapes_are_of_operations_that_take_the_values_too(words, operations):
+    assert list(by_shapes("tiny", words)) == operations
+
+
+def test_value_that_no_operation_takes_is_told_by_the_first():
+    assert {"pooling", "norm"} <= set(by_shapes("tiny", {"kind": "banana"}))

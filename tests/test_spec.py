@@ -191,6 +191,16 @@ def test_hints_for_the_command_line_are_spelt_as_there(words, hint):
     assert caught.value.hint == hint
 
 
+def test_override_leaves_sweeps_of_operations_that_are_not_asked_for():
+    text = table() + '[[sweep]]\noperation = "pooling"\nshape = "tiny"\n'
+    pooling = {"kind": "sum", "dtype": "f64"}
+    first, second = spec.parse(text, PurePath("x.toml"), pooling | {"layout": "nhwc"}, only=["pooling"])
+    assert (first.layouts, second.layouts, second.options["kind"]) == (("tt",), ("nhwc",), ("sum",))
+    with pytest.raises(SpecError, match="layout") as caught:
+        spec.parse(text, PurePath("x.toml"), {"layout": "nhwc"})
+    assert "sweep[0]" in caught.value.facts["spec"]
+
+
 def test_operation_may_be_a_list_as_every_word_may():
     text = table(operation='["matmul", "batch_matmul, matmul"]', m="", n="", k="", shape='"aligned"')
     found = spec.parse(text, PurePath("x.toml"), {"epilogue": "bias"})

@@ -57,6 +57,13 @@ class Option:
         assert isinstance(value, str | int)
         return value
 
+    def takes(self, word: object) -> bool:
+        try:
+            self.parse(word)
+        except ValueError:
+            return False
+        return True
+
 
 class Operand(msgspec.Struct, frozen=True):
     """One input tensor. `summed`: the axes summed over, where exact inputs are thinned out on one operand so that
