@@ -1,7 +1,7 @@
 """Planted errors are told: by numpy in the variants of every operation, and in compiled modules of a part of them.
 
 Generic over the registry: a new operation is covered without a line here. What is peculiar to an operation is in
-`test_operations.PLANTED`, and as an edit of its text in `EDITS`.
+`planted.PLANTED`, and as an edit of its text in `EDITS`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from planted import PLANTED
 from plants import Plant, plants
-from test_operations import BY_NAME, verdicts
+from variants import BY_NAME, verdicts
 
 from dispatchflow import commands, processes
-from dispatchflow.inputs import dtype_of, made
+from dispatchflow.inputs import dtype_of, made, random
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.records import Record
 from dispatchflow.reference import _wide, bounds, expected
@@ -54,6 +55,20 @@ def test_an_error_in_an_operand_is_told_unless_the_result_is_the_same(name: str)
                 right = _wide(made(operation, recipe))
                 assert np.allclose(spoilt(operation, plant, right), operation.reference(right), rtol=1e-12), plant.name
     assert kinds >= {"without the end", "shifted by one", "left out"}
+
+
+@pytest.mark.parametrize(("name", "error"), [(name, error) for name in PLANTED for error in PLANTED[name]])
+def test_an_error_peculiar_to_an_operation_is_told_in_all_types_layouts_and_options(name: str, error: str) -> None:
+    told = 0
+    for operation in BY_NAME[name]:
+        wrong = partial(PLANTED[name][error], operation)
+        operands = _wide(random(operation))
+        result = wrong(operands)
+        if result is None or np.allclose(result, operation.reference(operands), rtol=1e-9):
+            continue  # here it is no error: nothing accumulated, or one row of zeros for another
+        assert "different" in verdicts(operation, wrong), operation.shape_name
+        told += 1
+    assert told
 
 
 # --- compiled

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 from everything import chosen_of, operation_of
-from test_operations import SHAPES, variants
+from variants import SHAPES, variants
 
 from dispatchflow.inputs import made
 from dispatchflow.operations import OPERATIONS, Operation

@@ -1,0 +1,69 @@
+"""Each operation of the registry in all its types, layouts and options, small; and what verification says of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from dispatchflow.inputs import dtype_of, made, mistrust
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.reference import _wide, bounds, expected
+from dispatchflow.verdict import compare_bits, compare_bounded
+
+SHAPES = {
+    "conv2d": (2, 7, 7, 4, 6, 3, 3),
+    "quantized_conv2d": (2, 7, 7, 3, 4, 3, 3),
+    "depthwise_conv2d": (2, 7, 7, 3, 3, 3),
+    "pooling": (2, 7, 7, 3, 3, 3),
+    "batch_matmul": (3, 8, 8, 8),
+    "matmul_splitk": (12, 12, 12),
+    "chain": (8, 6, 8, 8),
+}
+
+
+def variants(cls: type[Operation]) -> Iterator[Operation]:
+    """All types, layouts and options; of numbers the default and the first two. Of the first type up to two options
+    differ from their defaults, of the others one."""
+    sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
+    values = [
+        dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
+        for option in cls.options.values()
+    ]
+    for word, layout, chosen in product(cls.signatures, cls.layouts, product(*values)):
+        operation = cls(sizes, cls.signatures[word], layout, tuple(chosen))
+        changed = sum(a != b for a, b in zip(operation.chosen, cls.make(sizes).chosen, strict=True))
+        if changed <= 1 + (word == next(iter(cls.signatures))) and operation.illegal("llvm-cpu") is None:
+            yield operation
+
+
+def epilogue_of(operation: Operation) -> str:
+    return operation.option("epilogue") if "epilogue" in operation.options else "none"
+
+
+def other(operation: Operation, **changed: Any) -> Operation:
+    """The same with other options."""
+    chosen = tuple(changed.get(word, value) for word, value in zip(operation.options, operation.chosen, strict=True))
+    return replace(operation, chosen=chosen)
+
+
+ALL = [operation for cls in OPERATIONS.values() for operation in variants(cls)]
+BY_NAME = {name: [operation for operation in ALL if operation.name == name] for name in OPERATIONS}
+
+
+def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
+    """What verification says of this result, from operands in float64 or int64, on each recipe."""
+    found = set()
+    for recipe in operation.recipes:
+        if recipe == "exact" and mistrust(operation):
+            continue
+        operands = made(operation, recipe)
+        got = np.asarray(result(_wide(operands))).astype(dtype_of(operation.types.result))
+        if recipe == "exact" or operation.bitwise:
+            found.add(compare_bits(got, expected(operation, operands)).word)
+        else:
+            found.add(compare_bounded(got, *bounds(operation, operands)).word)
+    return found
