@@ -1,0 +1,251 @@
+"""A user's modules through the whole chain."""
+
+import numpy as np
+import pytest
+from real import Project
+
+pytest_plugins = ["real"]
+pytestmark = pytest.mark.iree
+
+SCALED = """\
+// {comment}
+func.func @scaled(%x: tensor<4x8xf32>, %n: i32) -> (tensor<4x8xf32>, i32) {{
+  %c = arith.constant dense<{factor}> : tensor<4x8xf32>
+  %0 = arith.mulf %x, %c : tensor<4x8xf32>
+  return %0, %n : tensor<4x8xf32>, i32
+}}
+func.func @ramp() -> tensor<8xi32> {{
+  %0 = arith.constant dense<[0, 1, 2, 3, 4, 5, 6, 7]> : tensor<8xi32>
+  %1 = arith.addi %0, %0 : tensor<8xi32>
+  return %1 : tensor<8xi32>
+}}
+"""
+DIALECTS = {
+    "torch": """\
+func.func @main(%x: !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[4,8],f32> {
+  %0 = torch.aten.relu %x : !torch.vtensor<[4,8],f32> -> !torch.vtensor<[4,8],f32>
+  return %0 : !torch.vtensor<[4,8],f32>
+}
+""",
+    "onnx": """\
+func.func @main(%x: !torch.vtensor<[4,8],f32>) -> !torch.vtensor<[4,8],f32> attributes {torch.onnx_meta.opset_version = 14 : si64} {
+  %0 = torch.operator "onnx.Relu"(%x) : (!torch.vtensor<[4,8],f32>) -> !torch.vtensor<[4,8],f32>
+  return %0 : !torch.vtensor<[4,8],f32>
+}
+""",
+    "stablehlo": """\
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %c = stablehlo.constant dense<0.0> : tensor<4x8xf32>
+  %0 = stablehlo.maximum %x, %c : tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+""",
+    "tosa": """\
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %c = "tosa.const"() <{values = dense<0.0> : tensor<4x8xf32>}> : () -> tensor<4x8xf32>
+  %0 = tosa.maximum %x, %c : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+""",
+}
+SPEC = """
+[[sweep]]
+operation = "module"
+file = "ir/scaled.mlir"
+function = "scaled"
+inputs = ["@ir/x.npy", "5"]
+expected = "ir/y.npy"
+threads = 1
+
+[[sweep]]
+operation = "module"
+file = "ir/scaled.mlir"
+function = "ramp"
+reference = "vmvx"
+threads = 1
+
+[[sweep]]
+operation = "module"
+file = ["ir/torch.mlir", "ir/onnx.mlir", "ir/stablehlo.mlir", "ir/tosa.mlir"]
+inputs = ["4x8xf32=@ir/x.bin"]
+expected = ["ir/relu.bin"]
+threads = 1
+"""
+X = np.arange(-16, 16, dtype="float32").reshape(4, 8)
+NAMES = {
+    f"module_{title}_default@llvm-cpu-1t"
+    for title in ("scaled_scaled", "scaled_ramp", *(f"{d}_main" for d in DIALECTS))
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    project = Project.make(tmp_path_factory.mktemp("module"), SPEC)
+    folder = project.root / "specs/ir"
+    folder.mkdir()
+    (folder / "scaled.mlir").write_text(SCALED.format(comment="one", factor=2.0))
+    for name, text in DIALECTS.items():
+        (folder / f"{name}.mlir").write_text(text)
+    np.save(folder / "x.npy", X)
+    np.save(folder / "y.npy", X * 2)
+    (folder / "x.bin").write_bytes(X.tobytes())
+    (folder / "relu.bin").write_bytes(np.maximum(X, 0).tobytes())
+    outcome = project.doit("profile", "protocol=fast")
+    assert outcome.code == 0, outcome
+    return project
+
+
+def test_modules_of_any_dialect_are_verified_and_measured(project):
+    rows = {row["case"]: row for row in project.rows()}
+    assert set(rows) == NAMES
+    for name, row in rows.items():
+        assert row["verification"] == ("equal" if "ramp" in name else "within bound"), row
+        assert row["median_ns"] > 0
+        assert (row["operation"], row["flops"], row["flops_per_s"], row["element_types"]) == (
+            "module",
+            None,
+            None,
+            None,
+        )
+    again = project.doit("profile", "protocol=fast")
+    assert "6 cases: nothing made" in again.out
+
+
+def test_editing_the_file_redoes_only_it_and_a_comment_only_prints_it_again(project, tmp_path):
+    copied = project.copy(tmp_path / "p")
+    file = copied.root / "specs/ir/scaled.mlir"
+    file.write_text(SCALED.format(comment="another comment", factor=2.0))
+    outcome = copied.doit("profile", "protocol=fast")
+    assert "6 cases: 1 emitted; " in outcome.out, outcome
+    assert "compile" not in outcome.out
+    file.write_text(SCALED.format(comment="another comment", factor=3.0))
+    outcome = copied.doit("verify")
+    assert outcome.code == 1
+    assert "31 elements of result 0 are wrong; worst at [0, 0]: got -48.0, expected -32.0" in outcome.out
+    assert "dialect" not in outcome.out
+    assert not any(f"compile module_{name}" in outcome.out for name in DIALECTS)
+    file.write_text(SCALED.format(comment="another comment", factor=2.0))
+    assert "6 cases: nothing made" in copied.doit("profile", "protocol=fast").out
+
+
+def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
+    copied = project.copy(tmp_path / "p")
+    folder = copied.root / "specs/ir"
+    (folder / "broken.mlir").write_text("func.func @main() -> tensor<4xf32> { nonsense }")
+    (folder / "dynamic.mlir").write_text(
+        "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n"
+        "  %0 = arith.addf %x, %x : tensor<?xf32>\n  return %0 : tensor<?xf32>\n}\n"
+    )
+    sweep = '[[sweep]]\noperation = "module"\nthreads = 1\n'
+    copied.add(
+        f'{sweep}file = ["ir/broken.mlir", "ir/dynamic.mlir"]\n'
+        f'{sweep}file = "ir/dynamic.mlir"\nname = "sized"\ninputs = ["16xf32"]\nreference = "llvm-cpu"\n'
+        f'{sweep}file = "ir/stablehlo.mlir"\nname = "unsure"\n'
+        f'{sweep}file = "ir/empty.mlir"\nfunction = "main"\n'
+        f'{sweep}file = "ir/stablehlo.mlir"\nname = "alone"\nreference = "metal"\n'
+    )
+    (folder / "empty.mlir").touch()
+    outcome = copied.doit("profile:module_*", "protocol=fast")
+    rows = {row["case"].split("_")[1]: row for row in copied.rows()}
+    assert outcome.code == 1
+    assert "reading broken.mlir failed: custom op 'nonsense' is unknown" in rows["broken"]["reason"]
+    assert "give its sizes" in rows["dynamic"]["reason"]
+    assert (rows["sized"]["verification"], rows["sized"]["reason"]) == ("within bound", rows["sized"]["reason"])
+    assert rows["unsure"]["verification"] == "not compared"
+    assert "only run, compared with nothing: module_unsure_main_default@llvm-cpu-1t" in outcome.out
+    assert rows["empty"]["reason"] == "no public function 'main'; the file has none"
+    assert {name for name, row in rows.items() if row["status"] == "failed"} == {"broken", "dynamic", "empty"}
+    # Of its reference there is no device here: nothing ran, nothing failed, and nothing passes as compared.
+    assert (rows["alone"]["status"], rows["alone"]["verification"]) == ("no device", "not compared")
+    assert rows["alone"]["reason"].startswith("the reference, module on metal: ")
+    again = copied.doit("profile", "protocol=fast")
+    assert "nothing made" in again.out
+    assert "3 failed" in again.out
+    warned = copied.doit("profile:module_alone*", "protocol=fast", "verify=warn")
+    assert (warned.code, copied.rows()[-1]["verification"]) == (0, "not compared"), warned
+    assert copied.rows()[-1]["median_ns"] > 0
+
+
+def test_a_module_is_named_on_the_command_line_and_repeats_by_hand(project, tmp_path):
+    copied = project.copy(tmp_path / "p")
+    words = ("file=specs/ir/scaled.mlir", "function=scaled", "inputs=4x8xf32=1;7", "reference=vmvx", "threads=1")
+    outcome = copied.doit(*words, "verify")
+    assert outcome.code == 0, outcome
+    assert "1 case: " in outcome.out
+    script = copied.root / "build/module_scaled_scaled_default@llvm-cpu-1t/repro.sh"
+    import subprocess
+
+    assert "same bytes" in subprocess.run([script, "compile"], capture_output=True, text=True, check=True).stdout
+    subprocess.run([script, "run"], check=True, capture_output=True)
+    assert np.array_equal(np.fromfile(script.parent / "again_0.bin", "float32"), np.full(32, 2.0, "float32"))
+
+
+PAIR = """\
+func.func @twice(%x: tensor<?x8xf32>, %n: i32) -> (tensor<?x8xf32>, i32) {
+  %zero = arith.constant 0 : i32
+  %positive = arith.cmpi sgt, %n, %zero : i32
+  cf.assert %positive, "n is to be positive"
+  %0 = arith.addf %x, %x : tensor<?x8xf32>
+  return %0, %n : tensor<?x8xf32>, i32
+}
+func.func @number(%n: i32) -> i32 {
+  return %n : i32
+}
+"""
+
+
+def test_results_are_told_apart_whatever_their_size_and_their_number(tmp_path):
+    project = Project.make(tmp_path)
+    (tmp_path / "pair.mlir").write_text(PAIR)
+    for name, array in {"x": X, "y": X * 2, "flat": X.ravel() * 2, "inf": np.full_like(X, np.inf)}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+
+    def verify(*words):
+        return project.doit("verify", "file=pair.mlir", "threads=1", *words)
+
+    def of(n, expected):
+        return verify("function=twice", f"inputs=@x.npy;{n}", f"expected={expected}.npy", "rtol=1e-3", "name=n")
+
+    assert of(5, "y").code == 0
+    assert "32 elements of result 0 are wrong" in of(5, "inf").out
+    assert "holds float32 of shape (32,); the function gives ?x8xf32" in of(5, "flat").out
+    assert "run failed: FAILED_PRECONDITION; n is to be positive\n" in of(-1, "y").out
+    assert verify("function=twice", "inputs=0x8xf32;5", "reference=vmvx").code == 0
+    assert verify("function=number", "inputs=5", "reference=vmvx").code == 0
+    of_empty, of_number = project.query("select facts from record where stage = 'verify' order by id")[-2:]
+    assert '"verification": "equal"' in of_empty[0]
+    assert '"verification": "not compared"' in of_number[0]
+
+
+CONFIGURED = """\
+// compilation_info = #iree_cpu.lowering_config<distribution = [1, 1, 1]> is only a comment
+#config = #iree_cpu.lowering_config<distribution = [16, 16, 0], vector_common_parallel = [4, 16, 0], \
+vector_reduction = [0, 0, 2]>
+#translation = #iree_codegen.translation_info<pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>
+#compilation = #iree_codegen.compilation_info<lowering_config = #config, translation_info = #translation>
+func.func @main(%a: tensor<32x32xf32>, %b: tensor<32x32xf32>) -> tensor<32x32xf32> {{
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<32x32xf32>
+  %f = linalg.fill ins(%c : f32) outs(%e : tensor<32x32xf32>) -> tensor<32x32xf32>
+  %r = linalg.matmul {{{word} = #compilation}} ins(%a, %b : tensor<32x32xf32>, tensor<32x32xf32>)
+    outs(%f : tensor<32x32xf32>) -> tensor<32x32xf32>
+  return %r : tensor<32x32xf32>
+}}
+"""
+
+
+def test_a_configuration_of_the_module_s_own_must_be_applied(tmp_path):
+    project = Project.make(tmp_path, "")
+    (tmp_path / "asked.mlir").write_text(CONFIGURED.format(word="compilation_info"))
+    (tmp_path / "misspelt.mlir").write_text(CONFIGURED.format(word="compilation_inf0"))
+    project.add(
+        '[[sweep]]\noperation = "module"\nthreads = 1\nfile = ["../asked.mlir", "../misspelt.mlir"]\n', "a.toml"
+    )
+    outcome = project.doit("compile")
+    asked = "distribution = [16, 16, 0], vector_common_parallel = [4, 16, 0], vector_reduction = [0, 0, 2]"
+    assert outcome.code == 1
+    assert f"configuration ignored: the module asks for {asked}; applied DoubleTilingExpert" in outcome.out
+    assert "1 failed" in outcome.out
+    for name in ("asked", "misspelt"):
+        said = (tmp_path / f"build/module_{name}_main_default@llvm-cpu-1t/case.txt").read_text()
+        assert f"requested      DoubleTilingExpert and {asked}\n" in said
