@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from real import DODO, LIMIT_S, Project, finished, sweep, toolchain, wait_until
+from real import DODO, Project, finished, sweep, toolchain
 
 from dispatchflow import installed
 from dispatchflow.keys import Key
@@ -145,57 +144,6 @@ def test_dispatchflow_says_what_doit_says_and_tells_again_without_doit(idle: Idl
         imported[number] = {line.rpartition("|")[2].strip() for line in outcome.err.splitlines()}
     assert "nothing made" in lines[0][-1] and lines[0][:-1] == lines[1][:-1]
     assert "doit" in imported[0] and not {"doit", "numpy", "sqlite3"} & imported[1]
-
-
-DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
-WORDS = ("list m=1", "m=1 lst", "-f other.py list", "-f dodo.py list m=1", "m=1 help", "help list", "dumpdb", "strace")
-
-
-def assert_dispatchflow_is_doit(project: Project, *lines: str) -> None:
-    doit = (str(Path(sys.executable).parent / "doit"),)
-    for line in lines:
-        both = [project.start(*line.split(), argv=argv) for argv in (doit, DISPATCHFLOW)]
-        (out, err), (our_out, our_err) = (process.communicate(timeout=LIMIT_S) for process in both)
-        assert both[1].returncode == both[0].returncode, (line, our_err)
-        assert _told(our_out) == _told(out), line
-        assert _told(our_err)[-1:] == _told(err)[-1:], line
-
-
-def _told(text: str) -> list[str]:
-    """But for the program's name."""
-    return text.replace("dispatchflow", "doit").splitlines()
-
-
-@pytest.mark.parametrize("dodo", (DODO, "", "import doit\n\nassert doit.get_var('m') == '1'\n" + DODO))
-def test_dispatchflow_answers_as_doit_does(tmp_path: Path, dodo: str) -> None:
-    assert_dispatchflow_is_doit(
-        Project.make(tmp_path / "project", dodo=dodo), *WORDS[: len(WORDS) if dodo == DODO else 2]
-    )
-
-
-@pytest.mark.parametrize("dodo", ("main(", "1 / 0\n" + DODO, DODO + "1 / 0\n", "raise SystemExit(7)"))
-def test_dispatchflow_says_what_is_wrong_with_a_file_as_doit_does(tmp_path: Path, dodo: str) -> None:
-    assert_dispatchflow_is_doit(Project.make(tmp_path / "project", dodo=dodo), "variables")
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    (("doit.cfg", "[GLOBAL]\ndodoFile = other.py"), ("pyproject.toml", '[tool.doit]\ndodoFile = "other.py"')),
-)
-def test_dispatchflow_takes_the_file_that_doit_is_configured_to_take(tmp_path: Path, name: str, text: str) -> None:
-    project = Project.make(tmp_path / "project")
-    (project.root / name).write_text(text)
-    (project.root / "other.py").write_text("def task_other():\n    return {'actions': None}\n")
-    assert_dispatchflow_is_doit(project, "list")
-
-
-def test_dispatchflow_is_interrupted_without_a_traceback_before_main_is_called(tmp_path: Path) -> None:
-    project = Project.make(tmp_path / "project", dodo="import time\nopen('began', 'w')\ntime.sleep(60)\n" + DODO)
-    process = project.start("list", argv=DISPATCHFLOW)
-    assert wait_until((project.root / "began").exists)
-    process.send_signal(signal.SIGINT)
-    outcome = finished(process)
-    assert (outcome.code, "interrupted" in outcome.err) == (128 + signal.SIGINT, True)
 
 
 @real
