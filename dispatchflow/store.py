@@ -13,14 +13,12 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
-from dispatchflow import room
+from dispatchflow import room, scratch
 from dispatchflow.errors import DiskFull, StoreError
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
 from dispatchflow.locks import Claims, Users, locked
@@ -52,7 +50,7 @@ class Store:
             _refuse_network(root)
             for folder in ("objects", "locks", "tmp", "results"):
                 (root / folder).mkdir(parents=True, exist_ok=True)
-            self._sweep()
+            scratch.sweep(root / "tmp")
             self._try()
             self.records = Records(root / "records.sqlite")
         except OSError as error:
@@ -125,9 +123,9 @@ class Store:
     def put_bytes(self, content: bytes) -> Digest:
         digest = digest_of(content)
         if not self._has(digest, content):
-            with self.scratch() as scratch:
-                (scratch / "object").write_bytes(content)
-                self._publish(scratch / "object", digest)
+            with self.scratch() as place:
+                (place / "object").write_bytes(content)
+                self._publish(place / "object", digest)
         return digest
 
     def put_file(self, path: Path) -> Digest:
@@ -150,14 +148,9 @@ class Store:
         final.parent.mkdir(exist_ok=True)
         path.rename(final)
 
-    @contextmanager
-    def scratch(self) -> Iterator[Path]:
+    def scratch(self) -> AbstractContextManager[Path]:
         """A private directory, gone afterwards."""
-        path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=self.root / "tmp"))
-        try:
-            yield path
-        finally:
-            shutil.rmtree(path, ignore_errors=True)
+        return scratch.directory(self.root / "tmp")
 
     @contextmanager
     def lock(self, key: Key) -> Iterator[None]:
@@ -185,13 +178,6 @@ class Store:
         except OSError as error:
             if not room.is_full(error):
                 raise
-
-    def _sweep(self) -> None:
-        """Scratch directories that a killed invocation left."""
-        for path in (self.root / "tmp").iterdir():
-            owner = path.name.split("-")[0]
-            if not (owner.isdecimal() and Path(f"/proc/{owner}").exists()):
-                shutil.rmtree(path, ignore_errors=True)
 
 
 def _refuse_network(root: Path) -> None:

@@ -1,7 +1,5 @@
 import os
 import sqlite3
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -70,16 +68,6 @@ def test_harmed_object_is_noticed_and_dropped_with_every_record_that_names_it(st
     assert store.checked(other)
     assert store.put_bytes(b"content") == digest
     assert store.checked(digest).read_bytes() == b"content"
-
-
-def test_scratch_of_dead_owners_is_swept_and_that_of_living_ones_is_not(store):
-    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
-        pass
-    for name in (f"{dead.pid}-a", "no-number", f"{os.getpid()}-b", "1-c"):
-        (store.root / "tmp" / name).mkdir()
-        (store.root / "tmp" / name / "file").write_text("x")
-    Store(store.root)
-    assert sorted(path.name for path in (store.root / "tmp").iterdir()) == sorted([f"{os.getpid()}-b", "1-c"])
 
 
 def test_lock_lets_one_in_at_a_time(store):
