@@ -142,7 +142,7 @@ class Database:
             return DiskFull("the records cannot be written", facts, room.MAKE_ROOM)
         unwritable = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
         if code in unwritable and not self._path.is_dir():
-            return StoreError("the records cannot be written", facts)
+            return StoreError("the records cannot be written", facts, room.ELSEWHERE)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return StoreError("another program holds the records", facts, "End it, and run again.")
         return StoreError("the records cannot be read", facts, _ANEW)

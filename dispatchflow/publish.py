@@ -51,6 +51,6 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> None:
     for part in records.parts():
         path = workspace.store.results / part
         if not results.whole(path):
-            with workspace.store.scratch() as scratch:
+            with workspace.store.scratch() as scratch, workspace.store.writing():
                 results.write_part(scratch / part, records.rows_of(part))
                 (scratch / part).rename(path)

@@ -11,6 +11,8 @@ from dispatchflow.reports import units
 
 MAKE_ROOM = "Make room (`doit store clean` needs none) and run again: what was finished is recorded."
 
+ELSEWHERE = "Make it writable, or set DISPATCHFLOW_STORE to a directory that is; `doit report` works without."
+
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NEEDED_BYTES = 4 << 20
 """With less than this a tool that failed has probably failed for lack of room, whatever it said."""
@@ -27,6 +29,14 @@ def refused(error: OSError) -> StoreError:
     if is_full(error):
         return DiskFull("the disk is full", known, MAKE_ROOM)
     return StoreError("the system refuses a file", known)
+
+
+def unwritable(store: Path, error: OSError) -> StoreError:
+    """For an error of the store itself: no failure of a case, and every case would fail so."""
+    file = error.filename2 or error.filename  # of a renaming, the new name
+    facts = {"store": store, "file": file, "found": error.strerror or error}
+    kind, way_out = (DiskFull, f"{MAKE_ROOM} {ELSEWHERE}") if is_full(error) else (StoreError, ELSEWHERE)
+    return kind("the store cannot be written", {n: v for n, v in facts.items() if v}, way_out)
 
 
 def check(place: Path, said: str = "") -> None:

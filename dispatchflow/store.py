@@ -14,9 +14,10 @@ import logging
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from dispatchflow import room, scratch
 from dispatchflow.errors import DiskFull, StoreError
@@ -32,6 +33,7 @@ _NETWORK = {
 
 
 _FOLDER, _OBJECT = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{30}")
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -51,15 +53,12 @@ class Store:
             for folder in ("objects", "locks", "tmp", "results"):
                 (root / folder).mkdir(parents=True, exist_ok=True)
             scratch.sweep(root / "tmp")
-            self._try()
+            # SQLite would only say that its own file cannot be written. Who looks or cleans needs no room.
+            with suppress(DiskFull), self.scratch():
+                pass
             self.records = Records(root / "records.sqlite")
         except OSError as error:
-            way_out = f"{room.MAKE_ROOM} Or set" if room.is_full(error) else "Set"
-            raise StoreError(
-                "the store cannot be written",
-                {"store": root, "found": error.strerror or error},
-                f"{way_out} DISPATCHFLOW_STORE to a directory that can; `doit report` works without.",
-            ) from error
+            raise room.unwritable(root, error) from error
 
     @property
     def results(self) -> Path:
@@ -111,19 +110,21 @@ class Store:
         self._unlink(digests)
 
     def _unlink(self, digests: Collection[Digest]) -> None:
-        for digest in digests:
-            self.path(digest).unlink(missing_ok=True)
+        with self.writing():
+            for digest in digests:
+                self.path(digest).unlink(missing_ok=True)
 
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
         """Links of these names in `folder`, where a tool runs: it then sees no path of ours, whose characters could
         mean something to it (`--module=` ends a path at an @), and its command line is the one that a user repeats."""
-        for name, digest in objects.items():
-            (folder / name).symlink_to(self.path(digest))
+        with self.writing():
+            for name, digest in objects.items():
+                (folder / name).symlink_to(self.path(digest))
 
     def put_bytes(self, content: bytes) -> Digest:
         digest = digest_of(content)
         if not self._has(digest, content):
-            with self.scratch() as place:
+            with self.scratch() as place, self.writing():
                 (place / "object").write_bytes(content)
                 self._publish(place / "object", digest)
         return digest
@@ -131,7 +132,8 @@ class Store:
     def put_file(self, path: Path) -> Digest:
         """Moves the file, which must lie in a scratch directory of this store."""
         digest = digest_file(path)
-        self._publish(path, digest)
+        with self.writing():
+            self._publish(path, digest)
         return digest
 
     def _has(self, digest: Digest, content: bytes) -> bool:
@@ -150,34 +152,41 @@ class Store:
 
     def scratch(self) -> AbstractContextManager[Path]:
         """A private directory, gone afterwards."""
-        return scratch.directory(self.root / "tmp")
+        return self._entering(scratch.directory(self.root / "tmp"))
 
-    @contextmanager
-    def lock(self, key: Key) -> Iterator[None]:
+    def lock(self, key: Key) -> AbstractContextManager[None]:
         """One at a time makes this key, in all invocations. Stripes: another key may wait too, never deadlock, since
         nobody takes a second one while holding one."""
-        with locked(self.root / "locks" / key[:2]):
-            yield
+        return self._entering(locked(self.root / "locks" / key[:2]))
 
     @cached_property
     def claims(self) -> Claims:
         """Of measurements, each from its first block to its last."""
-        return Claims(self.root / "locks" / "measuring")
+        with self.writing():
+            return Claims(self.root / "locks" / "measuring")
 
     @cached_property
     def users(self) -> Users:
         """Who makes, verifies or measures joins before it looks records up: what they name stays until it ends, and
         so does what is published and not recorded yet."""
-        return Users(self.root / "locks" / "users")
+        with self.writing():
+            return Users(self.root / "locks" / "users")
 
-    def _try(self) -> None:
-        """Can it be written? SQLite would only say that its own file cannot. Who looks or cleans needs no room."""
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """What the system refuses within is the store's: a StoreError, which ends the run, and no case's failure."""
         try:
-            with self.scratch():
-                pass
+            yield
         except OSError as error:
-            if not room.is_full(error):
-                raise
+            raise room.unwritable(self.root, error) from error
+
+    @contextmanager
+    def _entering(self, context: AbstractContextManager[T]) -> Iterator[T]:
+        """As `context`; only what is refused on entering it is the store's."""
+        with ExitStack() as stack:
+            with self.writing():
+                entered = stack.enter_context(context)
+            yield entered
 
 
 def _refuse_network(root: Path) -> None:

@@ -216,8 +216,9 @@ def clean(workspace: Workspace) -> str:
         removal = keeping.removal(sizes, held, keep, values.get("limit"))
         if not dry:
             store.discard(removal.keys, removal.objects)
-            for leftover in store.results.glob("*.tmp"):  # of a run that was killed: none is running
-                leftover.unlink()
+            with store.writing():
+                for leftover in store.results.glob("*.tmp"):  # of a run that was killed: none is running
+                    leftover.unlink()
     gone = {digest: sizes.pop(digest) for digest in removal.objects}
     kind_of = keeping.kinds(gone, held)
     left = (len(sizes), sum(sizes.values()))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 
 import pytest
-from real import NAME, Project, assert_whole, only, sweep
+from real import NAME, Project, assert_whole, finished, only, recorded, sweep
 
 from dispatchflow.keys import digest_file
 
@@ -103,3 +105,40 @@ def test_a_part_damaged_within_is_named_and_written_again_once_removed(copied: P
     part.unlink()
     assert copied.doit("protocol=fast").code == 0
     assert copied.rows() == rows
+
+
+def rightless() -> list[str]:
+    """What a command begins with so that modes mean something to root too."""
+    if os.geteuid():
+        return []
+    if shutil.which("setpriv") is None:
+        pytest.skip("without setpriv root may write everything")
+    rights = "-dac_override,-dac_read_search"
+    return ["setpriv", "--bounding-set", rights, "--inh-caps", rights]
+
+
+@pytest.mark.parametrize("part", ["objects", "locks", "results", "tmp", "records.sqlite"])
+def test_a_part_of_the_store_that_cannot_be_written_is_told_once_and_is_no_case_s_failure(
+    part: str, copied: Project
+) -> None:
+    copied.add(sweep(m=[20, 28]))
+    for path in [*(copied.store / "locks").iterdir(), *(copied.store / "results").iterdir()]:
+        path.unlink()  # so that they are made anew
+    before, words = recorded(copied), ["protocol=fast", "profile:*16x16x16*" if part == "results" else "emit"]
+    paths = [copied.store / part, *(path for path in (copied.store / part).rglob("*") if path.is_dir())]
+    modes = {path: path.stat().st_mode for path in paths}
+    for path in paths:
+        path.chmod(0o444 if path.is_file() else 0o555)
+
+    outcome = finished(copied.start("-n", "2", *words, argv=[*rightless(), sys.executable, "-m", "doit"]))
+
+    assert outcome.code == 2, outcome
+    said = "the records" if part == "records.sqlite" else "the store"
+    assert outcome.err.count("doit: ") == outcome.err.count(f"{said} cannot be written:") == 1, outcome
+    assert "DISPATCHFLOW_STORE" in outcome.err
+    assert os.fspath(copied.store / part) in outcome.err
+    assert "FAILED" not in outcome.out
+    assert recorded(copied) == before
+    for path, mode in modes.items():
+        path.chmod(mode)
+    assert copied.doit(*words).code == 0
