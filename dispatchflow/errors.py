@@ -4,7 +4,8 @@ DispatchflowError           exit 2
 ├── SpecError               a spec file or a variable says something that is not allowed
 ├── NothingMatched          exit 3, a pattern matches no case or task
 ├── StoreError              the store cannot be used
-│   └── DiskFull            no room for it; what was finished is recorded
+│   ├── DiskFull            no room for it; what was finished is recorded
+│   └── UnreadableObject    something else lies in an object's place, or the system refuses to read it
 ├── ToolchainError          no usable compiler or runtime
 └── ToolError               exit 1, one tool of one case failed; never stops the other cases
 """
@@ -52,6 +53,10 @@ class StoreError(DispatchflowError):
 
 
 class DiskFull(StoreError):
+    pass
+
+
+class UnreadableObject(StoreError):
     pass
 
 

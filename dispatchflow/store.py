@@ -17,10 +17,11 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from stat import S_ISREG
 from typing import TypeVar
 
 from dispatchflow import room, scratch
-from dispatchflow.errors import DiskFull, StoreError
+from dispatchflow.errors import DiskFull, StoreError, UnreadableObject
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
 from dispatchflow.locks import Claims, Users, locked
 from dispatchflow.records import Records
@@ -73,16 +74,32 @@ class Store:
 
         Raises:
             DamagedObject: they differ, or it is missing; it and every record that names it are gone now.
+            UnreadableObject: that cannot be known.
+        """
+        if self._found(digest) == digest:
+            return self.path(digest)
+        self._unlink([digest])
+        self.records.drop_output(digest)
+        raise DamagedObject(digest)
+
+    def _found(self, digest: Digest) -> Digest | None:
+        """The digest of what lies in the object's place; None where nothing does.
+
+        Raises:
+            UnreadableObject: a directory does, or a pipe, which is not opened: that waits for its writer; or the system
+                refuses.
         """
         path = self.path(digest)
         try:
-            if digest_file(path) == digest:
-                return path
-            path.unlink()
+            if S_ISREG(path.stat().st_mode):
+                return digest_file(path)
+            found = "it is no regular file"
         except FileNotFoundError:
-            pass
-        self.records.drop_output(digest)
-        raise DamagedObject(digest)
+            return None
+        except OSError as error:
+            found = error.strerror or str(error)
+        hint = "Move it away, and run again: it is made anew."
+        raise UnreadableObject("an object cannot be read", {"file": path, "found": found}, hint)
 
     def objects(self) -> dict[Digest, int]:
         """Every object → its bytes. What else lies there is told, and is nobody's to remove."""
@@ -123,24 +140,19 @@ class Store:
 
     def put_bytes(self, content: bytes) -> Digest:
         digest = digest_of(content)
-        if not self._has(digest, content):
+        if self._found(digest) != digest:  # a damaged one is replaced
             with self.scratch() as place, self.writing():
                 (place / "object").write_bytes(content)
                 self._publish(place / "object", digest)
         return digest
 
     def put_file(self, path: Path) -> Digest:
-        """Moves the file, which must lie in a scratch directory of this store."""
+        """Moves the file, which must lie in a scratch directory of this store, unless the object is there already."""
         digest = digest_file(path)
-        with self.writing():
-            self._publish(path, digest)
+        if self._found(digest) != digest:
+            with self.writing():
+                self._publish(path, digest)
         return digest
-
-    def _has(self, digest: Digest, content: bytes) -> bool:
-        try:
-            return self.path(digest).read_bytes() == content  # a damaged one is replaced
-        except FileNotFoundError:
-            return False
 
     def _publish(self, path: Path, digest: Digest) -> None:
         path.chmod(0o444)

@@ -20,7 +20,7 @@ from dispatchflow import (
     trials,
     vmfb,
 )
-from dispatchflow.errors import SpecError, StoreError, ToolchainError
+from dispatchflow.errors import SpecError, StoreError, ToolchainError, UnreadableObject
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
 from dispatchflow.recorded import named_files
 from dispatchflow.records import Record
@@ -105,13 +105,23 @@ def _check_objects(store: Store, count: int | None, found: report.Findings) -> N
     chosen = _sample(list(sizes), count)
     found.objects, found.objects_read = len(sizes), len(chosen)
     for digest in (*missing, *chosen):
-        try:
-            store.checked(digest)
-        except DamagedObject:
-            state = "missing" if digest in missing else "damaged"
-            record = named.get(digest)
-            of = f"{record.stage} of {_name(store, record.key)}" if record else kind_of[digest]
-            found.wrong.append(f"object {digest} ({of}) is {state}: dropped, the next run makes it anew")
+        record = named.get(digest)
+        _is_sound(store, digest, f"{record.stage} of {_name(store, record.key)}" if record else kind_of[digest], found)
+
+
+def _is_sound(store: Store, digest: Digest, of: str, found: report.Findings) -> bool:
+    """If not, that is told."""
+    state = "damaged" if store.path(digest).exists() else "missing"
+    try:
+        store.checked(digest)
+    except DamagedObject:
+        found.wrong.append(f"object {digest} ({of}) is {state}: dropped, the next run makes it anew")
+    except UnreadableObject as error:
+        file, why = error.facts.values()
+        found.wrong.append(f"object {digest} ({of}) cannot be read: {why}. Move {file} away: it is made anew")
+    else:
+        return True
+    return False
 
 
 def _name(store: Store, key: Key) -> str:
@@ -129,22 +139,26 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
         asked = record.ingredients
         if asked["toolchain"] not in at_hand:
             found.not_again[f"toolchain {asked['toolchain']} is not at hand"] += 1
-        elif not store.path(asked["module"]).exists():
-            found.not_again["the module is not in the store"] += 1
+        elif not all(store.path(digest).is_file() for digest in _read_by(record)):
+            found.not_again["the module, or what it reads, is not in the store"] += 1
         else:
             ready.append((record, at_hand[asked["toolchain"]]))
     chosen = _sample(ready, count)
     if chosen:
         workspace.say(f"compiling {len(chosen)} of {found.compiles} again")
     for record, compiler in chosen:
-        try:
-            module = store.checked(record.ingredients["module"]).read_bytes()
-        except DamagedObject as damaged:
-            found.wrong.append(f"object {damaged} (module) is damaged: dropped, the next run makes it anew")
+        of = f"read by the compile of {_name(store, record.key)}"
+        if not all(_is_sound(store, digest, of, found) for digest in _read_by(record)):
             continue
+        module = store.path(record.ingredients["module"]).read_bytes()
         found.compiles_again += 1
         if difference := _difference(workspace, record, compiler, module):
             found.wrong.append(f"compile of {_name(store, record.key)}, key {record.key}: {difference}")
+
+
+def _read_by(record: Record) -> list[Digest]:
+    """What this compile reads."""
+    return [record.ingredients["module"], *named_files(record.outputs).values()]
 
 
 def _toolchains(workspace: Workspace) -> dict[Digest, Toolchain]:

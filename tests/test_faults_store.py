@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from real import NAME, Project, assert_whole, finished, only, recorded, sweep
@@ -105,6 +107,25 @@ def test_a_part_damaged_within_is_named_and_written_again_once_removed(copied: P
     part.unlink()
     assert copied.doit("protocol=fast").code == 0
     assert copied.rows() == rows
+
+
+@pytest.mark.parametrize("lay", [Path.mkdir, os.mkfifo])
+def test_a_directory_or_a_pipe_in_an_object_s_place_is_told_and_the_check_goes_on(
+    lay: Callable[[Path], None], copied: Project
+) -> None:
+    path, gone = ((copied.root / "build" / NAME / name).resolve(strict=True) for name in ("module.vmfb", "exact_0.bin"))
+    path.unlink()
+    gone.unlink()
+    lay(path)
+
+    outcome = copied.doit("protocol=fast", "remeasure=yes", f"profile:{NAME}")
+    checked = copied.doit("store", "check", "sample=1")
+
+    assert (outcome.code, "an object cannot be read" in outcome.err) == (2, True), outcome
+    assert os.fspath(path) in outcome.err
+    assert f"Move {path} away" in checked.out, checked
+    assert "is missing: dropped" in checked.out
+    assert (checked.code, checked.out.splitlines()[-1]) == (1, "2 wrong")
 
 
 def rightless() -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from dispatchflow.errors import StoreError
+from dispatchflow.errors import StoreError, UnreadableObject
 from dispatchflow.keys import Digest, Key, digest_of
 from dispatchflow.records import Record, Records
 from dispatchflow.store import DamagedObject, Store, filesystem
@@ -68,6 +68,34 @@ def test_harmed_object_is_noticed_and_dropped_with_every_record_that_names_it(st
     assert store.checked(other)
     assert store.put_bytes(b"content") == digest
     assert store.checked(digest).read_bytes() == b"content"
+
+
+def put(store, content):
+    with store.scratch() as scratch:
+        (scratch / "made").write_bytes(content)
+        return store.put_file(scratch / "made")
+
+
+@pytest.mark.parametrize("use", [Store.put_bytes, put, lambda store, content: store.checked(digest_of(content))])
+@pytest.mark.parametrize(
+    ("lay", "found"),
+    [
+        (Path.mkdir, "it is no regular file"),
+        (os.mkfifo, "it is no regular file"),
+        (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
+    ],
+)
+def test_what_lies_in_an_object_s_place_and_is_no_file_is_told_and_left(store, lay, found, use):
+    store.records.add(Record(Key("a"), "compile", True, outputs={"x": digest_of(b"content")}))
+    path = store.path(digest_of(b"content"))
+    path.parent.mkdir()
+    lay(path)
+    with pytest.raises(UnreadableObject, match="cannot be read") as caught:
+        use(store, b"content")
+    assert caught.value.facts == {"file": path, "found": found}
+    assert "Move it away" in caught.value.hint
+    assert os.path.lexists(path)
+    assert store.records.get(Key("a"))
 
 
 def test_lock_lets_one_in_at_a_time(store):
