@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,6 +30,9 @@ _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _STOCK = ("help", "dumpdb", "strace", "tabcompletion")
 """What doit answers before it loads a dodo file."""
+
+_SHOW_CURSOR = b"\x1b[?25h"
+"""On a terminal, where a bar of progress may have hidden it."""
 
 _running = False
 
@@ -99,7 +103,7 @@ def _interruptible() -> None:
 def _interrupt(number: int, frame: object) -> None:
     """Once: out of everything that is going on, in order. Twice: at once, which loses no more than `kill -9`."""
     for each in _INTERRUPTS:
-        signal.signal(each, lambda again, frame: os._exit(128 + again))
+        signal.signal(each, lambda again, frame: _end(again))
     raise KeyboardInterrupt(number)
 
 
@@ -107,7 +111,15 @@ def _interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
     print("\ninterrupted; what was finished is recorded, the next run goes on", file=sys.stderr)
     number: int = interrupt.args[0] if interrupt.args else signal.SIGINT
     _flush()
-    os._exit(128 + number)  # not through the interpreter's end, where threads that still wait would complain
+    _end(number)
+
+
+def _end(number: int) -> NoReturn:
+    """As ended by this signal; not through the interpreter's end, where threads that still wait would complain."""
+    with suppress(OSError):  # a terminal that was closed
+        if os.isatty(1):
+            os.write(1, _SHOW_CURSOR)
+    os._exit(128 + number)
 
 
 def _flush_and_exit(code: int) -> None:

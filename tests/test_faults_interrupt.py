@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pty
 import random
 import signal
 import subprocess
@@ -144,6 +145,40 @@ def test_twice_ends_it_while_the_first_is_still_answered(tmp_path: Path) -> None
 
     assert finished(process).code == 130
     assert wait_until(lambda: not processes_in(project.root), 20), processes_in(project.root)
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+from dispatchflow import cli
+from dispatchflow.progress import Progress
+
+cli._interruptible()
+try:
+    with Progress({"compile": 1}):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            if sys.argv[1] == "twice":
+                signal.raise_signal(signal.SIGTERM)
+except KeyboardInterrupt as interrupt:
+    cli._interrupted(interrupt)
+"""
+
+
+@pytest.mark.parametrize(("how_often", "code"), [("once", 130), ("twice", 143)])
+def test_an_interrupted_run_leaves_the_terminal_its_cursor(how_often: str, code: int) -> None:
+    ours, its = pty.openpty()
+    argv, variables = [sys.executable, "-c", INTERRUPTED, how_often], environment({"TERM": "xterm"})
+    with subprocess.Popen(argv, env=variables, stdout=its, stderr=its) as process:
+        os.close(its)
+        out = b""
+        with contextlib.suppress(OSError):  # at its end
+            while read := os.read(ours, 4096):
+                out += read
+    os.close(ours)
+
+    assert process.returncode == code, out
+    assert 0 <= out.rfind(b"\x1b[?25l") < out.rfind(b"\x1b[?25h"), out
 
 
 def test_nohup_goes_on(tmp_path: Path) -> None:
