@@ -11,7 +11,7 @@ from dispatchflow import measure, runtimes, toolchain
 from dispatchflow.chain import Chain
 from dispatchflow.comparison import Comparison, compare, compare_apart
 from dispatchflow.dispatch import Case
-from dispatchflow.errors import ToolError
+from dispatchflow.errors import ToolError, in_one_line
 from dispatchflow.measure import Trial
 from dispatchflow.progress import Progress
 from dispatchflow.records import Measurement
@@ -155,7 +155,7 @@ class Controls:
                     break
                 except (ToolError, OSError) as error:
                     if not attempts_left:
-                        side.failures[word] = f"benchmark failed: {error}"
+                        side.failures[word] = f"benchmark failed: {in_one_line(error)}"
         if "old" in side.failures:  # it cannot run what the new compiler made
             side.together = False
         if "new" in found:

@@ -78,6 +78,11 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"Did you mean '{near[0]}'?" if near else ""
 
 
+def in_one_line(error: Exception) -> str:
+    """With its facts, as the reason why a case failed."""
+    return " ".join(str(error).split())
+
+
 def written(value: object) -> str:
     """As a spec has it: `'yes'`, `3`, `true`."""
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dispatchflow import blocks, commands, machine, processes, room, statistics
-from dispatchflow.errors import ToolError
+from dispatchflow.errors import ToolError, in_one_line
 from dispatchflow.keys import Digest, Key
 from dispatchflow.limits import Limits
 from dispatchflow.locks import Machine
@@ -169,7 +169,7 @@ class Session:
             block, cost_s = run_block(self._bench, self._toolchain, trial)
         except (ToolError, OSError) as error:
             room.check(self._store.root, str(error))
-            trial.outcome, trial.reason = "failed", f"benchmark failed: {error}"
+            trial.outcome, trial.reason = "failed", f"benchmark failed: {in_one_line(error)}"
             trial.failure.setdefault("repeatable", not isinstance(error, OSError))
         else:
             records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
