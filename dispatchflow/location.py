@@ -36,5 +36,11 @@ class Location:
         return "the current directory" if self._is_line else "the spec's directory"
 
     @property
+    def paths(self) -> str:
+        """How they are written."""
+        comma = ", and a comma ends one; in a spec it does not" if self._is_line else ""
+        return f"Paths are relative to {self.folder}{comma}."
+
+    @property
     def _is_line(self) -> bool:
         return self.sweep == COMMAND_LINE

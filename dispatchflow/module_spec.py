@@ -73,7 +73,7 @@ def file(name: str, word: str, place: Location, read: Read) -> tuple[File, bytes
         path, content = read(name)
     except (OSError, ValueError) as error:
         facts = {"spec": place.at(word), "file": name, "found": getattr(error, "strerror", None) or error}
-        raise SpecError("a file cannot be read", facts, f"Paths are relative to {place.folder}.") from error
+        raise SpecError("a file cannot be read", facts, place.paths) from error
     return File(path, digest_of(content)), content
 
 
