@@ -155,8 +155,14 @@ def test_one_word_is_a_list_of_one():
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        ({"file": "no.mlir"}, "Paths are relative to the current directory."),
-        ({"file": "a.mlir", "tuning": "tuning_spec:no.mlir"}, "Paths are relative to the current directory."),
+        (
+            {"file": "no.mlir"},
+            "Paths are relative to the current directory, and a comma ends one; in a spec it does not.",
+        ),
+        (
+            {"file": "a.mlir", "tuning": "tuning_spec:no.mlir"},
+            "Paths are relative to the current directory, and a comma ends one; in a spec it does not.",
+        ),
         ({"file": "b.bin"}, "Name one: function=main."),
         ({"file": "a.mlir", "inputs": "4x8xf32,5"}, "Several inputs are written 'inputs=4x8xf32;5'."),
         ({"file": "a.mlir", "inputs": "4x8xf32=1,4x8xf32"}, "Several inputs are written 'inputs=4x8xf32;5'."),

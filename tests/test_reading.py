@@ -42,14 +42,6 @@ def test_a_pipe_is_told_and_not_waited_for(specs):
     assert Recall(specs.parent, [], {}).look("file", os.fspath(specs / "pipe.mlir")) == "absent"
 
 
-def test_a_comma_that_ends_a_path_of_the_command_line_is_told(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a,b.mlir").write_text("func.func @main() {}")
-    with pytest.raises(SpecError, match="a file cannot be read") as error:
-        Workspace(tmp_path, {"file": ["a", "b.mlir"]}).plan  # noqa: B018
-    assert "a comma ends one" in error.value.hint
-
-
 def test_an_answer_depends_on_a_named_object_that_is_not_there_too(specs):
     (specs / "a.toml").write_text(MODULE.format("../there/a.mlir"))
     (specs.parent / "there/a.mlir").write_text('func.func @main() {}\n#o = #hal.executable.object<{path = "../k.o"}>')
