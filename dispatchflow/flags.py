@@ -16,6 +16,8 @@ _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 _OURS = {flag.split("=")[0] for target in TARGETS.values() for flag in target.flags}
 _REFUSED = {
     "end before there is a module": "compile|help|version",
+    "run each dispatch more than once a call": "benchmark",
+    "write modules that nothing here reads": "polyglot",
     "decide the target": "target|targets|backend|backends|device|devices",
     "read or write other files": "dump|output|path|paths|file|files|filename|dir|directory|import|export|splat|replay"
     "|reproducer|substitute|plugin|bitcode|listing|artifacts|library|(?:to|from|with)$",

@@ -65,6 +65,8 @@ def test_what_a_row_says_is_read_back_as_those_flags(given):
         ("--iree-codegen-transform-dialect-library=x.mlir", "write other files"),
         ("--output-format=vm-c", "write other files"),
         ("--compile-to=flow", "end before"),
+        ("--iree-hal-benchmark-dispatch-repeat-count=100", "run each dispatch more than once a call"),
+        ("--iree-vm-emit-polyglot-zip=false", "write modules that nothing here reads"),
         ("--iree-some-new-flag=/etc/passwd", "names a file"),
         ("--iree-opt-level='O2", "quotation"),
     ],
