@@ -47,6 +47,12 @@ def parse(written: str) -> Flags:
     return flags
 
 
+def shared(own: Flags, flags: Flags) -> str | None:
+    """The first of `flags` that is one of a tuning's own flags again, whatever it says: the compiler takes the last."""
+    names = {flag.partition("=")[0] for flag in own}
+    return next((flag for flag in flags if flag.partition("=")[0] in names), None)
+
+
 def quoted(flags: Flags) -> str:
     """As `parse` reads them."""
     return shlex.join(flags)
