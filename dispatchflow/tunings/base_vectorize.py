@@ -79,7 +79,9 @@ class BaseVectorize(Tuning):
         if [loop.dim for loop in operation.loops] != ["m", "n", "k"]:
             return f"base_vectorize is described for products over m, n and k, which {operation.name} is not"
         if any(w % t for w, t in zip(self.workgroup, self.thread, strict=True)):
-            return f"workgroup {self.workgroup} is not a multiple of thread {self.thread}"
+            return (
+                f"workgroup {self.workgroup} is not a multiple of thread {self.thread}: no whole number of invocations"
+            )
         limit, whose = _MAX_THREADS[backend]
         if (threads := self._threads[0] * self._threads[1]) > limit:
             return f"needs {threads} invocations in a workgroup; {whose} {limit}"
