@@ -134,6 +134,18 @@ def test_of_a_convolution_the_vector_tile_of_one_row_is_foretold(plan_of, tiles,
     assert [skip.reason[:24] for skip in found.skips] == ([reason] if reason else [])
 
 
+@pytest.mark.parametrize(
+    ("operation", "shape", "tuning"),
+    [
+        ("quantized_matmul", "8x8x8", "double_tiling_64x64_4x16x4"),
+        ("quantized_conv2d", "1x8x8x4x4x3x3", "conv_tile_and_decompose"),
+    ],
+)
+def test_what_takes_no_tiles_is_said_to_take_none(plan_of, operation, shape, tuning):
+    found = plan_of(f'[[sweep]]\noperation = "{operation}"\nshape = "{shape}"\ntuning = "{tuning}"\n')
+    assert {skip.reason for skip in found.skips} == {f"tiles are given to no op of {operation}"}
+
+
 def test_skip_of_two_sweeps_appears_once(plan_of):
     one = '[[sweep]]\noperation = "matmul"\nm = 8\nn = 8\nk = 8\ndtype = "f16"\ntarget = "vmvx"\n'
     assert len(plan_of(one + one).skips) == 1

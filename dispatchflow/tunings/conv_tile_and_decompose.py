@@ -70,6 +70,8 @@ class ConvTileAndDecompose(Tuning):
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if backend != "llvm-cpu":
             return f"tile-and-decompose is a configuration of llvm-cpu, not of {backend}"
+        if (untiled := _tiles.untiled(operation)) is not None:
+            return untiled
         channels = _channels(operation)
         if channels is None:
             return f"tile-and-decompose is for convolutions of one group and poolings, not for this {operation.name}"

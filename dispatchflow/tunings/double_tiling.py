@@ -67,6 +67,8 @@ class DoubleTiling(Tuning):
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if backend != "llvm-cpu":
             return f"double tiling is a configuration of llvm-cpu, not of {backend}"
+        if (untiled := _tiles.untiled(operation)) is not None:
+            return untiled
         loops = {loop.dim: loop.summed for loop in operation.loops}
         if (
             not loops.get("k")
