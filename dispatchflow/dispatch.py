@@ -47,7 +47,7 @@ class Dispatch:
     @property
     def requested(self) -> str | None:
         """The configuration that the compiler is asked for; None where it chooses."""
-        of_tuning = self.tuning.requested(cast(Operation, self.operation)) if self._known else None
+        of_tuning = self.tuning.requested(cast(Operation, self.operation))
         return " and ".join(filter(None, (of_tuning, *self.asks))) or None
 
     @property
@@ -67,7 +67,7 @@ class Dispatch:
 
     def missed(self, applied: Applied) -> str | None:
         """Why what was made is not what was asked, None when it is."""
-        why = self.tuning.ignored(cast(Operation, self.operation), applied) if self._known else None
+        why = self.tuning.ignored(cast(Operation, self.operation), applied)
         if why is not None:
             return f"configuration ignored: {why}"
         if (own := lacking(self.asks, applied)) is not None:
@@ -81,11 +81,6 @@ class Dispatch:
         units = "one dispatch" if expected == 1 else f"{expected} dispatches"
         units += " beside the padding's copy" if copies else ""
         return f"expected {units}, the compiler made {len(names)}: {', '.join(names) or 'none'}"
-
-    @property
-    def _known(self) -> bool:
-        """What a user's module holds is not known: only tunings that look at no operation can ask of it."""
-        return isinstance(self.operation, Operation) or self.tuning.of_any_program
 
 
 @lru_cache(maxsize=64)

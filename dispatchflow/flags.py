@@ -16,6 +16,8 @@ _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 _OURS = {flag.split("=")[0] for target in TARGETS.values() for flag in target.flags}
 _REFUSED = {
     "end before there is a module": "compile|help|version",
+    "run each dispatch more than once a call": "benchmark",
+    "write modules that nothing here reads": "polyglot",
     "decide the target": "target|targets|backend|backends|device|devices",
     "read or write other files": "dump|output|path|paths|file|files|filename|dir|directory|import|export|splat|replay"
     "|reproducer|substitute|plugin|bitcode|listing|artifacts|library|(?:to|from|with)$",
@@ -43,6 +45,12 @@ def parse(written: str) -> Flags:
         if "/" in (match[2] or ""):
             raise ValueError(f"{flag} names a file, whose content no key would have; {_HINT}")
     return flags
+
+
+def shared(own: Flags, flags: Flags) -> str | None:
+    """The first of `flags` that is one of a tuning's own flags again, whatever it says: the compiler takes the last."""
+    names = {flag.partition("=")[0] for flag in own}
+    return next((flag for flag in flags if flag.partition("=")[0] in names), None)
 
 
 def quoted(flags: Flags) -> str:

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 from math import prod
 
+from dispatchflow import flags
 from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.errors import SpecError
 from dispatchflow.module import Module
@@ -108,16 +109,23 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
     for program in sweep.modules or _operations(sweep):
         unfit = {target.name: _unfit(program, target) for target in sweep.targets}
         for (tuning, provider), target in product(ways, sweep.targets):
-            dispatch, flags = Dispatch(program, tuning), sweep.flags if provider == IREE else ((),)
+            dispatch, several = Dispatch(program, tuning), sweep.flags if provider == IREE else ((),)
             if provider == IREE:
                 reason = unfit[target.name] or _unfit_tuning(program, tuning, target)
             else:
                 reason = LIBRARIES[provider].lacks(program, target)
-            for threads, extra, cache in product(sweep.threads, flags, sweep.caches):
+            for threads, extra, cache in product(sweep.threads, several, sweep.caches):
                 case = Case(dispatch, target, threads if target.has_threads else None, extra, provider, cache)
                 if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
                     continue
-                yield case if reason is None else Skip(case.name, reason, sweep.place)
+                why = reason or _contradicted(tuning, extra)
+                yield case if why is None else Skip(case.name, why, sweep.place)
+
+
+def _contradicted(tuning: Tuning, extra: flags.Flags) -> str | None:
+    """Not every flag shows in what is read back: that of microkernels does not."""
+    flag = flags.shared(tuning.flags, extra) if extra else None
+    return flag and f"{flag} is {tuning.name}'s to set; a flag behind it would decide instead"
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -64,6 +64,23 @@ def test_vmvx_has_a_pipeline_without_parameters():
     assert read("vmvx").text == "vmvx_pipeline matmul<distribution = [64, 64, 0]>"
 
 
+def test_an_encoding_that_copies_packed_nothing(case_of):
+    """As llvm-cpu makes it of types that it has no tiles for."""
+    case, copy = (
+        case_of(tuning="data_tiling"),
+        AppliedExecutable("_encoding_0_encode_64x64xf64_to_64x64xf64", "Default", ()),
+    )
+    assert case.dispatch.missed(Applied((copy, *read("default").executables))).startswith("configuration ignored: ")
+    assert case.dispatch.missed(Applied((copy, *read("data_tiling").executables[-1:]))) is None
+
+
+def test_what_is_flags_alone_is_read_back_of_any_program():
+    """A user's module is no operation: these look at none."""
+    for tuning in (tuning for family in TUNINGS.values() for tuning in family.expand({}) if not tuning.annotates):
+        asked = tuning.requested(None)
+        assert (tuning.ignored(None, read("default")) is None) == (asked is None), tuning.name
+
+
 def test_text_joins_executables_in_one_line():
     text = read("data_tiling").text
     assert text.count(" | ") == 2
@@ -127,7 +144,13 @@ SPLIT = ("main_dispatch_0_matmul_like_4x64x64x128_f32", "main_dispatch_1_reducti
 def test_slices_are_read_from_the_names_of_what_was_made(case_of):
     case = case_of(tuning="split_k_4", shape="64x64x512")
     assert case.dispatch.missed(made(*SPLIT)) is None
-    for wrong in (SPLIT[:1], ("main_dispatch_0_matmul_64x64x512_f32",), (SPLIT[0].replace("4x64", "2x64"), SPLIT[1])):
+    halves = (SPLIT[0].replace("4x64", "2x4"), SPLIT[1])
+    for wrong in (
+        SPLIT[:1],
+        ("main_dispatch_0_matmul_64x64x512_f32",),
+        (SPLIT[0].replace("4x64", "2x64"), SPLIT[1]),
+        halves,
+    ):
         assert "asked for 4 slices of k; the compiler made main_dispatch_0" in case.dispatch.missed(made(*wrong))
 
 

@@ -195,6 +195,26 @@ def test_vmvx_packs_bf16_only_where_nothing_is_padded(name: str, shape: tuple[in
     assert compiled.ok == (unsupported_reason(operation, tuning, target) is None)
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "tuning"),
+    [
+        ("matmul", (24, 24, 8), "double_tiling_12x12_4x8x4"),
+        ("matmul", (16, 16, 8), "double_tiling_128x128_16x16x1024"),
+        ("conv2d", (2, 6, 6, 4, 8, 3, 3), "conv_tile_and_decompose_0x4x4x6_1x1x8x8_3x3x64"),
+    ],
+)
+def test_tiles_are_cut_off_and_need_not_divide_each_other(
+    name: str, shape: tuple[int, ...], tuning: str, workspace: Workspace
+) -> None:
+    asked = next(filter(None, (family.parse(tuning) for family in TUNINGS.values())))
+    operation, target = OPERATIONS[name].make(shape, "f32"), TARGETS["llvm-cpu"]
+    assert unsupported_reason(operation, asked, target) is None
+
+    compiled = workspace.executor.compile(Case(Dispatch(operation, asked), target, 1))
+
+    assert compiled.ok, compiled.reason
+
+
 def test_a_vector_tile_too_large_is_refused_and_says_so(workspace: Workspace) -> None:
     """Without AVX the limit is lower than any that makes a skip, so that this refusal is the same on every machine."""
     tuning = TUNINGS["double_tiling"].parse("double_tiling_64x64_8x32x31")

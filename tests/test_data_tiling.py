@@ -13,10 +13,16 @@ CPU = "llvm-cpu-x86-64-v3"
 CASES = [
     ("data_tiling", "rocm-gfx942", "matmul", (64, 64, 64), "f16_f32", None),
     ("data_tiling", "rocm-gfx942", "matmul", (64, 64, 64), "f16", "has none for f16,f16->f16"),
-    ("data_tiling_global_opt", "rocm-gfx942", "matmul", (64, 64, 64), "f32", "this path packs nothing for rocm"),
+    ("data_tiling_global_opt", "rocm-gfx942", "matmul", (64, 64, 64), "f32", None),
     ("data_tiling", "rocm-gfx942", "matvec", (64, 64), "f32", "rocm cannot pack a matvec"),
     ("data_tiling", CPU, "chain", (1, 24, 40, 1), "f16_f32_f16", "this path packs no chain of 1 row by 1"),
     ("data_tiling_global_opt", CPU, "chain", (1, 24, 40, 1), "f16_f32_f16", None),
+    ("data_tiling", CPU, "matmul", (64, 64, 64), "f64", "llvm-cpu packs nothing of f64"),
+    ("data_tiling_global_opt", CPU, "matmul", (64, 64, 64), "i32", "llvm-cpu packs nothing of i32"),
+    ("data_tiling", CPU, "matvec", (1, 1), "f32", "this path packs nothing where all sizes are 1"),
+    ("data_tiling_global_opt", CPU, "matmul", (1, 1, 1), "f32", None),
+    ("data_tiling", "vmvx", "matmul", (64, 64, 64), "f64", None),
+    ("data_tiling", CPU, "batch_matmul", (3, 1, 1, 1), "f16", None),
 ]
 MORE = [
     ("data_tiling", CPU, "chain", (1, 1, 40, 1), "f16_f32_f16", None),
@@ -25,6 +31,11 @@ MORE = [
     ("data_tiling", "rocm-gfx1100", "matmul", (64, 64, 64), "f32", "has none for f32,f32->f32"),
     ("data_tiling", CPU, "chain", (2, 24, 40, 1), "bf16_f32_bf16", None),
     ("data_tiling", CPU, "chain", (1, 24, 40, 2), "bf16_f32_bf16", None),
+    ("data_tiling", CPU, "matmul", (64, 64, 64), "i64", "llvm-cpu packs nothing of i64"),
+    ("data_tiling", CPU, "matmul", (64, 64, 64), "i16", None),
+    ("data_tiling", "vmvx", "matmul", (64, 64, 64), "i32", None),
+    ("data_tiling", "vmvx", "matmul", (1, 1, 1), "f32", "all sizes are 1"),
+    ("data_tiling", "rocm-gfx942", "matmul", (1, 1, 1), "f32", "all sizes are 1"),
 ]
 
 

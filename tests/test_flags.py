@@ -65,6 +65,8 @@ def test_what_a_row_says_is_read_back_as_those_flags(given):
         ("--iree-codegen-transform-dialect-library=x.mlir", "write other files"),
         ("--output-format=vm-c", "write other files"),
         ("--compile-to=flow", "end before"),
+        ("--iree-hal-benchmark-dispatch-repeat-count=100", "run each dispatch more than once a call"),
+        ("--iree-vm-emit-polyglot-zip=false", "write modules that nothing here reads"),
         ("--iree-some-new-flag=/etc/passwd", "names a file"),
         ("--iree-opt-level='O2", "quotation"),
     ],
@@ -83,6 +85,24 @@ def test_flags_are_an_axis_and_show_in_names_where_there_are_some(plan_of):
         "default+opt-level.O2@llvm-cpu-1t",
         "default+opt-level.O3+opt-const-eval.false@llvm-cpu-1t",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tuning", "flag", "skipped"),
+    [
+        ("data_tiling_ukernels_all", "--iree-llvmcpu-enable-ukernels=none", True),
+        ("data_tiling_ukernels_all", "--iree-llvmcpu-enable-ukernels=all", True),
+        ("data_tiling", "--iree-opt-level=O2 --iree-opt-data-tiling=false", True),
+        ("split_k_4", "--iree-dispatch-creation-split-matmul-reduction=2", True),
+        ("data_tiling", "--iree-llvmcpu-enable-ukernels=none", False),
+        ("default", "--iree-opt-data-tiling", False),
+    ],
+)
+def test_flag_of_the_tuning_s_own_is_a_skip(plan_of, tuning, flag, skipped):
+    plan = plan_of(sweep(tuning=tuning, flags=["", flag]))
+    assert (len(plan.cases), len(plan.skips)) == (2 - skipped, skipped)
+    if skipped:
+        assert plan.skips[0].reason == f"{flag.split()[-1]} is {tuning}'s to set; a flag behind it would decide instead"
 
 
 def test_flags_are_in_the_compile_key_behind_all_others(case_of, resolver_of):

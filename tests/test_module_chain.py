@@ -1,5 +1,7 @@
 """A user's modules through the whole chain."""
 
+import re
+
 import numpy as np
 import pytest
 from real import Project
@@ -249,3 +251,27 @@ def test_a_configuration_of_the_module_s_own_must_be_applied(tmp_path):
     for name in ("asked", "misspelt"):
         said = (tmp_path / f"build/module_{name}_main_default@llvm-cpu-1t/case.txt").read_text()
         assert f"requested      DoubleTilingExpert and {asked}\n" in said
+
+
+PLAIN = """\
+func.func @main(%a: tensor<32x32xf32>) -> tensor<32x32xf32> {{
+  %c = arith.constant dense<0.0> : tensor<32x32xf32>
+  %r = {op} ins(%a, %a : tensor<32x32xf32>, tensor<32x32xf32>) outs(%c : tensor<32x32xf32>) -> tensor<32x32xf32>
+  return %r : tensor<32x32xf32>
+}}
+"""
+
+
+def test_a_tuning_that_did_nothing_to_a_module_is_a_failure(tmp_path):
+    project = Project.make(tmp_path, "")
+    for name, op in {"product": "linalg.matmul", "sum": "linalg.elementwise <add>"}.items():
+        (tmp_path / f"{name}.mlir").write_text(PLAIN.format(op=op))
+    words = ("file=product.mlir,sum.mlir", "tuning=default,data_tiling,split_k_4", "threads=1")
+
+    outcome = project.doit("compile", *words)
+
+    assert outcome.code == 1
+    failed = re.findall(r"(\S+) FAILED: configuration ignored: ", outcome.out)
+    assert sorted(failed) == [f"module_sum_main_{tuning}@llvm-cpu-1t" for tuning in ("data_tiling", "split_k_4")]
+    requested = (tmp_path / "build/module_product_main_data_tiling@llvm-cpu-1t/case.txt").read_text()
+    assert "requested      --iree-opt-data-tiling\n" in requested

@@ -97,8 +97,11 @@ def test_what_cannot_be_is_a_skip_with_name_reason_and_place(plan_of):
 @pytest.mark.parametrize(
     ("tuning", "dtype", "reason"),
     [
-        ("double_tiling_60x64_8x16x1", "f32", "is not a multiple of vector"),
-        ("double_tiling_64x60_8x16x1", "f32", "is not a multiple of vector"),
+        ("double_tiling_60x64_8x16x1", "f32", None),
+        ("double_tiling_64x64_32x32x64", "f32", "a vector tile of 262144 B"),
+        ("double_tiling_64x64_1x64x1024", "f32", None),
+        ("double_tiling_64x16_1x128x1024", "f32", None),
+        ("double_tiling_64x64_1x128x128_cache_64x32", "f32", None),
         ("double_tiling_64x64_32x32x8", "f32", "a vector tile of 32768 B"),
         ("double_tiling_64x64_32x32x4", "f64", "a vector tile of 32768 B"),
         ("double_tiling_64x64_32x32x4", "f32", None),
@@ -110,6 +113,37 @@ def test_tiles_that_no_cpu_takes_are_skipped(plan_of, tuning, dtype, reason):
     )
     assert (len(found.cases), len(found.skips)) == ((1, 0) if reason is None else (0, 1))
     assert all(reason in skip.reason for skip in found.skips)
+
+
+@pytest.mark.parametrize(
+    ("tiles", "reason"),
+    [
+        ("1x1x8x64_1x1x15", None),
+        ("1x1x8x64_1x1x16", "a vector tile of 32768 B"),
+        ("1x1x8x64_1x3x16", "a vector tile of 32768 B"),
+        ("1x1x8x64_3x3x16", None),
+        ("2x1x8x64_1x1x8", "a vector tile of 32768 B"),
+        ("1x8x8x64_1x1x64", None),
+    ],
+)
+def test_of_a_convolution_the_vector_tile_of_one_row_is_foretold(plan_of, tiles, reason):
+    found = plan_of(
+        '[[sweep]]\noperation = "conv2d"\nshape = "2x10x10x64x64x3x3"\n'
+        f'tuning = "conv_tile_and_decompose_0x8x8x64_{tiles}"\n'
+    )
+    assert [skip.reason[:24] for skip in found.skips] == ([reason] if reason else [])
+
+
+@pytest.mark.parametrize(
+    ("operation", "shape", "tuning"),
+    [
+        ("quantized_matmul", "8x8x8", "double_tiling_64x64_4x16x4"),
+        ("quantized_conv2d", "1x8x8x4x4x3x3", "conv_tile_and_decompose"),
+    ],
+)
+def test_what_takes_no_tiles_is_said_to_take_none(plan_of, operation, shape, tuning):
+    found = plan_of(f'[[sweep]]\noperation = "{operation}"\nshape = "{shape}"\ntuning = "{tuning}"\n')
+    assert {skip.reason for skip in found.skips} == {f"tiles are given to no op of {operation}"}
 
 
 def test_skip_of_two_sweeps_appears_once(plan_of):

@@ -24,6 +24,7 @@ _LEVELS = {
     "workgroup": "",
     "tile_sizes": "",
     "cache_parallel": "cache ",
+    "cache_reduction": "cache k ",
     "vector_common_parallel": "vector ",
     "subgroup": "subgroup ",
     "thread": "thread ",

@@ -88,8 +88,6 @@ class Tuning:
 
     file_parameter: ClassVar[str | None] = None
     """The parameter that names a file: `expand` gets a `GivenFile`. On the command line it is `family:PATH`."""
-    of_any_program: ClassVar[bool] = False
-    """Whether what is asked, and whether it was applied, is known of a user's module too."""
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
@@ -147,7 +145,8 @@ class Tuning:
         return None
 
     def requested(self, operation: Operation) -> str | None:
-        """The row's `requested_configuration`; None where the compiler chooses."""
+        """The row's `requested_configuration`; None where the compiler chooses. A family that is flags alone is
+        asked of a user's module too, here and in `ignored`: it looks at no operation."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:

@@ -30,10 +30,18 @@ def inexpressible(syntax: Syntax) -> str | None:
     return None if syntax.has_cpu_lowering_config else f"{syntax} cannot be given CPU tiles by name"
 
 
-def too_large(operation: Operation, sizes: Mapping[str, int]) -> str | None:
+def vector_tile(operation: Operation, levels: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """Of each dim the smallest tile of all levels, cut off at a size that the compiler is told."""
+    tile = {}
+    for loop in operation.loops:
+        sizes = [level[loop.dim] for level in levels.values() if level.get(loop.dim)]
+        tile[loop.dim] = min(sizes if loop.dim in operation.dynamic_dims else [*sizes, loop.size])
+    return tile
+
+
+def too_large(operation: Operation, tile: Iterable[int]) -> str | None:
     """Why the compiler refuses a vector tile of these sizes, None where it may take it."""
-    tile_bytes = prod(sizes[loop.dim] for loop in operation.loops if loop.dim in sizes)
-    tile_bytes *= operation.signature.accumulator.bits // 8
+    tile_bytes = prod(tile) * operation.signature.accumulator.bits // 8
     if tile_bytes >= _MAX_TILE_BYTES:
         return f"a vector tile of {tile_bytes} B; the compiler refuses {_MAX_TILE_BYTES} B and more"
     return None

@@ -24,7 +24,6 @@ class GivenTuning(Tuning, ABC):
     file: GivenFile
 
     file_parameter: ClassVar[str | None] = "file"
-    of_any_program: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from dispatchflow.operations import Operation
 from dispatchflow.tunings._base import Applied, Lowering
 
 
@@ -18,6 +19,11 @@ def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowerin
         attribute="{compilation_info = #compilation} ",
         region=region,
     )
+
+
+def untiled(operation: Operation) -> str | None:
+    """Why no tiles can be given here, None where an op takes them."""
+    return None if operation.loops else f"tiles are given to no op of {operation.name}"
 
 
 def ignored(pipeline: str, translation: str, configuration: str, applied: Applied) -> str | None:

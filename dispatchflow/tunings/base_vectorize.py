@@ -76,10 +76,14 @@ class BaseVectorize(Tuning):
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if backend not in _MAX_THREADS:
             return f"base_vectorize is a configuration of SPIR-V, not of {backend}"
+        if (untiled := _tiles.untiled(operation)) is not None:
+            return untiled
         if [loop.dim for loop in operation.loops] != ["m", "n", "k"]:
             return f"base_vectorize is described for products over m, n and k, which {operation.name} is not"
         if any(w % t for w, t in zip(self.workgroup, self.thread, strict=True)):
-            return f"workgroup {self.workgroup} is not a multiple of thread {self.thread}"
+            return (
+                f"workgroup {self.workgroup} is not a multiple of thread {self.thread}: no whole number of invocations"
+            )
         limit, whose = _MAX_THREADS[backend]
         if (threads := self._threads[0] * self._threads[1]) > limit:
             return f"needs {threads} invocations in a workgroup; {whose} {limit}"

@@ -16,6 +16,10 @@ from dispatchflow.types import ElementType
 _BACKENDS = ("llvm-cpu", "vmvx", "rocm")
 _PACKED = ("matmul", "batch_matmul", "chain", "matvec", "vecmat", "quantized_matmul")
 _VECTORS = ("matvec", "vecmat")
+# Of these llvm-cpu has no tiles, on x86-64 and aarch64 (IREE 3.9 to 3.13).
+_WHOLE_ON_CPU = (ElementType.F64, ElementType.I64, ElementType.I32)
+# What a product becomes once its operands are tiles: on llvm-cpu and vmvx, the same of a batch, on rocm.
+_OF_TILES = {"mmt4d", "batch_mmt4d", "inner_tiled"}
 _PADDED = ("chain", *_VECTORS)
 
 # --iree-opt-data-tiling takes the path that begins where dispatches are formed: same bytes (IREE 3.13).
@@ -70,12 +74,14 @@ class DataTiling(Tuning):
                 return f"vmvx cannot pack the bf16 of a {operation.name} (IREE 3.13: bf16 constants are refused)"
             if _pads(operation):
                 return "vmvx cannot pad bf16 to tiles of 8x8x4 (IREE 3.13: bf16 constants are refused)"
-        if backend == "rocm" and self.path == "global_opt":
-            return "this path packs nothing for rocm (IREE 3.13); data_tiling without it does"
         if backend == "rocm" and operation.name in _VECTORS:
             return f"rocm cannot pack a {operation.name} (IREE 3.13: 'expected collapsed rank')"
         if self.path == "dispatch_creation" and _narrows_to_one(operation):
             return "this path packs no chain of 1 row by 1 between that is narrowed (IREE 3.13: 'tiling factors')"
+        if self.path == "dispatch_creation" and not operation.dynamic_dims and set(operation.sizes) == {1}:
+            return "this path packs nothing where all sizes are 1 (IREE 3.13)"
+        if backend == "llvm-cpu" and (whole := set(_WHOLE_ON_CPU) & set(operation.signature.operands)):
+            return f"llvm-cpu packs nothing of {min(t.mlir for t in whole)} (IREE 3.13)"
         if self.ukernels != "default" and backend != "llvm-cpu":
             return f"these microkernels are of llvm-cpu, not of {backend}"
         return None
@@ -92,11 +98,11 @@ class DataTiling(Tuning):
         return " ".join(self.flags)
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        # The packing itself is the proof: its executables carry the encoding in their names (IREE 3.13), are packs,
-        # or, where packing was fused away, the product is an mmt4d.
-        if any("encod" in e.name or "Mmt4d" in e.pipeline for e in applied.executables):
+        # The product of tiles is the proof. An executable that is called an encoding is none: where there are no tiles
+        # for a type it copies (IREE 3.13).
+        if any(op in _OF_TILES for executable in applied.executables for op, _ in executable.configurations):
             return None
-        return "the compiler packed nothing: no encoding and no mmt4d in its dump"
+        return f"the compiler packed nothing: no product of tiles; applied {applied.text or 'nothing'}"
 
 
 def _narrows_to_one(operation: Operation) -> bool:

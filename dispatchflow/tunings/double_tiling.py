@@ -67,6 +67,8 @@ class DoubleTiling(Tuning):
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if backend != "llvm-cpu":
             return f"double tiling is a configuration of llvm-cpu, not of {backend}"
+        if (untiled := _tiles.untiled(operation)) is not None:
+            return untiled
         loops = {loop.dim: loop.summed for loop in operation.loops}
         if (
             not loops.get("k")
@@ -74,9 +76,7 @@ class DoubleTiling(Tuning):
             or not set(loops) <= _DIMS
         ):
             return f"double tiling is described for sums over k of b, m and n, which {operation.name} is not"
-        if any(d % v for d, v in zip(self.distribution, self.vector, strict=True)):
-            return f"distribution {self.distribution} is not a multiple of vector {self.vector}"
-        return _cpu.too_large(operation, {**self._levels["vector_common_parallel"], "k": self.reduction})
+        return _cpu.too_large(operation, _cpu.vector_tile(operation, self._levels).values())
 
     def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         return _cpu.inexpressible(syntax)
