@@ -30,12 +30,12 @@ class VectorDistribute(MmaTiling):
             "reduction": self.per_loop(operation, k=self.reduction),
         }
 
-    def misfit(self, operation: Operation, sizes: Mapping[str, int], backend: str) -> str | None:
-        tile, cut, short = self.fitted(operation), dict[str, str](), dict[str, str]()
-        for dim, said in self.ragged(operation, sizes).items():
-            if dim in operation.dynamic_dims or sizes[dim] > self.tile[dim]:
+    def misfit(self, operation: Operation, backend: str) -> str | None:
+        known, tile, cut, short = self.known(operation), self.fitted(operation), dict[str, str](), dict[str, str]()
+        for dim, said in self.ragged(operation).items():
+            if dim not in known or known[dim] > self.tile[dim]:
                 cut[dim] = f"{said} is no multiple of the tile's {self.tile[dim]}"
-            elif sizes[dim] % self.unit[dim]:
+            elif known[dim] % self.unit[dim]:
                 short[dim] = f"{said} is no multiple of the subgroups' {self.unit[dim]}"
         uneven = {**short, **cut}
         for what, dims in self._judged(tile, cut, short):
