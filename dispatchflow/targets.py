@@ -148,7 +148,7 @@ _RDNA4_F8 = ("F32_16x16x16_F8E4M3FN", "F32_16x16x16_F8E5M2")
 _GPUS = {
     "sm_80": Gpu(166912, 32, _NV),
     "sm_86": Gpu(101376, 32, _NV, assumed_bytes=166912),
-    "sm_89": Gpu(101376, 32, _NV),
+    "sm_89": Gpu(101376, 32, (*_NV, *_NV_F8)),
     "sm_120": Gpu(101376, 32, (*_NV, *_NV_F8)),
     "gfx90a": Gpu(65536, 64, (*_MFMA, *_CDNA2)),
     "gfx942": Gpu(65536, 64, (*_MFMA, *_CDNA3)),
@@ -162,6 +162,8 @@ _SINCE = {"sm_89": (3, 12), "sm_120": (3, 13), "gfx1201": (3, 3)}
 
 
 _F8 = (ElementType.F8E4M3FN, ElementType.F8E5M2)
+# Before: "'vector.shape_cast' op has different number of elements", or no translation of f8 to LLVM.
+_TYPES_SINCE = {"sm_89": dict.fromkeys(_F8, (3, 13))}
 _WITHOUT_F8 = ("sm_80", "sm_86", "gfx90a", "gfx942", "gfx1100")
 _NO_F8 = {
     "cuda": "nothing of f8 is compiled for a GPU before sm_89 (IREE 3.13: 'LLVM Translation failed')",
@@ -176,7 +178,8 @@ def _gpu(backend: str, architecture: str) -> Target:
     flags = (f"--iree-hal-target-device={driver}", f"--iree-{backend}-target={architecture}", *_COMMON)
     name, gpu, since = f"{backend}-{architecture}", _GPUS.get(architecture), _SINCE.get(architecture, (0, 0))
     lacks = dict.fromkeys(_F8, _NO_F8[backend]) if architecture in _WITHOUT_F8 else {}
-    return Target(name, backend, flags, driver, gpu=gpu, since=since, lacks=lacks)
+    types_since = _TYPES_SINCE.get(architecture, {})
+    return Target(name, backend, flags, driver, gpu=gpu, since=since, lacks=lacks, types_since=types_since)
 
 
 def _spirv(driver: str) -> Target:

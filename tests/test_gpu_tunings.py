@@ -96,6 +96,7 @@ def test_tile_that_fits_is_no_skip(family):
         ({"accumulate": "yes", "shape": (1, 256, 256)}, None),
         ({"accumulate": "yes", "epilogue": "bias"}, None),
         ({"accumulate": "yes", **AMD}, None),
+        ({"dtype": "f8E5M2", "target": "cuda-sm_89", "mma": "NV_MMA_SYNC_F32_16x8x32_F8E5M2"}, None),
         ({"dtype": "f8E5M2", "target": "rocm-gfx1201", "mma": "WMMAR4_F32_16x16x16_F8E5M2"}, None),
         ({"tile": "64x64x32_2x2_stages_3"}, "changes nothing on cuda"),
         ({"tile": "64x64x32_2x2_stages_3", **AMD}, None),
@@ -231,6 +232,20 @@ def test_it_compiles_or_is_a_skip(family, tile, options, workspace):
     operation, target = OPERATIONS["matmul"].make(**made), TARGETS["cuda-sm_80"]
     record = workspace.executor.compile(Case(Dispatch(operation, tuning), target))
     assert record.ok == (unsupported_reason(operation, tuning, target) is None), record.reason
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize(
+    "target", [target for target in TARGETS.values() if target.gpu], ids=lambda target: target.name
+)
+def test_instructions_of_the_table_are_the_compiler_s(target, workspace):
+    """But for those that the table leaves out by kind: NV_WMMA, blocked, FNUZ and mixed ones."""
+    argv = [workspace.resolver.toolchain.compiler, "-", *target.flags, "--compile-to=executable-targets"]
+    text = Dispatch(OPERATIONS["elementwise"].make((4, 4)), TUNINGS["default"].parse("default")).module()
+    made = subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
+    listed = re.findall(r"<(\w+)>", re.search(r"mma = \[(.*?)\]", made)[1])
+    plain = re.compile(r"(?!NV_WMMA|\w+FNUZ)[A-Z0-9_]+_\d+x\d+x\d+_[A-Z0-9]+")
+    assert set(target.gpu.mma) == {name for name in listed if plain.fullmatch(name)}
 
 
 @pytest.mark.iree
