@@ -82,6 +82,9 @@ def test_tile_that_fits_is_no_skip(family):
             "k = 250 is no multiple of the tile's 32 and n = 250",
         ),
         ({"shape": (250, 256, 250), "family": "vector_distribute", "tile": "64x64x32_2x2_promote_1"}, None),
+        ({"shape": (64, 60, 24), "family": "vector_distribute", "tile": "64x32x64_2x2"}, None),
+        ({"shape": (64, 60, 40), "family": "vector_distribute", "tile": "64x32x32_2x2"}, "of operand 1"),
+        ({"shape": (64, 60, 24), "family": "vector_distribute", "tile": "64x48x64_2x2_promote_1"}, "of operand 1"),
         ({"dynamic": "m"}, "dynamic m is no multiple of the tile's 64"),
         ({"dynamic": "m", "family": "vector_distribute"}, None),
         ({"dynamic": "mnk", "family": "vector_distribute"}, "dynamic m is no multiple of the tile's 64 and dynamic k"),
@@ -208,6 +211,7 @@ def test_more_stages_than_have_an_effect_are_a_skip(workspace):
                 *((128, 40, 64), (128, 56, 64)),  # shared out as 48 and 64
             )
         ),
+        *(("vector_distribute", f"64x32x{k}_2x2", {"sizes": (64, 60, size)}) for k, size in ((64, 24), (32, 40))),
         *(("vector_distribute", "64x64x32_2x2_promote_none", {"sizes": (m, 24, 50)}) for m in (32, 40)),
         *(("vector_distribute", "64x128x64_2x2_promote_1", {"sizes": (100, 128, k)}) for k in (137, 60)),
         ("vector_distribute", "64x96x32_2x2", {}),
