@@ -81,6 +81,17 @@ class Target:
             f"--iree-llvmcpu-target-cpu-features={host.features}",
         )
 
+    def not_on(self, architecture: str) -> str | None:
+        """Why a GPU of this architecture does not run its code, None where it does or nothing is known. A CUDA driver
+        compiles PTX for its own card, which may be a later one; AMD's code is of one architecture."""
+        own = self.name.partition("-")[2]
+        if not architecture or self.driver not in ("cuda", "hip"):
+            return None
+        number = re.compile(r"sm_(\d+)")
+        if (has := number.match(architecture)) and (wants := number.match(own)):
+            return None if int(has[1]) >= int(wants[1]) else f"the first GPU is {architecture}, before {own}"
+        return None if architecture == own else f"the first GPU is {architecture}"
+
     def device(self, threads: int) -> str:
         """The local device for so many threads. One thread needs no task system, which costs tens of µs a call."""
         return "local-sync" if threads == 1 else "local-task"
@@ -100,6 +111,8 @@ class Device:
     cpus: tuple[int, ...]
     identity: dict[str, Any]
     absent: str | None = None
+    architecture: str = ""
+    """Of a GPU, `sm_90` or `gfx942`, where its driver says."""
 
     @cached_property
     def digest(self) -> Key:
