@@ -60,7 +60,7 @@ def test_gpu_that_does_not_run_a_target_is_not_its_device(said, target, absent, 
     write_script(tool, f"printf '# --device=driver://0\\n- {said}\\n# --device=driver://1\\n'")
     opened = Workspace(tmp_path, {})
     driver = TARGETS[target].driver
-    opened._devices[driver, None] = devices.found(driver, str(tool), tmp_path, opened.settings.limits)
+    opened._devices[driver, None] = devices.found(driver, str(tool), opened.settings.limits)
     device = opened.device(TARGETS[target], None)
     assert (device.uri, device.absent) == ("driver://0", absent)
 
