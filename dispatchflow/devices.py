@@ -139,7 +139,7 @@ def found(driver: str, tool: str, limits: Limits) -> Device:
         outcome, text, errors = processes.answer(command)
     uri, fields = parse(text)
     if uri is not None:
-        return Device(uri, 1, (), {"driver": driver, **fields})
+        return Device(uri, 1, (), {"driver": driver, **fields}, architecture=architecture(text))
     # A driver that is not there fails under any limit.
     hit = limits.hit("run_limit", outcome.timed_out, errors)
     ended = hit.reason(None) if hit and hit.certain else None
@@ -159,6 +159,16 @@ def parse(text: str) -> tuple[str | None, dict[str, Any]]:
     known: dict[str, Any] = {name: fields[name] for name in _IDENTITY if name in fields}
     # Another driver's words are not known here: all that it says of the device is its identity.
     return begin[1], known or {"said": digest_of(block.encode())}
+
+
+def architecture(text: str) -> str:
+    """Of the first GPU in such a print, empty where it does not say: `gpu-arch-name: gfx942:sramecc+`, or CUDA's
+    `gpu-compute-capability: 9.0`, which AMD's have too."""
+    first = re.split(r"--device=", text, maxsplit=2)[1]
+    if name := re.search(r"^- gpu-arch-name: (gfx\w+)", first, re.MULTILINE):
+        return name[1]
+    capability = re.search(r"^- gpu-compute-capability: (\d+)\.(\d+)", first, re.MULTILINE)
+    return f"sm_{capability[1]}{capability[2]}" if capability else ""
 
 
 def _reason(errors: str) -> str | None:

@@ -81,6 +81,17 @@ class Target:
             f"--iree-llvmcpu-target-cpu-features={host.features}",
         )
 
+    def not_on(self, architecture: str) -> str | None:
+        """Why a GPU of this architecture does not run its code, None where it does or nothing is known. A CUDA driver
+        compiles PTX for its own card, which may be a later one; AMD's code is of one architecture."""
+        own = self.name.partition("-")[2]
+        if not architecture or self.driver not in ("cuda", "hip"):
+            return None
+        number = re.compile(r"sm_(\d+)")
+        if (has := number.match(architecture)) and (wants := number.match(own)):
+            return None if int(has[1]) >= int(wants[1]) else f"the first GPU is {architecture}, before {own}"
+        return None if architecture == own else f"the first GPU is {architecture}"
+
     def device(self, threads: int) -> str:
         """The local device for so many threads. One thread needs no task system, which costs tens of µs a call."""
         return "local-sync" if threads == 1 else "local-task"
@@ -100,6 +111,8 @@ class Device:
     cpus: tuple[int, ...]
     identity: dict[str, Any]
     absent: str | None = None
+    architecture: str = ""
+    """Of a GPU, `sm_90` or `gfx942`, where its driver says."""
 
     @cached_property
     def digest(self) -> Key:
@@ -148,7 +161,7 @@ _RDNA4_F8 = ("F32_16x16x16_F8E4M3FN", "F32_16x16x16_F8E5M2")
 _GPUS = {
     "sm_80": Gpu(166912, 32, _NV),
     "sm_86": Gpu(101376, 32, _NV, assumed_bytes=166912),
-    "sm_89": Gpu(101376, 32, _NV),
+    "sm_89": Gpu(101376, 32, (*_NV, *_NV_F8)),
     "sm_120": Gpu(101376, 32, (*_NV, *_NV_F8)),
     "gfx90a": Gpu(65536, 64, (*_MFMA, *_CDNA2)),
     "gfx942": Gpu(65536, 64, (*_MFMA, *_CDNA3)),
@@ -162,6 +175,8 @@ _SINCE = {"sm_89": (3, 12), "sm_120": (3, 13), "gfx1201": (3, 3)}
 
 
 _F8 = (ElementType.F8E4M3FN, ElementType.F8E5M2)
+# Before: "'vector.shape_cast' op has different number of elements", or no translation of f8 to LLVM.
+_TYPES_SINCE = {"sm_89": dict.fromkeys(_F8, (3, 13))}
 _WITHOUT_F8 = ("sm_80", "sm_86", "gfx90a", "gfx942", "gfx1100")
 _NO_F8 = {
     "cuda": "nothing of f8 is compiled for a GPU before sm_89 (IREE 3.13: 'LLVM Translation failed')",
@@ -176,7 +191,8 @@ def _gpu(backend: str, architecture: str) -> Target:
     flags = (f"--iree-hal-target-device={driver}", f"--iree-{backend}-target={architecture}", *_COMMON)
     name, gpu, since = f"{backend}-{architecture}", _GPUS.get(architecture), _SINCE.get(architecture, (0, 0))
     lacks = dict.fromkeys(_F8, _NO_F8[backend]) if architecture in _WITHOUT_F8 else {}
-    return Target(name, backend, flags, driver, gpu=gpu, since=since, lacks=lacks)
+    types_since = _TYPES_SINCE.get(architecture, {})
+    return Target(name, backend, flags, driver, gpu=gpu, since=since, lacks=lacks, types_since=types_since)
 
 
 def _spirv(driver: str) -> Target:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -194,7 +195,9 @@ class Workspace:
             if self._seen and not target.has_threads:
                 asked = (target.driver, self.toolchain.tool("iree-run-module"), limits.run_s, limits.memory_bytes)
                 self._seen.see("driver", json.dumps(asked), repr(found))
-        return self._devices[place]
+        device = self._devices[place]
+        unfit = target.not_on(device.architecture)
+        return replace(device, absent=unfit) if unfit else device
 
     @cached_property
     def executor(self) -> Executor:

@@ -10,6 +10,7 @@ from real import REPOSITORY, Project, environment, sweep, write_script
 from dispatchflow import commands, devices, spec_words
 from dispatchflow.errors import SpecError
 from dispatchflow.targets import TARGETS, named
+from dispatchflow.workspace import Workspace
 
 DUMP = """\
 # ===----------------------------------------------------------------------===
@@ -37,6 +38,31 @@ def test_first_device_is_taken_and_its_driver_is_part_of_it():
     assert devices.parse("# Enumerated devices for driver 'vulkan'\n") == (None, {})
     other, unknown = devices.parse("--device=new://0\nspeed: 3\n")
     assert (other, set(unknown)) == ("new://0", {"said"})
+
+
+@pytest.mark.parametrize(
+    ("said", "target", "absent"),
+    [
+        ("gpu-compute-capability: 9.0", "cuda-sm_89", None),
+        ("gpu-compute-capability: 9.0", "cuda-sm_120", "the first GPU is sm_90, before sm_120"),
+        ("gpu-compute-capability: 12.0", "cuda-sm_80", None),
+        ("gpu-compute-capability: 9.4\n- gpu-arch-name: gfx942:sramecc+:xnack-", "rocm-gfx942", None),
+        (
+            "gpu-compute-capability: 9.4\n- gpu-arch-name: gfx942:sramecc+:xnack-",
+            "rocm-gfx90a",
+            "the first GPU is gfx942",
+        ),
+        ("gpu-clock-rate: 1 kHz", "cuda-sm_120", None),
+    ],
+)
+def test_gpu_that_does_not_run_a_target_is_not_its_device(said, target, absent, tmp_path):
+    tool = tmp_path / "tool"
+    write_script(tool, f"printf '# --device=driver://0\\n- {said}\\n# --device=driver://1\\n'")
+    opened = Workspace(tmp_path, {})
+    driver = TARGETS[target].driver
+    opened._devices[driver, None] = devices.found(driver, str(tool), opened.settings.limits)
+    device = opened.device(TARGETS[target], None)
+    assert (device.uri, device.absent) == ("driver://0", absent)
 
 
 @pytest.mark.iree

@@ -51,6 +51,19 @@ def test_tile_that_fits_is_no_skip(family):
         ({"tile": "48x64x32_2x2"}, "a tile of 48x64x32 is no multiple of 2x2 subgroups' instructions, 32x16x16"),
         ({"tile": "64x64x24_2x2"}, "no multiple of 2x2 subgroups' instructions"),
         ({"shape": (250, 256, 256)}, "m = 250 is no multiple of the tile's 64"),
+        ({"shape": (1, 256, 256)}, None),
+        ({"shape": (16, 8, 20)}, None),
+        ({"shape": (64, 256, 90)}, None),
+        (
+            {"shape": (48, 256, 256)},
+            "m = 48 takes 3 instructions, no multiple of the 2 of a subgroup (IREE 3.13: 'op was",
+        ),
+        ({"shape": (60, 256, 256)}, None),
+        ({"shape": (256, 41, 256)}, "n = 41 takes 6 instructions, no multiple of the 4 of a subgroup"),
+        ({"shape": (256, 256, 100)}, "k = 100 takes 7 instructions, no multiple of the 2 of a step"),
+        ({"shape": (80, 64, 32), "tile": "32x64x32_2x2"}, None),
+        ({"shape": (80, 64, 64), "tile": "32x64x32_2x2"}, "m = 80 is no multiple of the tile's 32"),
+        ({"shape": (250, 256, 256), "target": "rocm-gfx942"}, f"rocm-gfx942 has no {NV}"),
         ({"shape": (250, 256, 256), "family": "vector_distribute"}, None),
         ({"shape": (256, 24, 256), "family": "vector_distribute"}, None),
         ({"shape": (256, 40, 256), "family": "vector_distribute"}, "the 32x48 elements of promoted operand 1"),
@@ -69,6 +82,9 @@ def test_tile_that_fits_is_no_skip(family):
             "k = 250 is no multiple of the tile's 32 and n = 250",
         ),
         ({"shape": (250, 256, 250), "family": "vector_distribute", "tile": "64x64x32_2x2_promote_1"}, None),
+        ({"shape": (64, 60, 24), "family": "vector_distribute", "tile": "64x32x64_2x2"}, None),
+        ({"shape": (64, 60, 40), "family": "vector_distribute", "tile": "64x32x32_2x2"}, "of operand 1"),
+        ({"shape": (64, 60, 24), "family": "vector_distribute", "tile": "64x48x64_2x2_promote_1"}, "of operand 1"),
         ({"dynamic": "m"}, "dynamic m is no multiple of the tile's 64"),
         ({"dynamic": "m", "family": "vector_distribute"}, None),
         ({"dynamic": "mnk", "family": "vector_distribute"}, "dynamic m is no multiple of the tile's 64 and dynamic k"),
@@ -80,8 +96,10 @@ def test_tile_that_fits_is_no_skip(family):
         ({"tile": "64x96x32_2x2", "family": "vector_distribute", "layout": "tn"}, None),
         ({"tile": "64x96x32_2x2_promote_0", "family": "vector_distribute"}, None),
         ({"accumulate": "yes"}, "cuda cannot accumulate with tile_and_fuse and no epilogue"),
+        ({"accumulate": "yes", "shape": (1, 256, 256)}, None),
         ({"accumulate": "yes", "epilogue": "bias"}, None),
         ({"accumulate": "yes", **AMD}, None),
+        ({"dtype": "f8E5M2", "target": "cuda-sm_89", "mma": "NV_MMA_SYNC_F32_16x8x32_F8E5M2"}, None),
         ({"dtype": "f8E5M2", "target": "rocm-gfx1201", "mma": "WMMAR4_F32_16x16x16_F8E5M2"}, None),
         ({"tile": "64x64x32_2x2_stages_3"}, "changes nothing on cuda"),
         ({"tile": "64x64x32_2x2_stages_3", **AMD}, None),
@@ -193,10 +211,20 @@ def test_more_stages_than_have_an_effect_are_a_skip(workspace):
                 *((128, 40, 64), (128, 56, 64)),  # shared out as 48 and 64
             )
         ),
+        *(("vector_distribute", f"64x32x{k}_2x2", {"sizes": (64, 60, size)}) for k, size in ((64, 24), (32, 40))),
         *(("vector_distribute", "64x64x32_2x2_promote_none", {"sizes": (m, 24, 50)}) for m in (32, 40)),
         *(("vector_distribute", "64x128x64_2x2_promote_1", {"sizes": (100, 128, k)}) for k in (137, 60)),
         ("vector_distribute", "64x96x32_2x2", {}),
         ("vector_distribute", "64x96x32_2x2", {"layout": "tn"}),
+        *(
+            ("tile_and_fuse", "64x64x32_2x2", {"sizes": sizes})
+            for sizes in (
+                *((1, 128, 128), (16, 24, 20), (60, 64, 90)),  # less than a tile, k rounded up to steps
+                *((48, 64, 64), (64, 41, 64), (64, 64, 100)),  # as many instructions as subgroups or steps do not share
+            )
+        ),
+        *(("tile_and_fuse", "32x64x32_2x2", {"sizes": (80, 64, k)}) for k in (32, 64)),
+        ("tile_and_fuse", "64x64x32_2x2", {"sizes": (1, 64, 64), "accumulate": "yes"}),
         ("tile_and_fuse", "64x64x32_2x2", {"accumulate": "yes"}),
         ("tile_and_fuse", "64x64x32_2x2", {"accumulate": "yes", "epilogue": "bias"}),
         ("tile_and_fuse", "64x64x32_2x2", {"dynamic": "m"}),
@@ -208,6 +236,20 @@ def test_it_compiles_or_is_a_skip(family, tile, options, workspace):
     operation, target = OPERATIONS["matmul"].make(**made), TARGETS["cuda-sm_80"]
     record = workspace.executor.compile(Case(Dispatch(operation, tuning), target))
     assert record.ok == (unsupported_reason(operation, tuning, target) is None), record.reason
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize(
+    "target", [target for target in TARGETS.values() if target.gpu], ids=lambda target: target.name
+)
+def test_instructions_of_the_table_are_the_compiler_s(target, workspace):
+    """But for those that the table leaves out by kind: NV_WMMA, blocked, FNUZ and mixed ones."""
+    argv = [workspace.resolver.toolchain.compiler, "-", *target.flags, "--compile-to=executable-targets"]
+    text = Dispatch(OPERATIONS["elementwise"].make((4, 4)), TUNINGS["default"].parse("default")).module()
+    made = subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
+    listed = re.findall(r"<(\w+)>", re.search(r"mma = \[(.*?)\]", made)[1])
+    plain = re.compile(r"(?!NV_WMMA|\w+FNUZ)[A-Z0-9_]+_\d+x\d+x\d+_[A-Z0-9]+")
+    assert set(target.gpu.mma) == {name for name in listed if plain.fullmatch(name)}
 
 
 @pytest.mark.iree

@@ -92,3 +92,16 @@ def test_amds_flags_are_spelt_as_the_release_spells_them(release, flag):
 )
 def test_target_is_not_of_every_release(name, release, why):
     assert TARGETS[name].inexpressible(Syntax(release)) == why
+
+
+@pytest.mark.parametrize(
+    ("dtype", "release", "why"),
+    [
+        ("f8E5M2", (3, 12), "IREE 3.12 has no f8E5M2 on cuda-sm_89; 3.13 is the first that has"),
+        ("f8E5M2", (3, 13), None),
+        ("f16", (3, 12), None),
+    ],
+)
+def test_element_type_is_not_of_every_release(dtype, release, why):
+    types = OPERATIONS["matmul"].make((4, 4, 4), dtype).signature
+    assert TARGETS["cuda-sm_89"].inexpressible(Syntax(release), types) == why

@@ -169,16 +169,15 @@ class MmaTiling(Tuning, ABC):
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if backend not in _BACKENDS:
             return f"{self.family} is a configuration of {' and '.join(_BACKENDS)}, not of {backend}"
-        loops, (m, n, k), (along_m, along_n) = operation.loops, self.tile.values(), self.subgroups
-        if {loop.dim for loop in loops} | {"b"} != {"b", "m", "n", "k"}:
+        (m, n, k), (along_m, along_n) = self.tile.values(), self.subgroups
+        if {loop.dim for loop in operation.loops} | {"b"} != {"b", "m", "n", "k"}:
             return f"{self.family} is described for products over b, m, n and k, which {operation.name} is not"
         if any(size % self.unit[dim] for dim, size in self.tile.items()):
             unit = "x".join(map(str, self.unit.values()))
             return f"a tile of {m}x{n}x{k} is no multiple of {along_m}x{along_n} subgroups' instructions, {unit}"
-        sizes = {loop.dim: loop.size for loop in loops}
-        return self._without_effect(sizes["k"], backend) or self.misfit(operation, sizes, backend)
+        return None
 
-    def _without_effect(self, k: int, backend: str) -> str | None:
+    def _without_effect(self, operation: Operation, backend: str) -> str | None:
         """Why the code for this number of stages is that for another one, None where it is not."""
         if self.stages is None:
             return None
@@ -186,6 +185,7 @@ class MmaTiling(Tuning, ABC):
             return "the depth of the pipeline changes nothing on cuda (IREE 3.13: the same code for 0 to 5 stages)"
         if self.stages > _MAX_STAGES:
             return f"{self.stages} stages are the same code as {_MAX_STAGES} (IREE 3.13)"
+        k = next(loop.size for loop in operation.loops if loop.dim == "k")
         if self.stages > 1 and k <= _SHORT_SUM * self.reduction:
             steps = f"k = {k} in steps of {self.reduction}"
             return f"a sum of {_SHORT_SUM} steps or less is not pipelined (IREE 3.13): {steps}"
@@ -197,9 +197,13 @@ class MmaTiling(Tuning, ABC):
     def threads(self) -> int:
         return self.subgroups[0] * self.subgroups[1] * self._subgroup_size
 
+    def known(self, operation: Operation) -> dict[str, int]:
+        """The sizes that the compiler is told."""
+        return {loop.dim: loop.size for loop in operation.loops if loop.dim not in operation.dynamic_dims}
+
     def fitted(self, operation: Operation) -> dict[str, int]:
         """The tile as the compiler takes it: of a smaller dim only what an instruction of each subgroup needs."""
-        known = {loop.dim: loop.size for loop in operation.loops if loop.dim not in operation.dynamic_dims}
+        known = self.known(operation)
         needed = {dim: -(-known.get(dim, size) // self.unit[dim]) * self.unit[dim] for dim, size in self.tile.items()}
         return {dim: min(size, needed[dim]) for dim, size in self.tile.items()}
 
@@ -210,24 +214,29 @@ class MmaTiling(Tuning, ABC):
             rows, columns = OPERANDS[i] if operation.layout[i] == "t" else OPERANDS[i][::-1]
             yield i, tile[rows], tile[columns]
 
-    def ragged(self, operation: Operation, sizes: Mapping[str, int]) -> dict[str, str]:
+    def ragged(self, operation: Operation) -> dict[str, str]:
         """The dims that the tile does not divide, as far as the compiler knows, as a reason says them."""
-        dynamic = operation.dynamic_dims
-        uneven = (dim for dim, size in self.tile.items() if sizes[dim] % size or dim in dynamic)
-        return {dim: f"dynamic {dim}" if dim in dynamic else f"{dim} = {sizes[dim]}" for dim in uneven}
+        known = self.known(operation)
+        uneven = (dim for dim, size in self.tile.items() if dim not in known or known[dim] % size)
+        return {dim: f"{dim} = {known[dim]}" if dim in known else f"dynamic {dim}" for dim in uneven}
 
     @property
     def tile(self) -> dict[str, int]:
         return {"m": self.workgroup[0], "n": self.workgroup[1], "k": self.reduction}
 
     @property
+    def instruction(self) -> dict[str, int]:
+        return {"m": self._mma.m, "n": self._mma.n, "k": self._mma.k}
+
+    @property
     def unit(self) -> dict[str, int]:
         """What one instruction of each subgroup multiplies."""
-        return {"m": self.subgroups[0] * self._mma.m, "n": self.subgroups[1] * self._mma.n, "k": self._mma.k}
+        along = {"m": self.subgroups[0], "n": self.subgroups[1]}
+        return {dim: along.get(dim, 1) * size for dim, size in self.instruction.items()}
 
     @abstractmethod
-    def misfit(self, operation: Operation, sizes: Mapping[str, int], backend: str) -> str | None:
-        """Why this operation cannot have this tile, None when it can. `sizes`: of its loops."""
+    def misfit(self, operation: Operation, backend: str) -> str | None:
+        """Why this operation cannot have this tile, None when it can."""
 
     def exceeds(self, operation: Operation, target: Target) -> str | None:
         if (gpu := target.gpu) is None:
@@ -241,6 +250,8 @@ class MmaTiling(Tuning, ABC):
             return f"{self.mma} multiplies {mma.operand} into {mma.accumulator}, not {types.spelling}; {hint}"
         if self.threads > gpu.threads:
             return f"needs {self.threads} threads in a workgroup; {target.name} has {gpu.threads}"
+        if reason := self._without_effect(operation, target.backend) or self.misfit(operation, target.backend):
+            return reason
         needed, padding = self._shared_bytes(operation)
         needed += padding if needed + padding <= (gpu.assumed_bytes or gpu.shared_memory_bytes) else 0
         if needed > gpu.shared_memory_bytes:

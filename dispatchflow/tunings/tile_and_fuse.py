@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from dispatchflow.operations import Operation
 from dispatchflow.tunings._gpu import FORM, MmaTiling
+
+# By compiling some 700 products of every backend, width and layout, 1 to 3 tiles large.
+_NOT_BUFFERIZED = "(IREE 3.13: 'op was not bufferized')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +28,28 @@ class TileAndFuse(MmaTiling):
             "reduction": self.per_loop(operation, k=self.reduction // mma.k),
         }
 
-    def misfit(self, operation: Operation, sizes: Mapping[str, int], backend: str) -> str | None:
-        for dim, said in self.ragged(operation, sizes).items():
-            return f"{said} is no multiple of the tile's {self.tile[dim]} (IREE 3.13: 'op was not bufferized')"
-        alone = operation.option("epilogue") == "none" if "epilogue" in operation.options else True
+    def fitted(self, operation: Operation) -> dict[str, int]:
+        """Of a smaller dim what there is. What a padded result takes of shared memory is left to the compiler."""
+        known = self.known(operation)
+        return {dim: min(size, known.get(dim, size)) for dim, size in self.tile.items()}
+
+    def misfit(self, operation: Operation, backend: str) -> str | None:
+        known, uneven = self.known(operation), self.ragged(operation)
+        one_step = known.get("k", self.reduction + 1) <= self.reduction
+        for dim, said in uneven.items():
+            tile, share = self.tile[dim], self.tile[dim] // self.unit[dim]
+            if dim not in known or (dim != "k" and known[dim] > tile):
+                # The last tile is cut off: that is compiled only of loops with one iteration.
+                if dim == "k" or share > 1 or not one_step:
+                    return f"{said} is no multiple of the tile's {tile} {_NOT_BUFFERIZED}"
+            elif (count := -(-known[dim] // self.instruction[dim])) > share and count % share:
+                whose = "a step" if dim == "k" else "a subgroup"
+                return f"{said} takes {count} instructions, no multiple of the {share} of {whose} {_NOT_BUFFERIZED}"
         if (
             backend == "cuda"
-            and alone
-            and "accumulate" in operation.options
-            and operation.option("accumulate") == "yes"
+            and (uneven.keys() <= {"k"} and (one_step or not uneven))
+            and operation.options.keys() >= {"accumulate", "epilogue"}
+            and (operation.option("accumulate"), operation.option("epilogue")) == ("yes", "none")
         ):
             return "cuda cannot accumulate with tile_and_fuse and no epilogue (IREE 3.13: 'failed to bufferize op')"
         return None

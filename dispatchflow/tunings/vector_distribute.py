@@ -30,12 +30,12 @@ class VectorDistribute(MmaTiling):
             "reduction": self.per_loop(operation, k=self.reduction),
         }
 
-    def misfit(self, operation: Operation, sizes: Mapping[str, int], backend: str) -> str | None:
-        tile, cut, short = self.fitted(operation), dict[str, str](), dict[str, str]()
-        for dim, said in self.ragged(operation, sizes).items():
-            if dim in operation.dynamic_dims or sizes[dim] > self.tile[dim]:
+    def misfit(self, operation: Operation, backend: str) -> str | None:
+        known, tile, cut, short = self.known(operation), self.fitted(operation), dict[str, str](), dict[str, str]()
+        for dim, said in self.ragged(operation).items():
+            if dim not in known or known[dim] > self.tile[dim]:
                 cut[dim] = f"{said} is no multiple of the tile's {self.tile[dim]}"
-            elif sizes[dim] % self.unit[dim]:
+            elif known[dim] % self.unit[dim]:
                 short[dim] = f"{said} is no multiple of the subgroups' {self.unit[dim]}"
         uneven = {**short, **cut}
         for what, dims in self._judged(tile, cut, short):
@@ -47,11 +47,11 @@ class VectorDistribute(MmaTiling):
         self, tile: Mapping[str, int], cut: Collection[str], short: Collection[str]
     ) -> Iterator[tuple[str, tuple[str, str]]]:
         """What the compiler does not distribute where both its dims are uneven and one ends in a tile that is cut off:
-        promoted operands; square ones whose sum is cut off, where another is promoted or the result is square too; the
-        result where a dim is less than a tile."""
+        promoted operands; but square ones, promoted or not, where the sum is cut off and some operand is promoted or
+        the result is square too; the result where a dim is less than a tile."""
         for i, dims in enumerate(OPERANDS):
-            square = tile[dims[0]] == tile[dims[1]] and (self.promote or tile["m"] == tile["n"])
-            if i in self.promote or (square and "k" in cut):
+            square = tile[dims[0]] == tile[dims[1]]
+            if ("k" in cut and (self.promote or tile["m"] == tile["n"])) if square else i in self.promote:
                 yield f"operand {i}", dims
         if not {"m", "n"}.isdisjoint(short):
             yield "the result", ("m", "n")
