@@ -42,20 +42,26 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
         NothingMatched: no row is left, or none that is right.
         StoreError: a part cannot be read.
     """
-    rows = _read(folder)
-    chosen = [row for row in rows if _wanted(row, words, values.get("tags", ()))]
+    rows: Sequence[Mapping[str, Any]] = _read(folder)
+    rows = rows if values.get("history") else best_report.newest(rows)
+
+    def wanted(row: Mapping[str, Any]) -> bool:
+        return _wanted(row, words, values.get("tags", ()))
+
+    chosen = [row for row in rows if wanted(row)]
     if not chosen:
         raise _no_rows(rows, folder, words, values.get("tags", ()))
+    # Compared with all that there are, whichever are shown.
     shown: Sequence[Mapping[str, Any]]
     columns: Sequence[str]
     if fastest:
-        shown = best_report.best(chosen)
+        shown = best_report.best(rows, wanted)
         if not shown:
-            raise _none_right(best_report.newest(chosen))
+            raise _none_right(chosen)
         columns = best_report.columns(shown)
         known = tuple(dict.fromkeys((*best_report.COLUMNS, *results.COLUMNS)))
     else:
-        shown = providers.compared(chosen if values.get("history") else best_report.newest(chosen))
+        shown = [row for row in providers.compared(rows) if wanted(row)]
         columns, known = _REPORT_COLUMNS, (*results.COLUMNS, providers.COLUMN)
     style = values.get("format", "text")
     if style not in FORMATS:

@@ -51,6 +51,31 @@ def test_best_of_none_that_is_right_says_how_they_stand(said, style):
     assert caught.value.facts["reason"] == "above the ceiling"
 
 
+@pytest.mark.parametrize("chosen", ["*numpy*", "tags=small"])
+@pytest.mark.parametrize("command", ["report", "best"])
+def test_what_is_chosen_is_compared_with_what_is_not(said, command, chosen):
+    faster = {"case": "tiled", "tuning": "tiled", "median_ns": 3.0, "tags": []}
+    rows = [faster, {"case": "numpy", "provider": "numpy"}]
+    assert said(f"{command} {chosen} columns=case,percent_of_best_provider format=csv", *rows).split()[1:] == [
+        f"numpy,{100 * 3 / 9}"
+    ]
+
+
+def test_speed_up_of_what_is_chosen_is_over_a_default_that_is_not(said):
+    rows = [
+        {},
+        {"case": "tiled", "tuning": "tiled", "median_ns": 3.0},
+        {"case": "fast", "tuning": "x", "median_ns": 1.0},
+    ]
+    assert said("best *tiled* columns=case,speedup format=csv", *rows).split()[1:] == ["tiled,3.0"]
+
+
+def test_rows_that_newer_ones_replaced_are_not_chosen_by_their_tags(said):
+    with pytest.raises(NothingMatched, match="no rows match"):
+        said("report tags=small", {}, {"tags": []})
+    assert len(said("report tags=small history=yes format=csv", {}, {"tags": []}).splitlines()) == 2
+
+
 def test_history_is_of_report_alone(said):
     with pytest.raises(SpecError, match="'history=' means nothing to this command"):
         said("best history=yes", {})
@@ -58,7 +83,7 @@ def test_history_is_of_report_alone(said):
 
 def test_rows_without_the_tag_say_which_there_are(said):
     with pytest.raises(NothingMatched, match="no rows match") as caught:
-        said("report tags=smal", {}, {"tags": ["other"]})
+        said("report tags=smal", {}, {"case": "another", "tags": ["other"]})
     assert (caught.value.facts["given"], caught.value.facts["tags"]) == ("tags=smal", "other, small")
     assert caught.value.hint == "Did you mean 'small'?"
 
