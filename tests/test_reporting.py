@@ -115,6 +115,14 @@ def test_an_operation_s_word_that_no_sweep_knows_is_refused(said, tmp_path: Path
     assert caught.value.facts == {"given": "kind", "have it": "elementwise, norm, pooling, reduction"}
 
 
+@pytest.mark.parametrize("option", ["-n -1", "-n 0", "-n0", "--process=-3", "--process two", "-n"])
+@pytest.mark.parametrize("command", ["", "plan "])
+def test_fewer_jobs_than_one_are_refused(said, command, option):
+    with pytest.raises(SpecError, match="-n cannot be ") as caught:
+        said(f"{command}m=9 n=9 k=9 threads=1 {option}")
+    assert (caught.value.exit_code, caught.value.facts) == (2, {"allowed": "a number of 1 or more"})
+
+
 def test_column_that_is_not_there_gets_the_nearest_or_else_all(said):
     with pytest.raises(SpecError, match="unknown column 'median'") as caught:
         said("best columns=case,median", {})
