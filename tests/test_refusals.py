@@ -205,10 +205,11 @@ def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:
     assert newest[0] == history[1] != history[0]
 
 
-def test_remeasure_by_age_leaves_what_is_younger(made: Project) -> None:
-    outcome = made.doit("plan", "protocol=fast", "remeasure=7")
+@pytest.mark.parametrize(("days", "older"), [(7, 0), (0, 4)])
+def test_remeasure_by_age_leaves_what_is_younger(made: Project, days: int, older: int) -> None:
+    outcome = made.doit("plan", "protocol=fast", f"remeasure={days}")
 
-    assert "profile  0 to make of 4" in outcome.out
+    assert f"profile  {older} to make of 4" in outcome.out
 
 
 def test_a_directory_without_specs_says_what_to_do(tmp_path: Path) -> None:
