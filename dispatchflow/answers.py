@@ -11,7 +11,7 @@ from doit.cmd_base import Command, DodoTaskLoader
 from doit.cmdparse import CmdOption
 from doit.doit_cmd import reset_vars, set_var
 
-from dispatchflow import loader, tasks, variables
+from dispatchflow import dodo_file, loader, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App, Loader
 from dispatchflow.errors import SpecError
@@ -124,11 +124,14 @@ class Plan(Look):
     cmd_options = (JOBS,)
 
     def execute(self, params: Any, args: list[str]) -> int:
-        workspace = self.app.workspace()
-        selection = self.app.select(workspace, args, self.app.foreign())
+        workspace, own = self.app.workspace(), self.app.foreign()
+        words = args or dodo_file.default_words(self.app.names)
+        selection = loader.with_dependencies(self.app.select(workspace, words, own), own, workspace.plan)
         from dispatchflow import looking
 
         print("\n".join(looking.plan(workspace, selection, params["jobs"] or len(cores()))))
+        if selection.foreign:
+            print(f"then of your own: {', '.join(selection.foreign)}")
         return 0
 
 
