@@ -57,7 +57,7 @@ def test_what_is_chosen_is_compared_with_what_is_not(said, command, chosen):
     faster = {"case": "tiled", "tuning": "tiled", "median_ns": 3.0, "tags": []}
     rows = [faster, {"case": "numpy", "provider": "numpy"}]
     assert said(f"{command} {chosen} columns=case,percent_of_best_provider format=csv", *rows).split()[1:] == [
-        f"numpy,{100 * 3 / 9}"
+        f"numpy,{100 * (3 / 9)}"
     ]
 
 

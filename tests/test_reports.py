@@ -198,6 +198,13 @@ def test_each_row_is_compared_with_the_fastest_provider():
     assert [found["percent_of_best_provider"] for found in compared(rows)] == [25, 50, 100, None]
 
 
+def test_fastest_provider_is_exactly_100_percent():
+    ns = 847433.8895034958
+    assert 100 * ns / ns < 100
+    fastest, _ = compared([row("a", median_ns=ns), row("b", None, 1e9, provider="numpy")])
+    assert fastest["percent_of_best_provider"] == 100
+
+
 def test_one_provider_alone_is_compared_with_none():
     assert [found["percent_of_best_provider"] for found in compared([row("a"), row("b", "tiled", 50.0)])] == [None] * 2
 
