@@ -109,6 +109,7 @@ class Variables(Look):
 
     def execute(self, params: Any, args: list[str]) -> int:
         _no_words(self.name, args)
+        variables.parse(self.app.variables, ())
         groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
         groups |= {"history": "what report alone shows"}
         groups |= {"check": "what store check looks at", "clean": "what store clean removes"}
@@ -161,7 +162,7 @@ class Report(Look):
     name = "report"
     doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out= (doit variables)"
     fastest = False
-    groups: tuple[str, ...] = ("report", "history")
+    groups: tuple[str, ...] = ("report", "tags", "history")
 
     def execute(self, params: Any, args: list[str]) -> int:
         workspace = self.app.workspace(self.groups)
@@ -182,7 +183,7 @@ class Best(Report):
     name = "best"
     doc_purpose = "the fastest verified configuration of each shape, and its speed-up over default"
     fastest = True
-    groups = ("report",)
+    groups = ("report", "tags")
 
 
 class Toolchains(Look):
@@ -228,7 +229,10 @@ class Store(Look):
                 print(text)
                 return 0 if sound else 1
             case ["clean"]:
-                print(upkeep.clean(self.app.workspace(("cases", "clean", "iree", *_LIMITS))))
+                # Nothing else asks which cases there are, and what their toolchains make of them.
+                referenced = "referenced" in self.app.variables.get("keep", "")
+                groups = ("clean", "cases", "iree", *_LIMITS) if referenced else ("clean",)
+                print(upkeep.clean(self.app.workspace(groups)))
                 return 0
         raise SpecError("store takes one word, or none", {"given": " ".join(args), "known": "check, clean"})
 

@@ -179,13 +179,13 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
     Raises:
         SpecError: an unknown variable, one that this command does not take, a value that is not allowed.
     """
-    wanted = ("tags", *groups)
+    wanted = tuple(groups)
     allowed = {name: variable for name, variable in VARIABLES.items() if variable.group in wanted or name in wanted}
     values = {}
     for name, text in raw.items():
         if name not in allowed:
             problem = f"'{name}=' means nothing to this command" if name in VARIABLES else f"unknown variable '{name}'"
-            facts = {"given": f"{name}={text}", "known": ", ".join(allowed)}
+            facts = {"given": f"{name}={text}", "known": ", ".join(allowed) or "none"}
             raise SpecError(problem, facts, suggestion(name, allowed))
         try:
             values[name] = allowed[name].parse(text)

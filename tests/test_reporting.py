@@ -115,6 +115,31 @@ def test_an_operation_s_word_that_no_sweep_knows_is_refused(said, tmp_path: Path
     assert caught.value.facts == {"given": "kind", "have it": "elementwise, norm, pooling, reduction"}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            "variables nosuch=1",
+            "variables m=8",
+            "devices tags=a",
+            "toolchains tags=a",
+            "store tags=a",
+            "store check tags=a",
+        ),
+        *(
+            "store clean tags=a",
+            "store clean keep=30 threads=2",
+            "store clean m=8",
+            "store clean iree=3.12.0",
+            "report m=8",
+        ),
+    ],
+)
+def test_variables_that_a_command_has_no_use_for_are_refused(said, words):
+    with pytest.raises(SpecError, match="unknown variable|means nothing to this command"):
+        said(words)
+
+
 @pytest.mark.parametrize("option", ["-n -1", "-n 0", "-n0", "--process=-3", "--process two", "-n"])
 @pytest.mark.parametrize("command", ["", "plan "])
 def test_fewer_jobs_than_one_are_refused(said, command, option):

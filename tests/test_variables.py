@@ -120,11 +120,6 @@ def test_a_command_may_know_a_single_variable_of_a_group():
         parse({"retry": "yes"}, ("check", "iree"))
 
 
-@pytest.mark.parametrize("groups", [("cases",), ("run",), ("report",)])
-def test_tags_are_known_everywhere(groups):
-    assert parse({"tags": "a"}, groups) == {"tags": ("a",)}
-
-
 def test_every_variable_says_what_it_means_and_belongs_to_a_group():
     assert {variable.group for variable in VARIABLES.values()} == set(ALL)
     assert all(variable.meaning for variable in VARIABLES.values())
