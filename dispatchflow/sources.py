@@ -67,9 +67,9 @@ class Sources:
             )
         ]
         found = [sweep for sweep in sweeps if not named or sweep.operation.name in named]
-        if named and not found:
-            known = dict.fromkeys(sweep.operation.name for sweep in sweeps)
-            facts = {"given": ", ".join(named), "operations": ", ".join(known) or "none"}
+        known = dict.fromkeys(sweep.operation.name for sweep in sweeps)
+        if lacking := [name for name in named if name not in known]:
+            facts = {"given": ", ".join(lacking), "operations": ", ".join(known) or "none"}
             hint = "Give a sweep here: shape=tiny, or dims."
             raise NothingMatched("no sweep of the specs has this operation", facts, hint)
         options = {option for sweep in found for option in getattr(sweep.operation, "options", ())}

@@ -89,6 +89,31 @@ def test_rows_without_the_tag_say_which_there_are(said):
 
 
 @pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ("tags=small,large", "tags=large"),
+        ("*8x8x8 *9x9x9 tags=small", "*9x9x9"),
+        ("matmul_8x8x8 matmul_8x8x9 tags=smal", "matmul_8x8x9 tags=smal"),
+        ("*other tags=small", None),
+    ],
+)
+@pytest.mark.parametrize("command", ["report", "best"])
+def test_each_pattern_and_tag_must_match_a_row(said, command, words, given):
+    with pytest.raises(NothingMatched, match="no rows match") as caught:
+        said(f"{command} {words}", {}, {"case": "other", "tags": []})
+    assert caught.value.facts.get("given") == given
+
+
+@pytest.mark.parametrize("words", ["operation=matmul,softmax", "tags=small,large"])
+def test_each_operation_and_tag_must_have_a_sweep(said, tmp_path: Path, words):
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/a.toml").write_text('[[sweep]]\noperation = "matmul"\nshape = "tiny"\ntags = "small"')
+    with pytest.raises(NothingMatched) as caught:
+        said(f"list --all emit {words}")
+    assert caught.value.facts["given"] == words.partition(",")[2]
+
+
+@pytest.mark.parametrize(
     ("spec", "says", "facts"),
     [
         ("# none yet", "no sweep of the specs has this operation", {"given": "conv2d, norm", "operations": "none"}),
