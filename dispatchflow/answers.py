@@ -51,25 +51,32 @@ class List(Look):
             "long": "status",
             "type": bool,
             "default": False,
-            "help": "what would be made",
+            "help": "every case, and what would be made of it",
         },
     )
 
     def execute(self, params: Any, args: list[str]) -> int:
         workspace, own = self.app.workspace(), self.app.foreign()
+        listed, status = params["all"] or params["status"], params["status"]
         if args == ["skipped"]:
+            if listed:
+                raise SpecError("list skipped takes no option", {}, "It prints every skip.")
             _print_skips(workspace.plan.skips)
             return 0
-        if params["all"] or args:
+        if listed or args:
             selection = self.app.select(workspace, args or list(STAGES), own)
             docs = {task.name: task.doc for task in own}
-            if args and not params["all"] and all(word in STAGES for word in args):
+            if status and not selection.cases:
+                raise SpecError(
+                    "-s tells of cases", {"given": " ".join(args)}, "doit itself decides on your own tasks."
+                )
+            if args and not listed and all(word in STAGES for word in args):
                 args = [f"{len(selection.cases[word]):>6,} cases  {word:<8} {tasks.STAGE_DOCS[word]}" for word in args]
                 print("\n".join(args))
                 return 0
             from dispatchflow import looking
 
-            for line in looking.cases(workspace, selection, params["status"]):
+            for line in looking.cases(workspace, selection, status):
                 print(line)
             if not selection.last_stage():
                 _print_skips(loader.skips(args, workspace.plan))

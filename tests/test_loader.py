@@ -189,6 +189,13 @@ def test_list_skipped_ends_with_a_count_of_each_reason(tmp_path, capsys, monkeyp
     assert second.startswith("     1  a window of 3x3 with this dilation does not fit")
 
 
+@pytest.mark.parametrize("words", ["-s skipped", "--all skipped", "-s own"])
+def test_options_of_list_that_have_no_effect_are_refused(tmp_path, words):
+    names = {"task_own": lambda: {"actions": None}}
+    with pytest.raises(SpecError, match=r"takes no option|-s tells of cases"):
+        answer(tmp_path, names, read(["list", *words.split(), "m=8", "n=8", "k=8"]), None)
+
+
 def test_sweeps_that_exclude_all_their_cases_are_named(plan_of):
     text = '[[sweep]]\noperation = "matmul"\nshape = "4x4x4"\nexclude = "*"'
     with pytest.raises(NothingMatched) as caught:
