@@ -134,7 +134,7 @@ class Plan(Look):
     def execute(self, params: Any, args: list[str]) -> int:
         workspace, own = self.app.workspace(), self.app.foreign()
         words = args or dodo_file.default_words(self.app.names)
-        selection = loader.with_dependencies(self.app.select(workspace, words, own), own, workspace.plan)
+        selection = self.app.to_make(workspace, words, own)
         from dispatchflow import looking
 
         print("\n".join(looking.plan(workspace, selection, params["jobs"] or len(cores()))))

@@ -205,6 +205,13 @@ def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:
     assert newest[0] == history[1] != history[0]
 
 
+def test_noise_is_told_where_a_measurement_is_asked_for(copied: Project) -> None:
+    copied.write("update measurement set status = 'noisy'")
+
+    assert "remeasure=noisy" in copied.doit("protocol=fast").out
+    assert "remeasure=noisy" not in copied.doit("protocol=fast", "emit").out
+
+
 @pytest.mark.parametrize(("days", "older"), [(7, 0), (0, 4)])
 def test_remeasure_by_age_leaves_what_is_younger(made: Project, days: int, older: int) -> None:
     outcome = made.doit("plan", "protocol=fast", f"remeasure={days}")

@@ -161,8 +161,14 @@ def test_an_operation_s_word_that_no_sweep_knows_is_refused(said, tmp_path: Path
     ],
 )
 def test_variables_that_a_command_has_no_use_for_are_refused(said, words):
-    with pytest.raises(SpecError, match="unknown variable|means nothing to this command"):
+    with pytest.raises(SpecError, match=r"unknown variable|means nothing to this command"):
         said(words)
+
+
+@pytest.mark.parametrize("words", ["verify remeasure=yes", "plan emit compile:* remeasure=0"])
+def test_remeasure_is_refused_where_nothing_is_measured(said, words):
+    with pytest.raises(SpecError, match="no case is asked for up to profile"):
+        said(f"{words} m=9 n=9 k=9 threads=1")
 
 
 @pytest.mark.parametrize("option", ["-n -1", "-n 0", "-n0", "--process=-3", "--process two", "-n"])

@@ -262,6 +262,13 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
     ]
 
 
+def test_summary_says_nothing_of_measurements_that_were_not_asked_for():
+    rows = [row("n", status="noisy"), row("s", status="suspect", reason="above the ceiling")]
+    assert run.summary({"emit": 2}, {"n", "s"}, rows, [], [], unasked={"n", "s"}).splitlines() == [
+        "2 cases: 2 emitted; 0 reused, 0 failed, 0 skipped; "
+    ]
+
+
 def test_table_has_a_line_for_each_case_and_its_state():
     shown = run.table([row("a"), row("b", status="failed", median_ns=None), row("c", status="noisy")], {"a"})
     lines = [line.split() for line in shown.splitlines()]
