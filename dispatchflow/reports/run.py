@@ -165,7 +165,7 @@ def summary(
         where = where if len(failed) == 1 else "of a failed case are in build/NAME/"
         lines.append(f"logs and inputs {where}; retry=yes tries recorded failures again")
     absent = Counter(row["reason"] for row in rows if row["status"] == "no device")
-    lines += [f"no device: {reason} ({units.count(n, 'case')}, compiled only)" for reason, n in absent.items()]
+    lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
     ran = [row for row in rows if row.get("operation") == "module" and row.get("median_ns") is not None]
     if unsure := [row["case"] for row in ran if row["verification"] == "not compared"]:
         hint = "say expected, or a reference that runs here; bare numbers are never compared"
