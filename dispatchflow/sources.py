@@ -42,7 +42,7 @@ class Sources:
     def _described(self, words: Mapping[str, Any], named: Sequence[str]) -> list[spec.Sweep]:
         if "specs" in self.values:
             raise SpecError("specs= and a sweep are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT)
-        own = {name: self.values[name] for name in (*DIMS, "shape", *variables.MODULE) if name in self.values}
+        own = {name: self.values[name] for name in (*DIMS, "shape", "tags", *variables.MODULE) if name in self.values}
         own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
         each: list[dict[str, str]]
         if named:
@@ -54,7 +54,7 @@ class Sources:
         else:
             meaning = meant.by_shapes(own["shape"], words)
             each = [{"operation": name, "shape": having} for name, having in meaning.items()]
-        table = {"tags": list(self.values.get("tags", ())), **words, **own}
+        table = {**words, **own}
         read = self._reader(Path())
         return [spec.sweep({**table, **one}, COMMAND_LINE, read) for one in each]
 
