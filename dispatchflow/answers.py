@@ -155,7 +155,10 @@ class Explain(Look):
                 "doit list --all profile shows every name.",
             )
         workspace = self.app.workspace()
-        selection = self.app.select(workspace, args)
+        selection = self.app.select(workspace, args, self.app.foreign())
+        if own := [word for word in args if word in selection.foreign]:
+            hint = "doit plan says which cases it depends on."
+            raise SpecError(f"'{own[0]}' is a task of your own", {"form": "doit explain profile:NAME"}, hint)
         for case in selection.last_stage():
             from dispatchflow import looking
 
