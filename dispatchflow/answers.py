@@ -156,7 +156,7 @@ class Explain(Look):
             )
         workspace = self.app.workspace()
         selection = self.app.select(workspace, args, self.app.foreign())
-        if own := [word for word in args if word in selection.foreign]:
+        if own := [name for name in selection.foreign if name in args or not selection.cases]:
             hint = "doit plan says which cases it depends on."
             raise SpecError(f"'{own[0]}' is a task of your own", {"form": "doit explain profile:NAME"}, hint)
         for case in selection.last_stage():

@@ -42,7 +42,7 @@ class App:
     def foreign(self) -> list[Task]:
         return loader.foreign_tasks(dict(self.names), self.commands)
 
-    def select(self, workspace: Workspace, words: Sequence[str], foreign: Sequence[Task] = ()) -> Selection:
+    def select(self, workspace: Workspace, words: Sequence[str], foreign: Sequence[Task]) -> Selection:
         return loader.select(words, workspace.plan, [task.name for task in foreign], self.commands)
 
     def to_make(self, workspace: Workspace, words: Sequence[str], own: Sequence[Task]) -> Selection:

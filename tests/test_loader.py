@@ -193,10 +193,11 @@ def test_list_skipped_ends_with_a_count_of_each_reason(tmp_path, capsys, monkeyp
     assert second.startswith("     1  a window of 3x3 with this dilation does not fit")
 
 
-def test_own_task_cannot_be_explained_and_is_known(tmp_path):
+@pytest.mark.parametrize("word", ["own", "ow*"])
+def test_own_task_cannot_be_explained_and_is_known(tmp_path, word):
     names = {"task_own": lambda: {"actions": None}}
     with pytest.raises(SpecError, match="'own' is a task of your own"):
-        answer(tmp_path, names, read(["explain", "own", "m=8", "n=8", "k=8"]), None)
+        answer(tmp_path, names, read(["explain", word, "m=8", "n=8", "k=8"]), None)
 
 
 @pytest.mark.parametrize("words", ["-s skipped", "--all skipped", "-s own"])
