@@ -49,7 +49,7 @@ def _one_of(words: Iterable[str], beside: str = "") -> Callable[[str], str]:
 
 
 def _words(value: str) -> tuple[str, ...]:
-    words = tuple(value.replace(",", " ").split())
+    words = tuple(dict.fromkeys(value.replace(",", " ").split()))
     if not words:
         raise ValueError("one or more words, separated by commas")
     return words
@@ -62,7 +62,7 @@ def _operations(value: str) -> tuple[str, ...]:
             which = f"'{word}' is none. " if len(words) > 1 else ""
             hint = meant.by_field(word, Location(COMMAND_LINE)) or suggestion(word, known)
             raise _NoneOf(known, which + hint)
-    return tuple(dict.fromkeys(words))
+    return words
 
 
 def _values(value: str) -> list[str]:

@@ -18,7 +18,12 @@ ALL = ("cases", "run", "report", "history", "toolchains", "check", "clean")
         *(("m", "64:128:64", "64:128:64"), ("dtype", "f16,f16->f32", "f16,f16->f32"), ("tags", "a, b", ("a", "b"))),
         *(("protocol", "fast", "fast"), ("verify", "warn", "warn"), ("retry", "yes", True), ("retry", "no", False)),
         *(("remeasure", "yes", "yes"), ("remeasure", "noisy", "noisy"), ("remeasure", "no", None)),
-        *(("remeasure", "7", 7), ("remeasure", "0", 0), ("top", "3", 3), ("columns", "case,score", ("case", "score"))),
+        *(
+            ("remeasure", "7", 7),
+            ("remeasure", "0", 0),
+            ("top", "3", 3),
+            ("columns", "case,score,case", ("case", "score")),
+        ),
         *(("compile_limit", "300", 300.0), ("run_limit", "0.5", 0.5), ("memory_limit", "512MiB", 512 << 20)),
         *(("memory_limit", "1.5GiB", 3 << 29), ("memory_limit", "none", None)),
         *(
