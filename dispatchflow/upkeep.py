@@ -130,7 +130,7 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
         if asked["toolchain"] not in at_hand:
             found.not_again[f"toolchain {asked['toolchain']} is not at hand"] += 1
         elif not store.path(asked["module"]).exists():
-            found.not_again["the module is not in the store"] += 1
+            found.not_again["the module is not in the store, where calibration kernels never are"] += 1
         else:
             ready.append((record, at_hand[asked["toolchain"]]))
     chosen = _sample(ready, count)
