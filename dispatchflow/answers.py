@@ -11,7 +11,7 @@ from doit.cmd_base import Command, DodoTaskLoader
 from doit.cmdparse import CmdOption
 from doit.doit_cmd import reset_vars, set_var
 
-from dispatchflow import loader, tasks, variables
+from dispatchflow import dodo_file, loader, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App, Loader
 from dispatchflow.errors import SpecError
@@ -51,25 +51,32 @@ class List(Look):
             "long": "status",
             "type": bool,
             "default": False,
-            "help": "what would be made",
+            "help": "every case, and what would be made of it",
         },
     )
 
     def execute(self, params: Any, args: list[str]) -> int:
         workspace, own = self.app.workspace(), self.app.foreign()
+        listed, status = params["all"] or params["status"], params["status"]
         if args == ["skipped"]:
+            if listed:
+                raise SpecError("list skipped takes no option", {}, "It prints every skip.")
             _print_skips(workspace.plan.skips)
             return 0
-        if params["all"] or args:
+        if listed or args:
             selection = self.app.select(workspace, args or list(STAGES), own)
             docs = {task.name: task.doc for task in own}
-            if args and not params["all"] and all(word in STAGES for word in args):
+            if status and not selection.cases:
+                raise SpecError(
+                    "-s tells of cases", {"given": " ".join(args)}, "doit itself decides on your own tasks."
+                )
+            if args and not listed and all(word in STAGES for word in args):
                 args = [f"{len(selection.cases[word]):>6,} cases  {word:<8} {tasks.STAGE_DOCS[word]}" for word in args]
                 print("\n".join(args))
                 return 0
             from dispatchflow import looking
 
-            for line in looking.cases(workspace, selection, params["status"]):
+            for line in looking.cases(workspace, selection, status):
                 print(line)
             if not selection.last_stage():
                 _print_skips(loader.skips(args, workspace.plan))
@@ -109,6 +116,7 @@ class Variables(Look):
 
     def execute(self, params: Any, args: list[str]) -> int:
         _no_words(self.name, args)
+        variables.parse(self.app.variables, ())
         groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
         groups |= {"history": "what report alone shows"}
         groups |= {"check": "what store check looks at", "clean": "what store clean removes"}
@@ -124,11 +132,14 @@ class Plan(Look):
     cmd_options = (JOBS,)
 
     def execute(self, params: Any, args: list[str]) -> int:
-        workspace = self.app.workspace()
-        selection = self.app.select(workspace, args, self.app.foreign())
+        workspace, own = self.app.workspace(), self.app.foreign()
+        words = args or dodo_file.default_words(self.app.names)
+        selection = self.app.to_make(workspace, words, own)
         from dispatchflow import looking
 
         print("\n".join(looking.plan(workspace, selection, params["jobs"] or len(cores()))))
+        if selection.foreign:
+            print(f"then of your own: {', '.join(selection.foreign)}")
         return 0
 
 
@@ -144,7 +155,10 @@ class Explain(Look):
                 "doit list --all profile shows every name.",
             )
         workspace = self.app.workspace()
-        selection = self.app.select(workspace, args)
+        selection = self.app.select(workspace, args, self.app.foreign())
+        if own := [name for name in selection.foreign if name in args or not selection.cases]:
+            hint = "doit plan says which cases it depends on."
+            raise SpecError(f"'{own[0]}' is a task of your own", {"form": "doit explain profile:NAME"}, hint)
         for case in selection.last_stage():
             from dispatchflow import looking
 
@@ -158,7 +172,7 @@ class Report(Look):
     name = "report"
     doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out= (doit variables)"
     fastest = False
-    groups: tuple[str, ...] = ("report", "history")
+    groups: tuple[str, ...] = ("report", "tags", "history")
 
     def execute(self, params: Any, args: list[str]) -> int:
         workspace = self.app.workspace(self.groups)
@@ -179,7 +193,7 @@ class Best(Report):
     name = "best"
     doc_purpose = "the fastest verified configuration of each shape, and its speed-up over default"
     fastest = True
-    groups = ("report",)
+    groups = ("report", "tags")
 
 
 class Toolchains(Look):
@@ -225,7 +239,10 @@ class Store(Look):
                 print(text)
                 return 0 if sound else 1
             case ["clean"]:
-                print(upkeep.clean(self.app.workspace(("cases", "clean", "iree", *_LIMITS))))
+                # Nothing else asks which cases there are, and what their toolchains make of them.
+                referenced = "referenced" in self.app.variables.get("keep", "")
+                groups = ("clean", "cases", "iree", *_LIMITS) if referenced else ("clean",)
+                print(upkeep.clean(self.app.workspace(groups)))
                 return 0
         raise SpecError("store takes one word, or none", {"given": " ".join(args), "known": "check, clean"})
 

@@ -10,6 +10,7 @@ from doit.cmd_base import DodoTaskLoader, TaskLoader2
 from doit.task import Task
 
 from dispatchflow import loader, variables
+from dispatchflow.errors import SpecError
 from dispatchflow.loader import Selection
 from dispatchflow.recall import Recall
 from dispatchflow.workspace import Workspace
@@ -41,8 +42,20 @@ class App:
     def foreign(self) -> list[Task]:
         return loader.foreign_tasks(dict(self.names), self.commands)
 
-    def select(self, workspace: Workspace, words: Sequence[str], foreign: Sequence[Task] = ()) -> Selection:
+    def select(self, workspace: Workspace, words: Sequence[str], foreign: Sequence[Task]) -> Selection:
         return loader.select(words, workspace.plan, [task.name for task in foreign], self.commands)
+
+    def to_make(self, workspace: Workspace, words: Sequence[str], own: Sequence[Task]) -> Selection:
+        """What these words select, and what the selected tasks of the user depend on.
+
+        Raises:
+            SpecError: remeasure= where nothing is to be measured.
+        """
+        found = loader.with_dependencies(self.select(workspace, words, own), own, workspace.plan)
+        if workspace.settings.remeasure is not None and "profile" not in found.cases:
+            facts = {"given": " ".join([*words, f"remeasure={self.variables['remeasure']}"])}
+            raise SpecError("no case is asked for up to profile", facts, "Leave remeasure= out, or select profile:*.")
+        return found
 
 
 class Loader(TaskLoader2):  # type: ignore[misc]

@@ -9,11 +9,19 @@ from typing import Any
 
 from dispatchflow.errors import SpecError
 
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        hint = "Leave it out for as many as there are cores."
+        raise SpecError(f"-n cannot be '{text}'", {"allowed": "a number of 1 or more"}, hint)
+    return int(text)
+
+
 JOBS = {
     "name": "jobs",
     "short": "n",
     "long": "process",
-    "type": int,
+    "type": _jobs,
     "default": 0,
     "help": "compiles and verifications at once [default: as many as cores]",
 }

@@ -65,8 +65,9 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
                 "other tasks": ", ".join(foreign) or "none",
             }
             if word in commands:
-                others = " ".join(f"'{each}'" for each in words if each != word)
-                raise SpecError(f"'{word}' is a command, which stands first", {}, f"Write doit {word} {others}.")
+                others = [f"'{each}'" for each in words if each != word]
+                hint = f"Write {' '.join(['doit', word, *others])}."
+                raise SpecError(f"'{word}' is a command, which stands first", {}, hint)
             error = NothingMatched if is_pattern(word) else SpecError
             problem = f"nothing matches '{word}'" if is_pattern(word) else f"'{word}' is no task"
             raise error(

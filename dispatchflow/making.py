@@ -50,7 +50,7 @@ class Run(DoitRun):  # type: ignore[misc]
         workspace = app.workspace()
         own = app.foreign()
         words = args or dodo_file.default_words(app.names)
-        selection = loader.with_dependencies(app.select(workspace, words, own), own, workspace.plan)
+        selection = app.to_make(workspace, words, own)
         if not selection.cases and not selection.foreign:
             raise NothingMatched(
                 "the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)}
@@ -148,8 +148,10 @@ def _conclude(
     wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
     made = {case.name for case in stages.made}
     table = run_report.table(wanted, measured)
+    unasked = {case.name for case, stage in last.items() if stage != "profile"}
     said = (table and f"{table}\n") + run_report.summary(
-        stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures), stages.broken
-    )
+        stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures),
+        stages.broken, unasked,
+    )  # fmt: skip
     print(said + units.seconds(time.monotonic() - workspace.began_monotonic))
     return int(failed or any(row["status"] == "failed" for row in rows)), said

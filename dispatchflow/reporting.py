@@ -42,20 +42,29 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
         NothingMatched: no row is left, or none that is right.
         StoreError: a part cannot be read.
     """
-    rows = _read(folder)
-    chosen = [row for row in rows if _wanted(row, words, values.get("tags", ()))]
-    if not chosen:
-        raise _no_rows(rows, folder, words, values.get("tags", ()))
+    rows: Sequence[Mapping[str, Any]] = _read(folder)
+    rows = rows if values.get("history") else best_report.newest(rows)
+    tags: Sequence[str] = values.get("tags", ())
+
+    def wanted(row: Mapping[str, Any]) -> bool:
+        return _wanted(row, words, tags)
+
+    chosen = [row for row in rows if wanted(row)]
+    idle = [word for word in words if not any(_wanted(row, [word], ()) for row in rows)]
+    idle_tags = [tag for tag in tags if not any(_wanted(row, (), [tag]) for row in rows)]
+    if idle or idle_tags or not chosen:
+        raise _no_rows(rows, folder, idle, idle_tags)
+    # Compared with all that there are, whichever are shown.
     shown: Sequence[Mapping[str, Any]]
     columns: Sequence[str]
     if fastest:
-        shown = best_report.best(chosen)
+        shown = best_report.best(rows, wanted)
         if not shown:
-            raise _none_right(best_report.newest(chosen))
+            raise _none_right(chosen)
         columns = best_report.columns(shown)
         known = tuple(dict.fromkeys((*best_report.COLUMNS, *results.COLUMNS)))
     else:
-        shown = providers.compared(chosen if values.get("history") else best_report.newest(chosen))
+        shown = [row for row in providers.compared(rows) if wanted(row)]
         columns, known = _REPORT_COLUMNS, (*results.COLUMNS, providers.COLUMN)
     style = values.get("format", "text")
     if style not in FORMATS:
@@ -72,16 +81,17 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 def _no_rows(
     rows: Sequence[Mapping[str, Any]], folder: Path, words: Sequence[str], tags: Sequence[str]
 ) -> NothingMatched:
+    """`words` and `tags` that match none by themselves; neither: what each of them matches has nothing in common."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})
     facts: dict[str, object] = {"rows": len(rows), "in": folder, "cases": ", ".join(names[:3])}
-    hint = suggestion(words[0].rpartition(":")[2], names[:1000]) if words else ""
-    if tags:
-        known = sorted({tag for row in rows for tag in row["tags"] or ()})
-        facts |= {"given": f"tags={','.join(tags)}", "tags": ", ".join(known) or "none"}
-        hint = next((near for tag in tags if tag not in known and (near := suggestion(tag, known))), hint)
-    return NothingMatched("no rows match", facts, hint)
+    known = sorted({tag for row in rows for tag in row["tags"] or ()})
+    facts |= {"given": " ".join([*words, *(f"tags={tag}" for tag in tags)])} if words or tags else {}
+    facts |= {"tags": ", ".join(known) or "none"} if tags else {}
+    near = [suggestion(word.rpartition(":")[2], names[:1000]) for word in words]
+    near += [suggestion(tag, known) for tag in tags]
+    return NothingMatched("no rows match", facts, next(filter(None, near), ""))
 
 
 def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:

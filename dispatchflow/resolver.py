@@ -266,7 +266,7 @@ class Resolver:
 
     def _measure_again(self, found: Measurement) -> str | None:
         wish = self.settings.remeasure
-        if not wish and found.status != "failed":
+        if wish is None and found.status != "failed":
             return None
         if found.run == self._run or found.key in self.settled:
             return None

@@ -42,7 +42,7 @@ class Sources:
     def _described(self, words: Mapping[str, Any], named: Sequence[str]) -> list[spec.Sweep]:
         if "specs" in self.values:
             raise SpecError("specs= and a sweep are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT)
-        own = {name: self.values[name] for name in (*DIMS, "shape", *variables.MODULE) if name in self.values}
+        own = {name: self.values[name] for name in (*DIMS, "shape", "tags", *variables.MODULE) if name in self.values}
         own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
         each: list[dict[str, str]]
         if named:
@@ -54,7 +54,7 @@ class Sources:
         else:
             meaning = meant.by_shapes(own["shape"], words)
             each = [{"operation": name, "shape": having} for name, having in meaning.items()]
-        table = {"tags": list(self.values.get("tags", ())), **words, **own}
+        table = {**words, **own}
         read = self._reader(Path())
         return [spec.sweep({**table, **one}, COMMAND_LINE, read) for one in each]
 
@@ -67,9 +67,9 @@ class Sources:
             )
         ]
         found = [sweep for sweep in sweeps if not named or sweep.operation.name in named]
-        if named and not found:
-            known = dict.fromkeys(sweep.operation.name for sweep in sweeps)
-            facts = {"given": ", ".join(named), "operations": ", ".join(known) or "none"}
+        known = dict.fromkeys(sweep.operation.name for sweep in sweeps)
+        if lacking := [name for name in named if name not in known]:
+            facts = {"given": ", ".join(lacking), "operations": ", ".join(known) or "none"}
             hint = "Give a sweep here: shape=tiny, or dims."
             raise NothingMatched("no sweep of the specs has this operation", facts, hint)
         options = {option for sweep in found for option in getattr(sweep.operation, "options", ())}

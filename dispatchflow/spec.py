@@ -137,9 +137,9 @@ def sweep(table: Mapping[str, Any], where: str, read: module_spec.Read = _no_fil
     """
     program, place = _program(table.get("operation"), where), Location(where)
     words, at = _typed(table, program, where), place.at
-    for word in ("dtype", "layout", "tuning", "target", "threads", "provider", "cache", "shape"):
-        value = getattr(words, word, None)
-        if value is not None and value != 0 and not (value.strip() if isinstance(value, str) else value):
+    for word, *_ in (*_OPERATION_FIELDS, *_FIELDS):
+        # An empty string is flags too.
+        if word in table and word != "flags" and not spec_words.listed(getattr(words, word)):
             raise SpecError(f"'{word}' is empty", {"spec": at(word)}, "Name at least one, or leave the word out.")
     axes: dict[str, Any] = dict.fromkeys(("dims", "shapes", "signatures", "layouts", "modules"), ()) | {"options": {}}
     if issubclass(program, Operation):

@@ -140,7 +140,7 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
         if asked["toolchain"] not in at_hand:
             found.not_again[f"toolchain {asked['toolchain']} is not at hand"] += 1
         elif not all(store.path(digest).is_file() for digest in _read_by(record)):
-            found.not_again["the module, or what it reads, is not in the store"] += 1
+            found.not_again["what it reads is not in the store, where calibration kernels never are"] += 1
         else:
             ready.append((record, at_hand[asked["toolchain"]]))
     chosen = _sample(ready, count)

@@ -49,7 +49,7 @@ def _one_of(words: Iterable[str], beside: str = "") -> Callable[[str], str]:
 
 
 def _words(value: str) -> tuple[str, ...]:
-    words = tuple(value.replace(",", " ").split())
+    words = tuple(dict.fromkeys(value.replace(",", " ").split()))
     if not words:
         raise ValueError("one or more words, separated by commas")
     return words
@@ -62,7 +62,7 @@ def _operations(value: str) -> tuple[str, ...]:
             which = f"'{word}' is none. " if len(words) > 1 else ""
             hint = meant.by_field(word, Location(COMMAND_LINE)) or suggestion(word, known)
             raise _NoneOf(known, which + hint)
-    return tuple(dict.fromkeys(words))
+    return words
 
 
 def _values(value: str) -> list[str]:
@@ -179,13 +179,13 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
     Raises:
         SpecError: an unknown variable, one that this command does not take, a value that is not allowed.
     """
-    wanted = ("tags", *groups)
+    wanted = tuple(groups)
     allowed = {name: variable for name, variable in VARIABLES.items() if variable.group in wanted or name in wanted}
     values = {}
     for name, text in raw.items():
         if name not in allowed:
             problem = f"'{name}=' means nothing to this command" if name in VARIABLES else f"unknown variable '{name}'"
-            facts = {"given": f"{name}={text}", "known": ", ".join(allowed)}
+            facts = {"given": f"{name}={text}", "known": ", ".join(allowed) or "none"}
             raise SpecError(problem, facts, suggestion(name, allowed))
         try:
             values[name] = allowed[name].parse(text)

@@ -82,9 +82,9 @@ class Workspace:
         tags = () if sources.adhoc else self.values.get("tags", ())
         sweeps = sources.sweeps()
         known = dict.fromkeys(tag for sweep in sweeps for tag in sweep.tags)
-        if tags and not set(tags) & set(known):
-            facts = {"given": ", ".join(tags), "tags": ", ".join(known) or "none"}
-            raise NothingMatched("no sweep has this tag", facts, suggestion(tags[0], known))
+        if lacking := [tag for tag in tags if tag not in known]:
+            facts = {"given": ", ".join(lacking), "tags": ", ".join(known) or "none"}
+            raise NothingMatched("no sweep has this tag", facts, suggestion(lacking[0], known))
         for target in dict.fromkeys(target for sweep in sweeps for target in sweep.targets):
             if target.name not in TARGETS:
                 devices.features(target, self.toolchain, self.store, self.settings.limits)

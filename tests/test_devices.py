@@ -77,7 +77,7 @@ def test_without_its_device_a_target_is_compiled_and_no_failure(target, tmp_path
         pytest.skip(f"this machine has a device for it: {row['device']}")
     assert outcome.code == 0, outcome
     assert (row["case"], row["code_bytes"] > 0) == (f"matmul_16x16x16_f32t_f32t_f32t_default@{target}", True)
-    assert f"no device: {row['reason']} (1 case, compiled only)" in outcome.out
+    assert f"no device: {row['reason']} (1 case, not run)" in outcome.out
     again = project.doit("protocol=fast")
     assert "nothing made" in again.out
 

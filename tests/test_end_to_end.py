@@ -176,6 +176,14 @@ def test_own_tasks_stand_beside_ours(copied: Project) -> None:
     assert copied.doit("above").code == 0
     assert (copied.root / "order").read_text() == "above\n"
 
+    plain = copied.doit("plan", "protocol=fast", "profile:*_20x*").out
+    (copied.root / "dodo.py").write_text(OWN_TASKS + 'DOIT_CONFIG = {"default_tasks": ["below"]}\n')
+    for words in (["below"], []):
+        planned = copied.doit("plan", "protocol=fast", *words).out.splitlines()
+        assert planned[:-2] == plain.splitlines()[:-1] and "profile  1 to make of 1" in planned
+        assert planned[-1] == "then of your own: below"
+    (copied.root / "dodo.py").write_text(OWN_TASKS)
+
     counts, _ = copied.made_by("protocol=fast", "below")
     assert counts == only(emit=1, compile=1, verify=1, profile=1)
     assert (copied.root / "order").read_text().startswith("above\nbelow after ")

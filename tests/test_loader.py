@@ -130,10 +130,14 @@ def test_unknown_word_is_the_user_s_error_with_what_is_known(word, hint, plan):
     assert caught.value.hint == hint
 
 
-def test_command_behind_other_words_is_told_where_it_stands(plan):
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [(["profile:*", "report"], "Write doit report 'profile:*'."), (["report"], "Write doit report.")],
+)
+def test_command_behind_other_words_is_told_where_it_stands(plan, words, hint):
     with pytest.raises(SpecError, match="'report' is a command") as caught:
-        select(["profile:*", "report"], plan, OWN, ("list", "report"))
-    assert caught.value.hint == "Write doit report 'profile:*'."
+        select(words, plan, OWN, ("list", "report"))
+    assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize("word", ["profile:", "foo:bar", DEFAULT_8, ""])
@@ -187,6 +191,20 @@ def test_list_skipped_ends_with_a_count_of_each_reason(tmp_path, capsys, monkeyp
     assert (len(skips), empty) == (5, "")
     assert first == "     4  3 groups divide 2 channels or 2 results with a remainder"
     assert second.startswith("     1  a window of 3x3 with this dilation does not fit")
+
+
+@pytest.mark.parametrize("word", ["own", "ow*"])
+def test_own_task_cannot_be_explained_and_is_known(tmp_path, word):
+    names = {"task_own": lambda: {"actions": None}}
+    with pytest.raises(SpecError, match="'own' is a task of your own"):
+        answer(tmp_path, names, read(["explain", word, "m=8", "n=8", "k=8"]), None)
+
+
+@pytest.mark.parametrize("words", ["-s skipped", "--all skipped", "-s own"])
+def test_options_of_list_that_have_no_effect_are_refused(tmp_path, words):
+    names = {"task_own": lambda: {"actions": None}}
+    with pytest.raises(SpecError, match=r"takes no option|-s tells of cases"):
+        answer(tmp_path, names, read(["list", *words.split(), "m=8", "n=8", "k=8"]), None)
 
 
 def test_sweeps_that_exclude_all_their_cases_are_named(plan_of):

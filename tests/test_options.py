@@ -45,6 +45,13 @@ def test_value_that_an_option_has_not_is_refused(plan_of, written, says, allowed
     assert "specs/t.toml:1, sweep[0]" in caught.value.facts["spec"]
 
 
+@pytest.mark.parametrize("empty", ["[]", '""', '[""]', '" , "'])
+@pytest.mark.parametrize("word", ["tags", "include", "exclude", "target"])
+def test_an_empty_list_is_refused(plan_of, word, empty):
+    with pytest.raises(SpecError, match=f"'{word}' is empty"):
+        plan_of(f"{MATMUL}{word} = {empty}\n")
+
+
 def test_true_and_false_of_toml_are_yes_and_no(plan_of):
     words = '[[sweep]]\noperation = "attention"\nshape = ["1x4x4x4x4"]\ncausal = [false, true]\nmask = true\n'
     chosen = [case.operation.chosen for case in plan_of(words).cases]

@@ -18,6 +18,7 @@ REFUSED_INPUT = {
     "an unknown task": (["profil"], 2, "Did you mean 'profile'?"),
     "an unknown option": (["profile", "--colour"], 2, "colour"),
     "an unknown option before all": (["--colour"], 2, "colour"),
+    "no jobs at once": (["-n", "-1", "m=9", "n=9", "k=9", "verify"], 2, "a number of 1 or more"),
     "a range that goes the other way": (["m=64:8:8", "n=8", "k=8"], 2, "never reaches 8"),
     "a size of zero": (["m=0", "n=8", "k=8"], 2, "size 0"),
     "a size that is no number": (["m=big", "n=8", "k=8"], 2, "'big'"),
@@ -204,10 +205,18 @@ def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:
     assert newest[0] == history[1] != history[0]
 
 
-def test_remeasure_by_age_leaves_what_is_younger(made: Project) -> None:
-    outcome = made.doit("plan", "protocol=fast", "remeasure=7")
+def test_noise_is_told_where_a_measurement_is_asked_for(copied: Project) -> None:
+    copied.write("update measurement set status = 'noisy'")
 
-    assert "profile  0 to make of 4" in outcome.out
+    assert "remeasure=noisy" in copied.doit("protocol=fast").out
+    assert "remeasure=noisy" not in copied.doit("protocol=fast", "emit").out
+
+
+@pytest.mark.parametrize(("days", "older"), [(7, 0), (0, 4)])
+def test_remeasure_by_age_leaves_what_is_younger(made: Project, days: int, older: int) -> None:
+    outcome = made.doit("plan", "protocol=fast", f"remeasure={days}")
+
+    assert f"profile  {older} to make of 4" in outcome.out
 
 
 def test_a_directory_without_specs_says_what_to_do(tmp_path: Path) -> None:

@@ -51,6 +51,31 @@ def test_best_of_none_that_is_right_says_how_they_stand(said, style):
     assert caught.value.facts["reason"] == "above the ceiling"
 
 
+@pytest.mark.parametrize("chosen", ["*numpy*", "tags=small"])
+@pytest.mark.parametrize("command", ["report", "best"])
+def test_what_is_chosen_is_compared_with_what_is_not(said, command, chosen):
+    faster = {"case": "tiled", "tuning": "tiled", "median_ns": 3.0, "tags": []}
+    rows = [faster, {"case": "numpy", "provider": "numpy"}]
+    assert said(f"{command} {chosen} columns=case,percent_of_best_provider format=csv", *rows).split()[1:] == [
+        f"numpy,{100 * (3 / 9)}"
+    ]
+
+
+def test_speed_up_of_what_is_chosen_is_over_a_default_that_is_not(said):
+    rows = [
+        {},
+        {"case": "tiled", "tuning": "tiled", "median_ns": 3.0},
+        {"case": "fast", "tuning": "x", "median_ns": 1.0},
+    ]
+    assert said("best *tiled* columns=case,speedup format=csv", *rows).split()[1:] == ["tiled,3.0"]
+
+
+def test_rows_that_newer_ones_replaced_are_not_chosen_by_their_tags(said):
+    with pytest.raises(NothingMatched, match="no rows match"):
+        said("report tags=small", {}, {"tags": []})
+    assert len(said("report tags=small history=yes format=csv", {}, {"tags": []}).splitlines()) == 2
+
+
 def test_history_is_of_report_alone(said):
     with pytest.raises(SpecError, match="'history=' means nothing to this command"):
         said("best history=yes", {})
@@ -58,9 +83,34 @@ def test_history_is_of_report_alone(said):
 
 def test_rows_without_the_tag_say_which_there_are(said):
     with pytest.raises(NothingMatched, match="no rows match") as caught:
-        said("report tags=smal", {}, {"tags": ["other"]})
+        said("report tags=smal", {}, {"case": "another", "tags": ["other"]})
     assert (caught.value.facts["given"], caught.value.facts["tags"]) == ("tags=smal", "other, small")
     assert caught.value.hint == "Did you mean 'small'?"
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ("tags=small,large", "tags=large"),
+        ("*8x8x8 *9x9x9 tags=small", "*9x9x9"),
+        ("matmul_8x8x8 matmul_8x8x9 tags=smal", "matmul_8x8x9 tags=smal"),
+        ("*other tags=small", None),
+    ],
+)
+@pytest.mark.parametrize("command", ["report", "best"])
+def test_each_pattern_and_tag_must_match_a_row(said, command, words, given):
+    with pytest.raises(NothingMatched, match="no rows match") as caught:
+        said(f"{command} {words}", {}, {"case": "other", "tags": []})
+    assert caught.value.facts.get("given") == given
+
+
+@pytest.mark.parametrize("words", ["operation=matmul,softmax", "tags=small,large"])
+def test_each_operation_and_tag_must_have_a_sweep(said, tmp_path: Path, words):
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/a.toml").write_text('[[sweep]]\noperation = "matmul"\nshape = "tiny"\ntags = "small"')
+    with pytest.raises(NothingMatched) as caught:
+        said(f"list --all emit {words}")
+    assert caught.value.facts["given"] == words.partition(",")[2]
 
 
 @pytest.mark.parametrize(
@@ -88,6 +138,45 @@ def test_an_operation_s_word_that_no_sweep_knows_is_refused(said, tmp_path: Path
     with pytest.raises(SpecError, match="no sweep here has this word") as caught:
         said("kind=max plan")
     assert caught.value.facts == {"given": "kind", "have it": "elementwise, norm, pooling, reduction"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            "variables nosuch=1",
+            "variables m=8",
+            "devices tags=a",
+            "toolchains tags=a",
+            "store tags=a",
+            "store check tags=a",
+        ),
+        *(
+            "store clean tags=a",
+            "store clean keep=30 threads=2",
+            "store clean m=8",
+            "store clean iree=3.12.0",
+            "report m=8",
+        ),
+    ],
+)
+def test_variables_that_a_command_has_no_use_for_are_refused(said, words):
+    with pytest.raises(SpecError, match=r"unknown variable|means nothing to this command"):
+        said(words)
+
+
+@pytest.mark.parametrize("words", ["verify remeasure=yes", "plan emit compile:* remeasure=0"])
+def test_remeasure_is_refused_where_nothing_is_measured(said, words):
+    with pytest.raises(SpecError, match="no case is asked for up to profile"):
+        said(f"{words} m=9 n=9 k=9 threads=1")
+
+
+@pytest.mark.parametrize("option", ["-n -1", "-n 0", "-n0", "--process=-3", "--process two", "-n"])
+@pytest.mark.parametrize("command", ["", "plan "])
+def test_fewer_jobs_than_one_are_refused(said, command, option):
+    with pytest.raises(SpecError, match="-n cannot be ") as caught:
+        said(f"{command}m=9 n=9 k=9 threads=1 {option}")
+    assert (caught.value.exit_code, caught.value.facts) == (2, {"allowed": "a number of 1 or more"})
 
 
 def test_column_that_is_not_there_gets_the_nearest_or_else_all(said):

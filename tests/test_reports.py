@@ -200,6 +200,13 @@ def test_each_row_is_compared_with_the_fastest_provider():
     assert [found["percent_of_best_provider"] for found in compared(rows)] == [25, 50, 100, None]
 
 
+def test_fastest_provider_is_exactly_100_percent():
+    ns = 847433.8895034958
+    assert 100 * ns / ns < 100
+    fastest, _ = compared([row("a", median_ns=ns), row("b", None, 1e9, provider="numpy")])
+    assert fastest["percent_of_best_provider"] == 100
+
+
 def test_one_provider_alone_is_compared_with_none():
     assert [found["percent_of_best_provider"] for found in compared([row("a"), row("b", "tiled", 50.0)])] == [None] * 2
 
@@ -254,6 +261,13 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
         "noisy: n; remeasure=noisy takes them again, protocol=thorough takes longer",
         "skipped: cannot (2 cases, such as x)",
         "6 cases: 2 compiled; 2 reused, 3 failed, 2 skipped; ",
+    ]
+
+
+def test_summary_says_nothing_of_measurements_that_were_not_asked_for():
+    rows = [row("n", status="noisy"), row("s", status="suspect", reason="above the ceiling")]
+    assert run.summary({"emit": 2}, {"n", "s"}, rows, [], [], unasked={"n", "s"}).splitlines() == [
+        "2 cases: 2 emitted; 0 reused, 0 failed, 0 skipped; "
     ]
 
 

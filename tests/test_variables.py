@@ -18,7 +18,12 @@ ALL = ("cases", "run", "report", "history", "toolchains", "check", "clean")
         *(("m", "64:128:64", "64:128:64"), ("dtype", "f16,f16->f32", "f16,f16->f32"), ("tags", "a, b", ("a", "b"))),
         *(("protocol", "fast", "fast"), ("verify", "warn", "warn"), ("retry", "yes", True), ("retry", "no", False)),
         *(("remeasure", "yes", "yes"), ("remeasure", "noisy", "noisy"), ("remeasure", "no", None)),
-        *(("remeasure", "7", 7), ("remeasure", "0", 0), ("top", "3", 3), ("columns", "case,score", ("case", "score"))),
+        *(
+            ("remeasure", "7", 7),
+            ("remeasure", "0", 0),
+            ("top", "3", 3),
+            ("columns", "case,score,case", ("case", "score")),
+        ),
         *(("compile_limit", "300", 300.0), ("run_limit", "0.5", 0.5), ("memory_limit", "512MiB", 512 << 20)),
         *(("memory_limit", "1.5GiB", 3 << 29), ("memory_limit", "none", None)),
         *(
@@ -118,11 +123,6 @@ def test_a_command_may_know_a_single_variable_of_a_group():
     assert parse({"iree": "3.12.0"}, ("check", "iree")) == {"iree": "3.12.0"}
     with pytest.raises(SpecError, match="'retry=' means nothing to this command"):
         parse({"retry": "yes"}, ("check", "iree"))
-
-
-@pytest.mark.parametrize("groups", [("cases",), ("run",), ("report",)])
-def test_tags_are_known_everywhere(groups):
-    assert parse({"tags": "a"}, groups) == {"tags": ("a",)}
 
 
 def test_every_variable_says_what_it_means_and_belongs_to_a_group():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dispatchflow.reports import providers
@@ -40,16 +40,18 @@ def columns(found: Iterable[Row]) -> tuple[str, ...]:
     return tuple(name for name in COLUMNS if name not in idle)
 
 
-def best(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One row a (shape, target, threads, cache, protocol, provider): the fastest whose result is right, with its
-    speed-up over the default configuration (None when that was not measured, or not right). What is compared stands
-    together: providers, below hot and cold, … below shapes, each in the order of first rows."""
+def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) -> list[dict[str, Any]]:
+    """One row a (shape, target, threads, cache, protocol, provider): the fastest wanted whose result is right, with its
+    speed-up over the default configuration, wanted or not (None when that was not measured, or not right). What is
+    compared stands together: providers, below hot and cold, … below shapes, each in the order of first rows."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in filter(providers.right, newest(rows)):
+    for row in filter(providers.right, providers.compared(newest(rows))):
         groups.setdefault((*providers.place(row), providers.provider(row)), []).append(row)
     found = []
     for members in groups.values():
-        winner = min(members, key=lambda row: float(row["median_ns"]))
+        winner = min(filter(wanted, members), key=lambda row: float(row["median_ns"]), default=None)
+        if winner is None:
+            continue
         default = next((row for row in members if row["tuning"] == "default" and not row.get("flags")), None)
         speedup = None if default is None else default["median_ns"] / winner["median_ns"]
         rate = winner["flops_per_s"]  # of a user's module it is not known
@@ -61,7 +63,7 @@ def best(rows: Iterable[Row]) -> list[dict[str, Any]]:
         for outer in _outer(providers.place(row)):
             first.setdefault(outer, len(first))
     found.sort(key=lambda row: [first[outer] for outer in _outer(providers.place(row))])
-    return providers.compared(found)
+    return found
 
 
 def _outer(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:

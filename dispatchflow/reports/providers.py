@@ -44,6 +44,6 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
     def percent(row: Row) -> float | None:
         several = len(known.get(place(row), ())) > 1
-        return 100 * fastest[place(row)] / row["median_ns"] if several and right(row) else None
+        return 100 * (fastest[place(row)] / row["median_ns"]) if several and right(row) else None
 
     return [{**row, COLUMN: percent(row)} for row in shown]

@@ -147,10 +147,11 @@ def summary(
     notes: Sequence[str],
     in_vain: int = 0,
     broken: Collection[str] = (),
+    unasked: Collection[str] = (),
 ) -> str:
     """What was made, reused, failed, skipped, each with its reasons; the seconds that it took belong at its end.
     `fresh`: the cases that something was made for; `in_vain`: how many stages were tried and failed; `broken`: the
-    cases of which one ended by an exception in this program."""
+    cases of which one ended by an exception in this program; `unasked`: of those asked for less than profile."""
     lines = [f"note: {note}" for note in notes]
     failed = [row for row in rows if row["status"] == "failed"]
     reasons = Counter(row["reason"] for row in failed)
@@ -165,16 +166,17 @@ def summary(
         where = where if len(failed) == 1 else "of a failed case are in build/NAME/"
         lines.append(f"logs and inputs {where}; retry=yes tries recorded failures again")
     absent = Counter(row["reason"] for row in rows if row["status"] == "no device")
-    lines += [f"no device: {reason} ({units.count(n, 'case')}, compiled only)" for reason, n in absent.items()]
+    lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
     ran = [row for row in rows if row.get("operation") == "module" and row.get("median_ns") is not None]
     if unsure := [row["case"] for row in ran if row["verification"] == "not compared"]:
         hint = "say expected, or a reference that runs here; bare numbers are never compared"
         lines.append(f"only run, compared with nothing: {_example(unsure[0], len(unsure))}; {hint}")
-    suspect = [f"suspect: {row['case']}: {row['reason']}" for row in rows if row["status"] == "suspect"]
+    measured = [row for row in rows if row["case"] not in unasked]
+    suspect = [f"suspect: {row['case']}: {row['reason']}" for row in measured if row["status"] == "suspect"]
     lines += suspect[:_SHOWN_REASONS]
     if suspect:
         lines.append("remeasure=yes measures suspect cases again, and the ceiling with them")
-    if noisy := [row["case"] for row in rows if row["status"] == "noisy"]:
+    if noisy := [row["case"] for row in measured if row["status"] == "noisy"]:
         lines.append(
             f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy takes them again, protocol=thorough takes longer"
         )
