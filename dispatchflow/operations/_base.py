@@ -13,7 +13,7 @@ import msgspec
 
 from dispatchflow.program import Program
 from dispatchflow.syntax import Syntax
-from dispatchflow.types import Layout, Signature, TensorType
+from dispatchflow.types import ElementType, Layout, Signature, TensorType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -265,5 +265,26 @@ _LETTERS = {letter.value for letter in Layout}
 
 
 def growth(terms: int) -> float:
-    """How many roundings of one term a sum of so many may show."""
+    """How many roundings of one term a sum of so many may show, where terms have both signs and so have roundings."""
     return float(min(terms, 8.0 * terms**0.5))
+
+
+def drift(terms: int, element: ElementType) -> float:
+    """How far a sum of so many positive terms may be off, as a part of it, in any order (Jeannerod & Rump 2013).
+
+    No root is taken: beside a sum that outgrew them, terms are all rounded to one side, in the end to nothing.
+    """
+    return terms * element.unit
+
+
+def inverse_drift(terms: int, element: ElementType) -> float:
+    """The same of the inverse of such a sum."""
+    off = drift(terms, element)
+    return off / (1 - off)
+
+
+def drifting(terms: int, element: ElementType) -> str | None:
+    """Why a sum of so many positive terms in this type cannot be judged, None when it can. The reason of a skip."""
+    if drift(terms, element) <= 0.25:
+        return None
+    return f"a right sum of {terms} positive terms in {element.mlir} may be off by more than a quarter"
