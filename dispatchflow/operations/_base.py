@@ -217,8 +217,9 @@ class Operation(Program):
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
         """Σ|terms| of every result element in float64: the scale of its rounding error (Higham, Accuracy and
-        Stability of Numerical Algorithms, 3.13). Right as it stands for multilinear operations."""
-        return self.reference([abs(operand) for operand in operands])
+        Stability of Numerical Algorithms, 3.13). Right as it stands for multilinear operations that add all terms, or
+        subtract all."""
+        return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
         """A bound of the error before the result is rounded, in float64: min(K, 8·√K) · u · Σ|terms|. Accumulation
