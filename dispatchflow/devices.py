@@ -40,8 +40,7 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
         ValueError: more threads than cores.
     """
     if not target.has_threads:
-        with store.scratch() as scratch:
-            return found(target.driver, toolchain.tool("iree-run-module"), scratch, limits)
+        return found(target.driver, toolchain.tool("iree-run-module"), limits)
     count = threads or len(machine.cores())
     if count > len(machine.cores()):
         raise ValueError(f"{count} threads, but {len(machine.cores())} cores")
@@ -82,7 +81,7 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
         "--compile-to=executable-targets",
     )
     problem = "the compiler does not tell this CPU's name"
-    text = _configured(flags, problem, toolchain, store, limits)
+    text = _configured(flags, problem, toolchain, limits)
     found = _CPU.search(text)
     if found is None:
         raise ToolchainError(
@@ -107,26 +106,20 @@ def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits)
         alike = [name for name, known in TARGETS.items() if known.backend == target.backend]
         hint = f"Of this backend there are {', '.join(alike)}, and what else this release knows."
         problem = f"the compiler does not know '{target.name}'"
-        found = _CPU.search(_configured(flags, problem, toolchain, store, limits, hint))
+        found = _CPU.search(_configured(flags, problem, toolchain, limits, hint))
         said = found[2] if found and not target.gpu else ""
         store.records.remember(name, said)
     return [feature for feature in said.split(",") if feature.startswith("+")]
 
 
-def _configured(
-    flags: Sequence[str], problem: str, toolchain: Toolchain, store: Store, limits: Limits, hint: str = _OTHER
-) -> str:
+def _configured(flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER) -> str:
     """A trivial module as the compiler prints it with all that it knows of the target; else a ToolchainError."""
-    with Machine().busy(), store.scratch() as scratch:
-        (scratch / "trivial.mlir").write_text(_TRIVIAL)
-        argv = (toolchain.compiler, "trivial.mlir", *flags, "-o", "-")
+    with Machine().busy():
+        argv = (toolchain.compiler, "-", *flags, "-o", "-")
         command = processes.Command(
-            argv, scratch, environment({}),
-            time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes,
-        )  # fmt: skip
-        outcome = processes.run(command)
-        text = (scratch / "stdout").read_text(errors="replace")
-        errors = processes.shortened(scratch / "stderr", 2000)
+            argv, Path("/"), environment({}), time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes
+        )
+        outcome, text, errors = processes.answer(command, stdin=_TRIVIAL)
     if failure := limits.failure("compile_limit", outcome, errors):
         said = "\n".join(errors.splitlines()[:2])  # then come the module and what followed of it
         facts = {"command": processes.quoted(argv), "found": failure} | ({"stderr": said} if said else {})
@@ -134,18 +127,16 @@ def _configured(
     return text
 
 
-def found(driver: str, tool: str, scratch: Path, limits: Limits) -> Device:
+def found(driver: str, tool: str, limits: Limits) -> Device:
     """The driver's first device; `absent` when it finds none, with the driver's own words. `tool`: an
     iree-run-module."""
     with Machine().busy():
         argv = (tool, f"--dump_devices={driver}")
         command = processes.Command(
-            argv, scratch, device_environment(os.environ),
+            argv, Path("/"), device_environment(os.environ),
             time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,
         )  # fmt: skip
-        outcome = processes.run(command)
-        text = (scratch / "stdout").read_text(errors="replace")
-        errors = processes.shortened(scratch / "stderr", 2000)
+        outcome, text, errors = processes.answer(command)
     uri, fields = parse(text)
     if uri is not None:
         return Device(uri, 1, (), {"driver": driver, **fields})

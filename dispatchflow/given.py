@@ -28,7 +28,7 @@ def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
     given = program.inputs if program.inputs is not None else (Input(None, module.RECIPES[0]),) * len(types)
     if len(given) != len(types):
         takes = ", ".join(types) or "none"
-        raise ToolError(f"{len(given)} inputs are given; {program.function} takes {len(types)}: {takes}")
+        raise ToolError(f"inputs given: {len(given)}; {program.function} takes {len(types)}: {takes}")
     return [_argument(item, declared, index) for index, (item, declared) in enumerate(zip(given, types, strict=True))]
 
 
@@ -124,7 +124,7 @@ def expected(program: Module, results: Sequence[str]) -> dict[int, bytes]:
     if len(program.expected) != len(places):
         compared = f"{program.function} has {len(places)} to compare: {', '.join(results[i] for i in places) or 'none'}"
         beside = "; bare numbers are not compared" if len(places) < len(results) else ""
-        raise ToolError(f"{len(program.expected)} expected results are given; {compared}{beside}")
+        raise ToolError(f"expected results given: {len(program.expected)}; {compared}{beside}")
     return {i: _expected(file, results[i], i) for i, file in zip(places, program.expected, strict=True)}
 
 

@@ -175,6 +175,11 @@ def toolchains(workspace: Workspace) -> str:
         if word in fetched:
             files = (releases.folder(workspace.store) / word).rglob("*")
             size = units.size(sum(path.stat().st_size for path in files))
-        shown = {"version": found.version, "revision": found.revision[:12], "digest": found.digest, "size": size}
+        shown = {
+            "version": found.version,
+            "revision": (found.revision or "")[:12],
+            "digest": found.digest,
+            "size": size,
+        }
         rows.append({"iree": word, **shown, "compiler": found.compiler})
     return table.text(("iree", "version", "revision", "digest", "size", "compiler"), rows)

@@ -93,7 +93,7 @@ def _entries(written: str | list[str] | None, content: bytes, name: str, place: 
     public = module.functions(text)
     if written is None:
         if not public:
-            facts = {"spec": place.at("function"), "file": name}
+            facts = {"spec": place.at("file"), "file": name}
             raise SpecError("no function is seen in this file", facts, f"Name one: {place.spelt('function', 'main')}.")
         return public
     wanted = _list(written)

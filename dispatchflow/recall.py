@@ -79,15 +79,12 @@ def _library(name: str) -> str:
 
 
 def _driver(name: str) -> str:
-    import tempfile
-
     from dispatchflow import devices
     from dispatchflow.limits import Limits
 
     driver, tool, run_s, memory_bytes = json.loads(name)
     limits = Limits(run_s=run_s, memory_bytes=memory_bytes)
-    with tempfile.TemporaryDirectory() as scratch:
-        return repr(devices.found(driver, tool, Path(scratch), limits))
+    return repr(devices.found(driver, tool, limits))
 
 
 _LOOK: dict[str, Callable[[str], str]] = {

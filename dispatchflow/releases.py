@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dispatchflow import processes
+from dispatchflow import processes, room
 from dispatchflow.errors import ToolchainError
 from dispatchflow.locks import locked
 from dispatchflow.store import Store
@@ -25,7 +25,8 @@ _SAY_EVERY_S = 5.0
 
 
 def is_version(word: str) -> bool:
-    return re.fullmatch(r"\d+\.\d+(\.\d+)?\w*", word) is not None
+    """Without zeros before a number: 03.9 would be another folder of the same release."""
+    return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}([a-z]\w*)?", word) is not None
 
 
 def folder(store: Store) -> Path:
@@ -60,6 +61,8 @@ def fetched(store: Store, version: str, say: Callable[[str], None]) -> Path:
             place.parent.mkdir(exist_ok=True)
             (scratch / "site").rename(place)
         except (OSError, zipfile.BadZipFile) as error:
+            if isinstance(error, OSError) and room.is_full(error):
+                raise
             facts = {"wheels": ", ".join(wheel.name for wheel in wheels), "found": error, "store": store.root}
             raise ToolchainError(f"release {place.name} cannot be unpacked", facts) from error
         say(f"fetched {mebibytes:.0f} MiB, kept in {place}")
@@ -85,7 +88,9 @@ def _download(scratch: Path, requirements: list[str], say: Callable[[str], None]
     with _progress(scratch, say):
         failure = processes.run(command).failure
     if failure:
-        raise _refused(requirements, failure, (scratch / "stderr").read_text(errors="replace"))
+        stderr = (scratch / "stderr").read_text(errors="replace")
+        room.check(scratch, stderr)
+        raise _refused(requirements, failure, stderr)
 
 
 @contextmanager

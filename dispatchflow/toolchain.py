@@ -28,7 +28,8 @@ class Toolchain:
     runtime: str
     """The directory of iree-run-module and iree-benchmark-module."""
     version: str
-    revision: str
+    """What its compiler says, `3.13.0rc20261016`; `unknown` of a build tree that was not told."""
+    revision: str | None
     digest: Digest
     runtime_version: str
     runtime_digest: Digest
@@ -83,7 +84,12 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
     if compiler is None or runtime is None:
         lacking = "compiler" if compiler is None else "runtime"
         raise ToolchainError(f"iree={word} has no {lacking}", {"looked in": ", ".join(map(str, places))}, hint)
-    return described(store, compiler, runtime.parent, see, limits)
+    try:
+        return described(store, compiler, runtime.parent, see, limits)
+    except ToolchainError as error:
+        if not releases.is_version(word):
+            raise
+        raise ToolchainError(error.problem, error.facts, f"If it is damaged: {hint}") from error
 
 
 def _version_in(path: Path) -> list[int]:
@@ -111,7 +117,7 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
     identity = key_of("toolchain", {"known": known, "files": stamps})
     if remembered := store.records.remembered(f"toolchain:{identity}"):
         return Toolchain(**json.loads(remembered))
-    version, revision = _version(store, compiler, limits)
+    version, revision = _version(compiler, limits)
     toolchain = Toolchain(
         compiler=os.fspath(compiler),
         runtime=os.fspath(runtime),
@@ -120,7 +126,7 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
         digest=Digest(key_of("compiler", {_place(compiler, path): digest_file(path) for path in files})),
         runtime_version=_runtime_version(runtime),
         runtime_digest=_runtime_digest(runtime),
-        dispatch_statistics="--dispatch_statistics" in _output(store, tools[1], "--help", "run_limit", limits),
+        dispatch_statistics="--dispatch_statistics" in _output(tools[1], "--help", "run_limit", limits),
     )
     store.records.remember(f"toolchain:{identity}", json.dumps(asdict(toolchain)))
     return toolchain
@@ -157,29 +163,30 @@ def _compiler_files(compiler: Path) -> list[Path]:
     return [path for path in files if path.is_file()]
 
 
-def _version(store: Store, compiler: Path, limits: Limits) -> tuple[str, str]:
-    text = _output(store, compiler, "--version", "compile_limit", limits)
-    if (match := re.search(r"version (\S+) @ (\S+)", text)) is None:
-        raise ToolchainError("the compiler does not tell its version", {"program": compiler, "found": text[:400]})
+def _version(compiler: Path, limits: Limits) -> tuple[str, str | None]:
+    """A release says `version 3.13.0rc20261016 @ 89ece87b…`, a build tree `version 3.14.0.dev`, or `(unknown)`."""
+    text = _output(compiler, "--version", "compile_limit", limits)
+    if (match := re.search(r"^ *IREE compiler version \(?([^\s)]+)\)?(?: @ (\S+))?$", text, re.MULTILINE)) is None:
+        facts = {"program": compiler, "found": text[:400].strip() or "nothing"}
+        raise ToolchainError("the compiler does not tell its version", facts, "Is it IREE's? That one always does.")
     return match[1], match[2]
 
 
-def _output(store: Store, program: Path, argument: str, time_limit: str, limits: Limits) -> str:
-    with Machine().busy(), store.scratch() as scratch:
-        command = processes.Command(
-            (os.fspath(program), argument), scratch,
-            time_limit_s=limits.value(time_limit), memory_limit_bytes=limits.memory_bytes,
-        )  # fmt: skip
-        try:
-            outcome = processes.run(command)
-            errors = processes.shortened(scratch / "stderr", 400)
-            failure = limits.failure(time_limit, outcome, errors)
-        except OSError as error:
-            failure, errors = str(error), ""
-        if failure:
-            facts = {"program": program, "found": failure, "stderr": errors}
-            raise ToolchainError(f"{program.name} does not run", facts)
-        return (scratch / "stdout").read_text(errors="replace")
+def _output(program: Path, argument: str, time_limit: str, limits: Limits) -> str:
+    command = processes.Command(
+        (os.fspath(program), argument), Path("/"),
+        time_limit_s=limits.value(time_limit), memory_limit_bytes=limits.memory_bytes,
+    )  # fmt: skip
+    try:
+        with Machine().busy():
+            outcome, text, errors = processes.answer(command)
+        failure = limits.failure(time_limit, outcome, errors)
+    except OSError as error:
+        failure, errors = str(error), ""
+    if failure:
+        facts = {"program": program, "found": failure, "stderr": errors}
+        raise ToolchainError(f"{program.name} does not run", facts)
+    return text
 
 
 def _runtime_version(runtime: Path) -> str:

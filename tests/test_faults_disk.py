@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -149,6 +150,8 @@ def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:
         ["plan"],
         ["explain", f"profile:{NAME}"],
         ["store", "clean", "dry=yes"],
+        ["toolchains"],
+        ["devices"],
     ):
         outcome = copied.doit(*words)
         assert (outcome.code, outcome.err) == (0, ""), outcome
@@ -163,6 +166,23 @@ def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:
     made, _ = copied.made_by("protocol=fast", "profile:matmul_*")
     assert made == {"emit": 2, "compile": 4, "verify": 0, "profile": 0}
     assert_whole(copied)
+
+
+@pytest.mark.parametrize("room_kib", [0, 44])
+def test_what_a_new_toolchain_says_of_itself_is_never_cut(
+    room_kib: int, disk: Path, copied: Project, tmp_path: Path
+) -> None:
+    on(disk, copied)
+    toolchain(tmp_path / "tools", iree_benchmark_module='exec "$real" "$@"')
+    other = f"iree={tmp_path / 'tools'}"
+    ballast = fill(disk, room_kib << 10)
+    first = copied.doit("toolchains", other)
+    ballast.unlink()
+    if first.code:
+        assert_told(first)
+    assert copied.doit("toolchains", other).code == 0
+    said = [json.loads(text) for (text,) in copied.query("select value from remembered where name glob 'toolchain:*'")]
+    assert [known["dispatch_statistics"] for known in said] == [True, True]
 
 
 def test_a_tool_that_fills_the_disk_is_no_failed_case(disk: Path, copied: Project, tmp_path: Path) -> None:

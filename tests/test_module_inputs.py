@@ -47,7 +47,7 @@ def test_recipes_literals_and_numbers_become_bytes():
 @pytest.mark.parametrize(
     ("inputs", "types", "told"),
     [
-        ([Input("4xf32", "1")], ["4xf32", "4xf32"], "1 inputs are given; main takes 2"),
+        ([Input("4xf32", "1")], ["4xf32", "4xf32"], "inputs given: 1; main takes 2"),
         ([Input("4xf32", "1")], ["5xf32"], "input 0 is 4xf32, the function takes 5xf32"),
         ([Input("4xf16", "1")], ["4xf32"], "takes 4xf32"),
         ([Input("4xf32", "1 2")], ["4xf32"], "2 numbers"),
@@ -92,7 +92,7 @@ def test_arrays_come_from_files_in_the_order_of_rows(tmp_path):
             given.expected(program, [other])
     with pytest.raises(ToolError, match="main has 0 to compare: none; bare numbers are not compared"):
         given.expected(program, ["i32"])
-    with pytest.raises(ToolError, match=r"1 expected results are given; main has 2 to compare: 4xf32, 4xf32$"):
+    with pytest.raises(ToolError, match=r"expected results given: 1; main has 2 to compare: 4xf32, 4xf32$"):
         given.expected(program, ["4xf32", "4xf32"])
     (tmp_path / "a.npy").write_bytes(b"changed")
     with pytest.raises(OSError, match="was changed while"):

@@ -14,10 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from real import Project, kill, processes_in, sweep, wait_until
+from real import Project, kill, processes_in, sweep, wait_until, write_script
 
-from dispatchflow import releases, toolchain
-from dispatchflow.errors import ToolchainError
+from dispatchflow import releases, room, toolchain
+from dispatchflow.errors import DiskFull, ToolchainError
 from dispatchflow.store import Store
 
 pytest_plugins = ["real"]
@@ -188,11 +188,30 @@ def test_a_full_disk_while_unpacking_is_an_error_and_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(releases, "_unpack", lambda wheel, place: Path("/dev/full").write_text("x" * 100_000))
 
-    with pytest.raises(ToolchainError, match=r"9\.9\.0 cannot be unpacked") as caught:
+    with pytest.raises(OSError) as caught:
         releases.fetched(store, "9.9.0", lambda line: None)
 
-    assert "No space left" in str(caught.value.facts["found"])
+    assert room.is_full(caught.value)
     assert_nothing_left(store)
+
+
+def test_a_full_disk_while_fetching_is_told_as_that(
+    index: Index, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip says it in a traceback; the lines it calls errors do not."""
+    pip = "import sys\nsys.stderr.write('ERROR: Exception:\\nOSError: [Errno 28] No space left on device\\n')\nsys.exit(2)\n"
+    write_script(store.root / "python", f'exec {sys.executable} -c "{pip}"')
+    monkeypatch.setattr(sys, "executable", os.fspath(store.root / "python"))
+
+    with pytest.raises(DiskFull):
+        releases.fetched(store, "9.9.0", lambda line: None)
+
+    assert_nothing_left(store)
+
+
+def test_a_release_has_one_name() -> None:
+    assert all(map(releases.is_version, ("3.12", "3.12.0", "3.0.0", "3.12.0rc1", "20241104.1068")))
+    assert not any(map(releases.is_version, ("03.12.0", "3.012", "3", "3.12.0.1", "v3.12.0")))
 
 
 def test_a_release_of_which_files_are_gone_says_how_to_fetch_it_anew(index: Index, store: Store) -> None:
@@ -202,6 +221,10 @@ def test_a_release_of_which_files_are_gone_says_how_to_fetch_it_anew(index: Inde
     with pytest.raises(ToolchainError, match=r"iree=9\.9\.0 has no compiler") as caught:
         toolchain.find(store, "9.9.0", lambda line: None)
 
+    assert "doit toolchains remove=9.9.0" in caught.value.hint
+    write_script(place / toolchain.COMPILER, "exit 7")
+    with pytest.raises(ToolchainError, match=r"iree-compile does not run") as caught:
+        toolchain.find(store, "9.9.0", lambda line: None)
     assert "doit toolchains remove=9.9.0" in caught.value.hint
     releases.remove(store, "9.9.0")
     assert toolchain.find(store, "9.9.0", lambda line: None).version

@@ -12,6 +12,7 @@ from dispatchflow import devices, recall, toolchain
 from dispatchflow.errors import ToolchainError
 from dispatchflow.limits import Limits
 from dispatchflow.store import Store
+from dispatchflow.syntax import syntax_of
 from dispatchflow.targets import TARGETS
 
 pytest_plugins = ["real"]
@@ -57,6 +58,26 @@ def test_of_several_pythons_in_an_environment_the_newest_that_has_iree_is_taken(
     assert found(store, tmp_path / "env").version == "3.11"
 
 
+@pytest.mark.parametrize(
+    ("says", "version", "revision"),
+    [
+        ("3.14.0 @ 89ece87b", "3.14.0", "89ece87b"),
+        ("3.14.0.dev", "3.14.0.dev", None),
+        ("\\(unknown\\)", "unknown", None),
+    ],
+)
+def test_a_build_tree_may_know_less_of_itself_than_a_release(says, version, revision, store, tmp_path):
+    """IREE_RELEASE_VERSION and IREE_RELEASE_REVISION are embedded where its build was told to."""
+    printed = f"echo IREE \\(https://iree.dev\\): && echo '  ' IREE compiler version {says} && echo '  ' LLVM version 24.0.0git"
+    (tmp_path / "build/tools").mkdir(parents=True)
+    write_script(tmp_path / "build/tools/iree-compile", printed)
+    for name in ("iree-run-module", "iree-benchmark-module"):
+        write_script(tmp_path / "build/tools" / name, "")
+    tools = found(store, tmp_path / "build")
+    assert (tools.version, tools.revision) == (version, revision)
+    assert syntax_of(tools.version).has_gpu_pipelines
+
+
 @pytest.mark.parametrize(("does", "limits", "says"), [TIME, MEMORY])
 def test_what_a_compiler_is_asked_first_has_the_limits_too(does, limits, says, store, tmp_path):
     tools = found(store, environment(tmp_path / "env", more=does))
@@ -77,7 +98,7 @@ def test_what_a_compiler_is_asked_first_has_the_limits_too(does, limits, says, s
 def test_what_a_driver_is_asked_has_the_limits_too(does, limits, says, tmp_path):
     write_script(tmp_path / "tool", does)
     tool = str(tmp_path / "tool")
-    absent = devices.found("vulkan", tool, tmp_path, limits).absent
+    absent = devices.found("vulkan", tool, limits).absent
     assert absent == says.format("run_limit", "run_limit")
     asked = json.dumps(("vulkan", tool, limits.run_s, limits.memory_bytes))
     assert absent in recall._driver(asked)
