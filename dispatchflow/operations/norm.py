@@ -18,7 +18,7 @@ EPSILON = 2.0**-17
 
 
 class Norm(Operation):
-    """Layer normalization of each row with scale and shift; or by its root mean square, with scale. ε is 2**-17, about 1e-5."""
+    """Layer normalization of each row with scale and shift; or by its root mean square, with scale. ε is 2**-17."""
 
     name: ClassVar[str] = "norm"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
