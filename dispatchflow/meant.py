@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
+from dispatchflow import spec_words
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import Location
 from dispatchflow.operations import OPERATIONS, OPTIONS
@@ -33,11 +34,14 @@ _FIELD = {
     "mlp": "chain",
 }
 
+_NARROWING = ("dtype", "layout", *OPTIONS)
+
 _SIZES = re.compile(r"\d+(?:x\d+)*")
 
 
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
-    """The one operation that has all these dims, no other, and the options among `words`, with their values.
+    """The one operation that has all these dims, no other, and the options among `words`, with the values, element
+    types and layouts that they say.
 
     Raises:
         SpecError: there is none, or there are several.
@@ -68,21 +72,21 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, str]:
     """Operation → those of these classes of shapes that it has, of each that has any and the options among `words`,
-    with their values.
+    with the values, element types and layouts that they say.
 
     Raises:
         SpecError: no class of this name, or one that none of them has; whole sizes, which several operations may have.
     """
-    options = [word for word in words if word in OPTIONS]
+    narrowing = [f"{word}={value}" for word, value in words.items() if word in _NARROWING]
     named = dict.fromkeys(written.replace(",", " ").split())
     fitting = _having(OPERATIONS, words)
-    facts = {"given": ", ".join([*named, *options])}
+    facts = {"given": ", ".join([*named, *narrowing])}
     if sizes := next((word for word in named if _SIZES.fullmatch(word)), None):
         count = sizes.count("x") + 1
         having = [name for name in fitting if len(OPERATIONS[name].dims) == count]
         several = "several operations have" if having else "no operation has"
         facts["known"] = _spelt(having or fitting)
-        hint = f"Say which: operation={having[0]}." if having else ""
+        hint = f"Say which: operation={_standing_for(having)[0]}." if having else ""
         raise SpecError(f"{several} {count} dims, as {sizes} has", facts, hint)
     facts["classes"] = ", ".join(classes())
     for word in named or [""]:
@@ -91,7 +95,7 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, str]:
                 f"'{word}' is no class of shapes", facts, suggestion(word, classes()) or "docs/shapes.md has them."
             )
         if not set(classes()[word].shapes) & set(fitting):
-            problem = f"no operation with {', '.join(options)} has shapes '{word}'"
+            problem = f"no operation with {', '.join(narrowing)} has shapes '{word}'"
             raise SpecError(problem, facts, f"'{word}' have {', '.join(classes()[word].shapes)}.")
     found = {name: [word for word in named if word in classes_of(name)] for name in fitting}
     return {name: ",".join(having) for name, having in found.items() if having}
@@ -109,21 +113,21 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _having(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
-    """Those that have the options among `words`; of these the ones that take their values, where any does."""
-    written = {word: value.replace(",", " ").split() for word, value in words.items() if word in OPTIONS}
-    having = {name: OPERATIONS[name].options for name in names if set(written) <= set(OPERATIONS[name].options)}
-    taking = [
-        name
-        for name, options in having.items()
-        if all(options[word].takes(value) for word, values in written.items() for value in values)
-    ]
-    return taking or list(having)
+    """Those that have the options among `words`; of these the ones that take all values, where any does."""
+    options, written = set(words) & set(OPTIONS), {word: words[word] for word in _NARROWING if word in words}
+    having = [name for name in names if options <= set(OPERATIONS[name].options)]
+    taking = [name for name in having if all(spec_words.takes(OPERATIONS[name], *each) for each in written.items())]
+    return taking or having
 
 
 def _of_just(dims: Collection[str], names: Iterable[str]) -> list[str]:
     """Those that have no other dims; of these the ones that dims choose."""
-    exact = [name for name in names if len(OPERATIONS[name].dims) == len(dims)]
-    return [name for name in exact if OPERATIONS[name].by_dims] or exact
+    return _standing_for([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
+
+
+def _standing_for(names: list[str]) -> list[str]:
+    """Those that dims choose, where any is."""
+    return [name for name in names if OPERATIONS[name].by_dims] or names
 
 
 def _spelt(names: Iterable[str]) -> str:

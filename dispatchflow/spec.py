@@ -184,9 +184,11 @@ def _operation_axes(words: Any, operation: type[Operation], place: Location) -> 
         "dims": tuple(spec_words.dimension(getattr(words, dim), at(dim)) for dim in given),
         "shapes": spec_words.shapes(words, operation, place),
         "signatures": spec_words.signatures(words.dtype, operation, at("dtype")),
-        "layouts": spec_words.named(words.layout or operation.layouts[0], operation.layouts, "layout", at("layout")),
+        "layouts": spec_words.named(
+            words.layout or operation.layouts[0], operation.layouts, f"layout of {operation.name}", at("layout")
+        ),
         "options": {
-            word: spec_words.options(getattr(words, word), option, word, at(word))
+            word: spec_words.options(getattr(words, word), option, f"{word} of {operation.name}", at(word))
             for word, option in operation.options.items()
         },
     }

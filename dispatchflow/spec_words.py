@@ -24,7 +24,8 @@ from dispatchflow.types import Signature, signature
 T = TypeVar("T")
 
 
-def options(written: Any, option: Option, word: str, place: str) -> tuple[str | int, ...]:
+def options(written: Any, option: Option, whose: str, place: str) -> tuple[str | int, ...]:
+    """`whose`: `kind of pooling`."""
     if written is None:
         return (option.default,)
     found = []
@@ -34,10 +35,19 @@ def options(written: Any, option: Option, word: str, place: str) -> tuple[str | 
         except ValueError as error:
             names = [] if isinstance(option.values, range) else option.values
             facts = {"spec": place, "allowed": error}
-            raise SpecError(f"{word} cannot be {errors.written(item)}", facts, suggestion(str(item), names)) from error
+            raise SpecError(f"{whose} cannot be {errors.written(item)}", facts, suggestion(str(item), names)) from error
     if not found:
-        raise SpecError(f"'{word}' is empty", {"spec": place}, "Name at least one, or leave the word out.")
+        raise SpecError(f"{whose} is empty", {"spec": place}, "Name at least one, or leave the word out.")
     return tuple(dict.fromkeys(found))
+
+
+def takes(operation: type[Operation], word: str, written: str) -> bool:
+    """Whether it has all these values of an option, of `dtype` or of `layout`."""
+    if word == "dtype":
+        return all(_signature(each, operation) for each in _type_words(written))
+    if word == "layout":
+        return set(listed(written)) <= set(operation.layouts)
+    return word in operation.options and all(operation.options[word].takes(each) for each in listed(written))
 
 
 def listed(value: Any) -> list[Any]:
@@ -106,23 +116,35 @@ def _class(word: str, words: Any, operation: type[Operation], place: Location) -
 
 
 def signatures(written: Any, operation: type[Operation], place: str) -> tuple[Signature, ...]:
-    known = {**operation.signatures, **{s.spelling: s for s in operation.signatures.values()}}
+    found = []
+    for word in _type_words(written or next(iter(operation.signatures))):
+        if (each := _signature(word, operation)) is None:
+            spelt = [s.spelling for s in operation.signatures.values()]
+            facts = {"spec": place, "known": ", ".join(operation.signatures), "spelt": ", ".join(spelt)}
+            hint = suggestion(word, [*operation.signatures, *spelt])
+            raise SpecError(f"{operation.name} has no element types '{word}'", facts, hint)
+        found.append(each)
+    return tuple(dict.fromkeys(found))
+
+
+def _type_words(written: str | list[str]) -> list[str]:
+    """A comma separates words, but for those of a spelling."""
     words: list[str] = []
-    for item in written if isinstance(written, list) else [written or next(iter(operation.signatures))]:
+    for item in written if isinstance(written, list) else [written]:
         for word in re.split(r"[;\s]+", re.sub(r"\s*(,|->)\s*", r"\1", item.strip())):
             words += [word] if "->" in word else word.split(",")
-    found = []
-    for word in words:
-        try:
-            found.append(known[word] if word in known else known[signature(word).spelling])
-        except KeyError:
-            facts = {
-                "spec": place,
-                "known": ", ".join(operation.signatures),
-                "spelt": ", ".join(s.spelling for s in operation.signatures.values()),
-            }
-            raise SpecError(f"{operation.name} has no element types '{word}'", facts, suggestion(word, known)) from None
-    return tuple(dict.fromkeys(found))
+    return words
+
+
+def _signature(word: str, operation: type[Operation]) -> Signature | None:
+    """That it has by this word or spelling."""
+    if word in operation.signatures:
+        return operation.signatures[word]
+    try:
+        spelt = signature(word)
+    except KeyError:
+        return None
+    return spelt if spelt in operation.signatures.values() else None
 
 
 def tunings(written: Any, place: Location, read: module_spec.Read) -> tuple[Tuning, ...]:

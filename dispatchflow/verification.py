@@ -31,7 +31,7 @@ def verify_operation(place: Place, operation: Operation, data: Data) -> Result:
         output = place.scratch / "output.bin"
         size = output.stat().st_size if output.exists() else 0
         if size != operation.result().nbytes:
-            reason = f"the module wrote {size} B; its result has {operation.result().nbytes}"
+            reason = f"{size} B were written; the result has {operation.result().nbytes}"
             return False, reason, place.log(), {"verification": "not compared"}
         got = _array(output, inputs.dtype_of(operation.result().element), operation)
         verdicts[recipe] = _compared(place, recipe, got, operation, data)

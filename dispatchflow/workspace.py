@@ -103,7 +103,7 @@ class Workspace:
         types = operation.types if isinstance(operation, Operation) else None
         if reason := target.inexpressible(syntax, types) or case.tuning.inexpressible(syntax, target):
             return reason
-        if isinstance(operation, Operation):
+        if isinstance(operation, Operation) and case.library is None:
             if reason := operation.inexpressible(syntax, target):
                 return reason
             if case.dispatch.requested is None and (reason := operation.untuned(syntax, target)):

@@ -40,11 +40,20 @@ def python(tree: Path, *words: str) -> str:
 
 
 def test_one_file_adds_an_operation(tree: Path) -> None:
-    words = ["operation=row_sum", "m=16", "k=40", "dtype=f32,i32", "target=llvm-cpu,vmvx", "threads=1", "verify"]
+    words = [
+        "operation=row_sum",
+        "m=16",
+        "k=40",
+        "dtype=f32,i32",
+        "kind=sum,difference",
+        "target=llvm-cpu,vmvx",
+        "threads=1",
+        "verify",
+    ]
 
     out = python(tree, "doit", *words)
 
-    assert "4 cases: 4 compiled, 4 verified" in out.replace("4 emitted, ", "").replace("2 emitted, ", "")
+    assert "8 cases: 8 compiled, 8 verified" in out.replace("4 emitted, ", "")
 
 
 def test_two_commands_write_what_is_kept_of_it_and_the_tests_cover_it(tree: Path) -> None:
@@ -69,4 +78,6 @@ def test_two_commands_write_what_is_kept_of_it_and_the_tests_cover_it(tree: Path
         "test_an_error_in_an_operand_is_told_unless_the_result_is_the_same",
         "test_an_error_in_a_compiled_module_is_told",
         "test_without_an_operation_a_class_is_swept_by_all_that_have_it",
+        "test_what_is_no_shape_says_what_is",
+        "test_an_operation_s_word_that_no_sweep_knows_is_refused",
     }

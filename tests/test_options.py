@@ -7,6 +7,10 @@ import pytest
 from dispatchflow import spec
 from dispatchflow.errors import SpecError
 from dispatchflow.meant import by_dims, by_shapes
+from dispatchflow.operations import OPERATIONS
+
+MK = [name for name, cls in OPERATIONS.items() if cls.dims == ("m", "k") and cls.by_dims]
+"""What m= and k= alone may mean."""
 
 CONV = '[[sweep]]\noperation = "conv2d"\nshape = ["1x8x8x4x4x3x3"]\n'
 MATMUL = '[[sweep]]\noperation = "matmul"\nshape = ["8x8x8"]\n'
@@ -29,11 +33,11 @@ def test_override_reaches_the_sweeps_that_know_the_word():
 @pytest.mark.parametrize(
     ("written", "says", "allowed"),
     [
-        ("stride = 0", "stride cannot be 0", "1 … 16"),
-        ('stride = "two"', "stride cannot be 'two'", "1 … 16"),
-        ("stride = true", "stride cannot be true", "1 … 16"),
-        ("padding = 17", "padding cannot be 17", "0 … 16"),
-        ("stride = []", "'stride' is empty", None),
+        ("stride = 0", "stride of conv2d cannot be 0", "1 … 16"),
+        ('stride = "two"', "stride of conv2d cannot be 'two'", "1 … 16"),
+        ("stride = true", "stride of conv2d cannot be true", "1 … 16"),
+        ("padding = 17", "padding of conv2d cannot be 17", "0 … 16"),
+        ("stride = []", "stride of conv2d is empty", None),
         ('kind = "max"', "unknown word 'kind'", None),
     ],
 )
@@ -62,7 +66,7 @@ def test_option_takes_numbers_below_zero_and_may_default_to_one_between(plan_of)
     words = 'operation = "quantized_matmul"\nshape = ["8x8x8"]\ninput_zp = [-3, "-128"]\nweight_zp = "0,7"\n'
     labels = [case.operation.label.removeprefix("8x8x8_i8t_i8t_i32t") for case in plan_of("[[sweep]]\n" + words).cases]
     assert labels == ["_input_zp_-3", "_input_zp_-3_weight_zp_7", "", "_weight_zp_7"]
-    with pytest.raises(SpecError, match="input_zp cannot be '--3'"):
+    with pytest.raises(SpecError, match="input_zp of quantized_matmul cannot be '--3'"):
         plan_of("[[sweep]]\n" + words.replace("-128", "--3"))
 
 
@@ -93,7 +97,7 @@ def test_dims_and_options_choose_the_operation_that_alone_has_them(dims, words, 
 @pytest.mark.parametrize(
     ("dims", "says", "hint"),
     [
-        ("mk", "several operations have these dims", "Say which: operation=matvec."),
+        ("mk", "several operations have these dims", f"Say which: operation={MK[0]}."),
         ("m", "no operation has just", "Give all dims of one of them."),
         ("mh", "no operation has these dims", "Give all dims of one of them."),
     ],
@@ -110,7 +114,7 @@ def test_dims_of_no_one_operation_say_how_to_mean_one(dims, says, hint):
     [
         ("mnk", "stride", "matmul", "conv2d: n, h"),
         ("mnk", "kind", "matmul", "pooling: n, h"),
-        ("mk", "stride", "matvec", ""),
+        ("mk", "stride", MK[0], ""),
     ],
 )
 def test_an_option_that_operations_of_these_dims_lack_is_told(dims, word, operation, having):
@@ -169,6 +173,29 @@ def test_a_cast_to_the_type_that_there_is_already_is_a_skip(plan_of):
 )
 def test_classes_of_shapes_are_of_operations_that_take_the_values_too(words, operations):
     assert list(by_shapes("tiny", words)) == operations
+
+
+@pytest.mark.parametrize(
+    ("words", "having", "lacking"),
+    [
+        ({"dtype": "f32"}, {"matmul", "norm", "softmax"}, {"quantized_matmul", "quantized_conv2d"}),
+        ({"dtype": "f16_f32_f16"}, {"norm", "matmul"}, {"pooling", "reduction"}),
+        ({"dtype": "f32,f16"}, {"matmul", "softmax"}, {"norm", "quantized_matmul"}),
+        ({"dtype": "f16,f16->f32;i8, i8 -> i32"}, {"matmul"}, {"norm", "quantized_matmul"}),
+        ({"layout": "tt"}, {"matmul"}, {"conv2d", "softmax"}),
+        ({"layout": "nchw_fchw"}, {"conv2d"}, {"pooling", "matmul"}),
+        ({"layout": "t", "dtype": "i8"}, {"reduction"}, {"softmax", "matmul"}),
+    ],
+)
+def test_classes_of_shapes_are_of_operations_that_have_the_types_and_layouts(words, having, lacking):
+    found = set(by_shapes("tiny", words))
+    assert having <= found
+    assert not lacking & found
+
+
+def test_dims_and_element_types_choose_the_operation_that_has_both():
+    assert by_dims(dict.fromkeys("mnk", "8"), {"dtype": "f32"}) == "matmul"
+    assert by_dims(dict.fromkeys("mk", "8"), {"dtype": "i8->i32"}) == "reduction"
 
 
 def test_value_that_no_operation_takes_is_told_by_the_first():

@@ -1,9 +1,13 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
 from dispatchflow.inputs import dtype_of, exact, random
+from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.operations.matmul import Matmul
-from dispatchflow.reference import bounds, expected
+from dispatchflow.operations.norm import EPSILON
+from dispatchflow.reference import _wide, bounds, expected
 from dispatchflow.verdict import compare_bits, compare_bounded
 
 SIGNATURES = pytest.mark.parametrize("types", Matmul.signatures.values(), ids=list(Matmul.signatures))
@@ -101,6 +105,67 @@ def test_bound_grows_with_the_root_of_the_terms(k, growth):
     ones = [np.ones((1, k), np.float32), -np.ones((k, 1), np.float32)]
     _, tolerance = bounds(op, ones)
     assert tolerance.item() == pytest.approx(2.0**-24 * (growth * k + k), rel=1e-6)
+
+
+def positive(name: str, count: int) -> tuple[Operation, list[Any], Any]:
+    """(operation, operands, its result where so many positive terms are added up one by one in f32)"""
+    f32 = np.float32
+    match name:
+        case "softmax":
+            op = OPERATIONS[name].make((1, count))
+            (x,) = random(op)
+            powers = np.exp(x - x.max())
+            return op, [x], powers / np.cumsum(powers, dtype=f32).reshape(1, -1)[:, -1]
+        case "norm":
+            op = OPERATIONS[name].make((1, count), kind="rms")
+            x, ones = np.full((1, count), 0.1**0.5, f32), np.ones(count, f32)
+            squares = np.cumsum(x * x, dtype=f32)[-1]
+            return op, [x, ones], x / np.sqrt(squares / f32(count) + f32(EPSILON)) * ones
+        case "attention":
+            op = OPERATIONS[name].make((1, 1, 1, 1, count))
+            keys = np.full((1, count, 1), -1.0, f32)
+            keys[0, 0] = 1.25  # the others weigh a tenth
+            ones = np.ones((1, count, 1), f32)
+            weights = np.exp(keys.ravel() - keys.max())
+            return (
+                op,
+                [ones[:, :1], keys, ones],
+                (weights.sum(dtype=np.float64) / np.cumsum(weights)[-1]).reshape(1, 1, 1),
+            )
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize("name", ["softmax", "norm", "attention"])
+def test_sums_of_positive_terms_one_by_one_are_within_the_bound(name):
+    op, operands, got = positive(name, 2**20)
+    off = abs(got - op.reference(_wide(operands))) / abs(got)
+    assert off.max() > 8 * 2.0**10 * 2.0**-24  # the root of the terms is no bound here
+    assert compare_bounded(got, *bounds(op, operands)).word == "within bound"
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "terms", "off"),
+    [("softmax", "f16", 512, 2.0), ("softmax", "f32", 2**20, 1.2), ("norm", "f16_f32_f16", 2**20, 1.1)],
+)
+def test_bound_of_positive_sums_tells_a_wrong_sum(name, types, terms, off):
+    op = OPERATIONS[name].make((1, terms), types)
+    operands = random(op)
+    right = op.reference(_wide(operands))
+    wrong = (right * off).astype(dtype_of(op.types.result))
+    assert compare_bounded(wrong, *bounds(op, operands)).word == "different"
+    assert compare_bounded(0 * wrong, *bounds(op, operands)).word == "different"
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "most"),
+    [("softmax", "f16", 512), ("softmax", "f16_f32_f16", 2**22), ("norm", "f32", 2**22), ("attention", "f16", 2**22)],
+)
+def test_sum_of_more_positive_terms_than_can_be_judged_is_a_skip(name, types, most):
+    sizes = (1,) * (len(OPERATIONS[name].dims) - 1)
+    assert OPERATIONS[name].make((*sizes, most), types).illegal("llvm-cpu") is None
+    why = OPERATIONS[name].make((*sizes, most + 1), types).illegal("llvm-cpu")
+    element = "f16" if types == "f16" and name == "softmax" else "f32"
+    assert why == f"a right sum of {most + 1} positive terms in {element} may be off by more than a quarter"
 
 
 def test_bound_covers_results_that_underflow():

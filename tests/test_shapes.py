@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from real import REPOSITORY
 
+from dispatchflow import meant
 from dispatchflow.errors import SpecError
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.reports.shapes import page
@@ -21,6 +22,12 @@ EACH = [
     for name in classes()
     for operation in classes()[name].shapes
 ]
+
+
+def meant_by(dims: int) -> str:
+    """The hint where the sizes of a shape are so many."""
+    having = [name for name, operation in OPERATIONS.items() if len(operation.dims) == dims]
+    return f"operation={next(name for name in having if OPERATIONS[name].by_dims)}."
 
 
 def made(operation: str, shape: Shape) -> Operation:
@@ -146,12 +153,17 @@ def test_a_network_brings_its_own_words_and_the_others_are_swept(plan_of):
         ({"shape": "large_k,transformer"}, ["'transformer' is no class of shapes", "bert_base, llama_prefill"]),
         (
             {"shape": "tiny,bert_base", "stride": "2"},
-            ["no operation with stride has shapes 'bert_base'", "'bert_base' have matmul, "],
+            ["no operation with stride=2 has shapes 'bert_base'", "'bert_base' have matmul, "],
         ),
+        (
+            {"operation": ("elementwise", "pooling"), "shape": "tiny", "kind": "add"},
+            ["kind of pooling cannot be 'add'"],
+        ),
+        ({"operation": ("matmul", "pooling"), "shape": "tiny", "layout": "tt"}, ["unknown layout of pooling 'tt'"]),
         ({"operation": ("conv2d", "transpose"), "shape": "resnet50"}, ["transpose has no shapes 'resnet50'"]),
-        ({"shape": "64x64x64"}, ["several operations have 3 dims", "matmul: m, n, k", "operation=matmul."]),
-        ({"shape": "64x64"}, ["several operations have 2 dims", "matvec: m, k", "operation=elementwise."]),
-        ({"shape": "tiny 4x4x4x4"}, ["several operations have 4 dims", "operation=batch_matmul."]),
+        ({"shape": "64x64x64"}, ["several operations have 3 dims", "matmul: m, n, k", meant_by(3)]),
+        ({"shape": "64x64"}, ["several operations have 2 dims", "matvec: m, k", meant_by(2)]),
+        ({"shape": "tiny 4x4x4x4"}, ["several operations have 4 dims", meant_by(4)]),
         ({"shape": "1x2x3x4x5x6x7x8"}, ["no operation has 8 dims"]),
         ({"shape": "tiny", "specs": ("a.toml",)}, ["specs= and a sweep are both given"]),
     ],
@@ -161,6 +173,13 @@ def test_what_is_no_shape_says_what_is(words, says, tmp_path: Path):
         _ = Workspace(tmp_path, words).plan
     for part in says:
         assert part in str(caught.value)
+
+
+def test_sizes_of_several_operations_mean_the_one_that_stands_for_them(monkeypatch):
+    monkeypatch.setattr(meant, "OPERATIONS", dict(reversed(OPERATIONS.items())))
+    with pytest.raises(SpecError) as caught:
+        meant.by_shapes("64x64x64", {})
+    assert caught.value.hint == "Say which: operation=matmul."
 
 
 def test_without_an_operation_a_class_is_swept_by_all_that_have_it(tmp_path: Path):

@@ -39,7 +39,7 @@ def table(**words: str) -> str:
         (".dtype", {"dtype": '"f33"'}, ["no element types 'f33'", "f32", "f16,f16->f32"]),
         (".dtype", {"dtype": '"f32,f32->f16"'}, ["no element types 'f32,f32->f16'", "f32,f32->f32"]),
         (".dtype", {"dtype": "32"}, ["wrong type", "int", "str or list"]),
-        (".layout", {"layout": '"tx"'}, ["unknown layout 'tx'", "tt, tn, nt, nn"]),
+        (".layout", {"layout": '"tx"'}, ["unknown layout of matmul 'tx'", "tt, tn, nt, nn"]),
         (".tuning", {"tuning": '"defautl"'}, ["unknown tuning 'defautl'", "data_tiling", "Did you mean 'default'?"]),
         (".tuning", {"tuning": '"double_tiling_64x64_4x16"'}, ["unknown tuning", "double_tiling_64x64_4x16x4"]),
         (

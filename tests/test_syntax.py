@@ -71,6 +71,15 @@ def test_f8_is_not_of_every_release(release, why):
     assert matmul.make((4, 4, 4), "f32").inexpressible(Syntax(release), TARGETS["llvm-cpu"]) is None
 
 
+@pytest.mark.parametrize(("release", "wrong"), [((3, 10), False), ((3, 11), True), ((3, 13), True)])
+def test_attention_of_long_keys_is_left_out_where_its_results_are_wrong(release, wrong):
+    made = {k1: OPERATIONS["attention"].make((1, 4, 4, k1, 4)) for k1 in (128, 129)}
+    why = {k1: op.inexpressible(Syntax(release), TARGETS["llvm-cpu"]) for k1, op in made.items()}
+    assert why[128] is None
+    assert (why[129] is not None) == wrong
+    assert made[129].inexpressible(NEWEST, TARGETS["vmvx"]) is None
+
+
 @pytest.mark.parametrize(
     ("release", "flag"), [((3, 10), "--iree-hip-target=gfx942"), ((3, 11), "--iree-rocm-target=gfx942")]
 )

@@ -158,7 +158,7 @@ def test_a_check_finds_all_sound(copied: Project) -> None:
     outcome = copied.doit("store", "check", "sample=2")
 
     assert outcome.code == 0, outcome
-    assert "3 not: the module is not in the store, where calibration kernels never are\n" in outcome.out
+    assert "3 not: what it reads is not in the store, where calibration kernels never are\n" in outcome.out
     assert "compiles  2 of 7 made again and compared" in outcome.out
     assert "objects   20 of " in outcome.out
     assert outcome.out.splitlines()[-1] == "all sound"

@@ -75,6 +75,9 @@ def test_value_that_is_not_allowed_says_what_is(name, text, says):
     assert caught.value.hint[1:] == f"{VARIABLES[name].meaning[1:]}."  # units keep their capitals
 
 
+SUMS = [name for name, cls in OPERATIONS.items() if "kind" in cls.options and "sum" in cls.options["kind"].values]
+
+
 def test_value_that_is_none_of_the_known_is_refused_with_the_nearest():
     with pytest.raises(SpecError, match="operation cannot be 'conv3d'") as caught:
         parse({"operation": "conv3d"}, ALL)
@@ -88,7 +91,7 @@ def test_value_that_is_none_of_the_known_is_refused_with_the_nearest():
         ("matmul,layer_norm", "'layer_norm' is none. Write operation=norm kind=layer."),
         ("RMS-norm", "Write operation=norm kind=rms."),
         ("gelu", "Write operation=elementwise kind=gelu."),
-        ("sum", "Write operation=pooling kind=sum or operation=reduction kind=sum."),
+        ("sum", f"Write {' or '.join(f'operation={name} kind=sum' for name in SUMS)}."),
     ],
 )
 def test_operation_that_the_field_calls_otherwise_is_told_by_our_word(word, hint):

@@ -13,7 +13,7 @@ import msgspec
 
 from dispatchflow.program import Program
 from dispatchflow.syntax import Syntax
-from dispatchflow.types import Layout, Signature, TensorType
+from dispatchflow.types import ElementType, Layout, Signature, TensorType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -217,8 +217,9 @@ class Operation(Program):
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
         """Σ|terms| of every result element in float64: the scale of its rounding error (Higham, Accuracy and
-        Stability of Numerical Algorithms, 3.13). Right as it stands for multilinear operations."""
-        return self.reference([abs(operand) for operand in operands])
+        Stability of Numerical Algorithms, 3.13). Right as it stands for multilinear operations that add all terms, or
+        subtract all."""
+        return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
         """A bound of the error before the result is rounded, in float64: min(K, 8·√K) · u · Σ|terms|. Accumulation
@@ -265,5 +266,26 @@ _LETTERS = {letter.value for letter in Layout}
 
 
 def growth(terms: int) -> float:
-    """How many roundings of one term a sum of so many may show."""
+    """How many roundings of one term a sum of so many may show, where terms have both signs and so have roundings."""
     return float(min(terms, 8.0 * terms**0.5))
+
+
+def drift(terms: int, element: ElementType) -> float:
+    """How far a sum of so many positive terms may be off, as a part of it, in any order (Jeannerod & Rump 2013).
+
+    No root is taken: beside a sum that outgrew them, terms are all rounded to one side, in the end to nothing.
+    """
+    return terms * element.unit
+
+
+def inverse_drift(terms: int, element: ElementType) -> float:
+    """The same of the inverse of such a sum."""
+    off = drift(terms, element)
+    return off / (1 - off)
+
+
+def drifting(terms: int, element: ElementType) -> str | None:
+    """Why a sum of so many positive terms in this type cannot be judged, None when it can. The reason of a skip."""
+    if drift(terms, element) <= 0.25:
+        return None
+    return f"a right sum of {terms} positive terms in {element.mlir} may be off by more than a quarter"

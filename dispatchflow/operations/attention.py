@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
-from dispatchflow.operations._base import Operand, Operation, Option, growth
+from dispatchflow.operations._base import Operand, Operation, Option, drifting, growth, inverse_drift
 from dispatchflow.types import ElementType, Signature, TensorType, signature
 
 if TYPE_CHECKING:
@@ -48,11 +48,13 @@ class Attention(Operation):
             return f"{m} queries cannot be the last of {k2} positions: the first would see no key"
         if backend in ("vulkan-spirv", "metal-spirv"):
             return "attention is not compiled to SPIR-V (IREE 3.9 and 3.13: 'online_attention' is refused)"
-        return None
+        return drifting(k2, self.signature.accumulator)
 
     def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         if target.backend == "cuda" and syntax.release < (3, 11):
             return f"{syntax} compiles no attention for CUDA; 3.11 is the first that does"
+        if target.backend == "llvm-cpu" and syntax.release >= (3, 11) and self.sizes[3] > 128:
+            return "keys of more than 128 elements are cut, and results are wrong (IREE 3.11 to 3.13; 3.10 is right)"
         return super().inexpressible(syntax, target)
 
     @property
@@ -133,10 +135,10 @@ class Attention(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Σ weight · |v| · (ρ + mean of ρ + (2·growth + 2) · u + 2 · w), where ρ is what an exponential is off by:
+        """Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w), where ρ is what an exponential is off by:
         by its score's error, (growth + 2) · u and 2 · w of Σ|terms|, and as in softmax by (2·below + 2·ULPS) · u, twice
-        ULPS as partial results are rescaled. u is the accumulator's unit, w the operands': scaled queries and weights
-        may be rounded to their type."""
+        ULPS as partial results are rescaled. δ is the drift of the weights' sum, in its inverse; u the accumulator's
+        unit, w the operands': scaled queries and weights may be rounded to their type."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
@@ -145,7 +147,8 @@ class Attention(Operation):
         terms = terms + (abs(operands[3]) if self._masked else 0)
         off = ((growth(self.sizes[3]) + 2) * unit + 2 * own) * terms + (2 * below + 2 * ULPS) * unit
         mean = (weights * off).sum(axis=2, keepdims=True)
-        whole = off + mean + (2 * growth(self.sizes[4]) + 2) * unit + 2 * own
+        drifted = inverse_drift(self.sizes[4], self.signature.accumulator)
+        whole = off + mean + drifted + (growth(self.sizes[4]) + 2) * unit + 2 * own
         bound: Array = (weights * whole) @ abs(operands[2])
         return bound
 

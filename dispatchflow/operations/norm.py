@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
-from dispatchflow.operations._base import Operand, Operation, Option, growth
+from dispatchflow.operations._base import Operand, Operation, Option, drift, drifting, growth
 from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ EPSILON = 2.0**-17
 
 
 class Norm(Operation):
-    """Layer normalization of each row with scale and shift; or by its root mean square, with scale."""
+    """Layer normalization of each row with scale and shift; or by its root mean square, with scale. ε is 2**-17."""
 
     name: ClassVar[str] = "norm"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -32,6 +32,9 @@ class Norm(Operation):
     @property
     def _layer(self) -> bool:
         return bool(self.option("kind") == "layer")
+
+    def illegal(self, backend: str) -> str | None:
+        return drifting(self.sizes[1], self.signature.accumulator)
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -101,15 +104,16 @@ class Norm(Operation):
 
     def error(self, operands: Sequence[Array]) -> Array:
         """From the mean to the result, each step's rounding and what it makes of those before:
-        δμ = (growth + 1) · u · mean|x|, δd = δμ + u·|d|, δv = mean(2·|d|·δd + δd²) + (growth + 2) · u · (v + ε); the
-        root's is half of δv / (v + ε), and ULPS of its own."""
+        δμ = (growth + 1) · u · mean|x|, δd = δμ + u·|d|, δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε), as squares
+        are positive; t = δv / (v + ε) makes the root's inverse 1/√(1-t) times as large, beside ULPS of its own."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, grown = self.signature.accumulator.unit, growth(self.sizes[1])
         (d, root), x = self._parts(operands), operands[0]
         off = (grown + 1) * unit * abs(x).mean(axis=1, keepdims=True) + unit * abs(d) if self._layer else 0.0 * d
-        spread = (2 * abs(d) * off + off**2).mean(axis=1, keepdims=True) + (grown + 2) * unit * root**2
-        quotient = off / root + abs(d) / root * (spread / root**2 / 2 + (ULPS + 4) * unit)
+        spread = (2 * abs(d) * off + off**2).mean(axis=1, keepdims=True) / root**2
+        spread += drift(self.sizes[1], self.signature.accumulator) + 2 * unit
+        quotient = off / root + abs(d) / root * ((1 - spread) ** -0.5 - 1 + (ULPS + 4) * unit)
         bound: Array = quotient * abs(operands[1]) + unit * abs(self.reference(operands))
         return bound
 

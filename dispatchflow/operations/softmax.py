@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
-from dispatchflow.operations._base import Operand, Operation, growth
+from dispatchflow.operations._base import Operand, Operation, drifting, inverse_drift
 from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
@@ -15,11 +15,18 @@ if TYPE_CHECKING:
 
 
 class Softmax(Operation):
-    """Of each row."""
+    """Of each row. `f16` adds up in f16, which is judged up to 512 columns; `f16_f32_f16` computes in f32."""
 
     name: ClassVar[str] = "softmax"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
-    signatures: ClassVar[Mapping[str, Signature]] = {"f32": signature("f32->f32"), "f16": signature("f16->f16")}
+    signatures: ClassVar[Mapping[str, Signature]] = {
+        "f32": signature("f32->f32"),
+        "f16": signature("f16->f16"),
+        "f16_f32_f16": signature("f16->f32->f16"),
+    }
+
+    def illegal(self, backend: str) -> str | None:
+        return drifting(self.sizes[1], self.signature.accumulator)
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -32,13 +39,16 @@ class Softmax(Operation):
         return TensorType(self.sizes, self.signature.result)
 
     def body(self, attribute: str) -> str:
-        t = self.result().mlir
-        op = f"linalg.softmax dimension(1) ins(%arg0 : {t}) outs(%empty : {t}) -> {t}"
-        return (
-            _mlir.empty("empty", self.result())
-            + f"    %all = {op} loc(unknown)\n"
-            + _mlir.returned("all", self.result())
-        )
+        x, wide = self.result(), TensorType(self.sizes, self.signature.accumulator)
+        given, before, after, returned = "arg0", "", "", "all"
+        if wide != x:
+            lines, value = _mlir.widened("y", "x", x.element, wide.element)
+            maps, arguments = _mlir.affine("mn", "mn", "mn"), ("x", "unused")
+            before = _mlir.generic("given", maps, "pp", {"arg0": x}, ("empty", wide), arguments, [*lines, value])
+            given, after, returned = "given", _mlir.narrowed("all", wide, x), "out"
+        t = wide.mlir
+        op = f"    %all = linalg.softmax dimension(1) ins(%{given} : {t}) outs(%empty : {t}) -> {t} loc(unknown)\n"
+        return _mlir.empty("empty", wide) + before + op + after + _mlir.returned(returned, x)
 
     def reference(self, operands: Sequence[Array]) -> Array:
         import numpy as np
@@ -51,17 +61,20 @@ class Softmax(Operation):
         """Of numpy, which has no softmax, as it is written with whole arrays."""
         if library.name == "torch":
             return "F.softmax(x0, 1)"
-        return "(e := np.exp(x0 - x0.max(axis=1, keepdims=True))) / e.sum(axis=1, keepdims=True)"
+        (x,) = library.operands(self.signature, 1)
+        quotient = f"(e := np.exp((x := {x}) - x.max(axis=1, keepdims=True))) / e.sum(axis=1, keepdims=True)"
+        return library.rounded(quotient, self.signature)
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """y · (ρ + Σ y·ρ + (growth + 1) · u): an exponential's own error ρ = (2·|x - max| + ULPS) · u, as it is and in
-        the sum, whose rounding is relative because all terms are positive; then the division."""
+        """y · (ρ + Σ y·ρ + δ + u): an exponential's own error ρ = (2·|x - max| + ULPS) · u, as it is and in the sum;
+        δ, the sum's drift in its inverse; then the division."""
         from dispatchflow.operations._numeric import ULPS
 
         (x,), y = operands, self.reference(operands)
-        own = 2 * (x.max(axis=1, keepdims=True) - x) + ULPS
-        shared = (y * own).sum(axis=1, keepdims=True) + growth(self.sizes[1]) + 1
-        bound: Array = y * (own + shared) * self.signature.accumulator.unit
+        element = self.signature.accumulator
+        own = (2 * (x.max(axis=1, keepdims=True) - x) + ULPS) * element.unit
+        shared = (y * own).sum(axis=1, keepdims=True) + inverse_drift(self.sizes[1], element) + element.unit
+        bound: Array = y * (own + shared)
         return bound
 
     def flops(self) -> int:
