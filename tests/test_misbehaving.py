@@ -41,8 +41,8 @@ MISBEHAVING_RUNS = {
     "exit 1 in silence": ("exit 1", "exit code 1"),
     "death by a signal": ("kill -SEGV $$", "died by SIGSEGV"),
     "no end": ("sleep 600", "took longer than"),
-    "too few bytes": (f"{_FINAL_OUTPUT}; printf abc > $out", "wrote 3 B"),
-    "no output": ("exit 0", "wrote 0 B"),
+    "too few bytes": (f"{_FINAL_OUTPUT}; printf abc > $out", "3 B were written"),
+    "no output": ("exit 0", "0 B were written"),
     "only zeros": (
         f"{_FINAL_OUTPUT}; /usr/bin/head -c 1024 /dev/zero > $out",
         "elements of the exact inputs are wrong",
