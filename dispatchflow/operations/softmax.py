@@ -26,7 +26,8 @@ class Softmax(Operation):
     }
 
     def illegal(self, backend: str) -> str | None:
-        return drifting(self.sizes[1], self.signature.accumulator)
+        why = drifting(self.sizes[1], self.signature.accumulator)
+        return why and why + ("; f16_f32_f16 adds in f32" if self.signature == self.signatures["f16"] else "")
 
     @property
     def recipes(self) -> tuple[str, ...]:
