@@ -70,20 +70,23 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
     )
 
 
-def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, str]:
-    """Operation → those of these classes of shapes that it has, of each that has any and the options among `words`,
-    with the values, element types and layouts that they say.
+def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Operation → its words: those of these classes of shapes that it has, and those values of the options, element
+    types and layouts among `words`; of each operation that has some of each.
 
     Raises:
-        SpecError: no class of this name, or one that none of them has; whole sizes, which several operations may have.
+        SpecError: no class of this name, or one that none of them has; a value that none has; whole sizes, which
+            several operations have.
     """
     narrowing = [f"{word}={value}" for word, value in words.items() if word in _NARROWING]
     named = dict.fromkeys(written.replace(",", " ").split())
-    fitting = _having(OPERATIONS, words)
     facts = {"given": ", ".join([*named, *narrowing])}
+    fitting = _taken(words, facts)
     if sizes := next((word for word in named if _SIZES.fullmatch(word)), None):
         count = sizes.count("x") + 1
         having = [name for name in fitting if len(OPERATIONS[name].dims) == count]
+        if len(having) == 1:
+            return {having[0]: {"shape": written, **fitting[having[0]]}}
         several = "several operations have" if having else "no operation has"
         facts["known"] = _spelt(having or fitting)
         hint = f"Say which: operation={_standing_for(having)[0]}." if having else ""
@@ -98,7 +101,7 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, str]:
             problem = f"no operation with {', '.join(narrowing)} has shapes '{word}'"
             raise SpecError(problem, facts, f"'{word}' have {', '.join(classes()[word].shapes)}.")
     found = {name: [word for word in named if word in classes_of(name)] for name in fitting}
-    return {name: ",".join(having) for name, having in found.items() if having}
+    return {name: {"shape": ",".join(having), **fitting[name]} for name, having in found.items() if having}
 
 
 def by_field(word: str, place: Location) -> str:
@@ -112,12 +115,30 @@ def by_field(word: str, place: Location) -> str:
     return f"Write {' or '.join(spelt)}." if spelt else ""
 
 
+def _taken(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Operation → its values of these words, of each that has some of every word."""
+    written = {word: spec_words.values(word, words[word]) for word in _NARROWING if word in words}
+    for word, values in written.items():
+        for value in values:
+            if not any(spec_words.takes(operation, word, value) for operation in OPERATIONS.values()):
+                raise SpecError(f"no operation has {word}={value}", facts, "docs/operations.md has what each takes.")
+    found = {
+        name: {word: [v for v in values if spec_words.takes(operation, word, v)] for word, values in written.items()}
+        for name, operation in OPERATIONS.items()
+    }
+    return {
+        name: {word: (";" if word == "dtype" else ",").join(values) for word, values in own.items()}
+        for name, own in found.items()
+        if all(own.values())
+    }
+
+
 def _having(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
     """Those that have the options among `words`; of these the ones that take all values, where any does."""
-    options, written = set(words) & set(OPTIONS), {word: words[word] for word in _NARROWING if word in words}
+    options = set(words) & set(OPTIONS)
+    written = [(word, value) for word in _NARROWING if word in words for value in spec_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]
-    taking = [name for name in having if all(spec_words.takes(OPERATIONS[name], *each) for each in written.items())]
-    return taking or having
+    return [name for name in having if all(spec_words.takes(OPERATIONS[name], *one) for one in written)] or having
 
 
 def _of_just(dims: Collection[str], names: Iterable[str]) -> list[str]:

@@ -52,8 +52,7 @@ class Sources:
         elif dims := [name for name in own if name in DIMS]:
             each = [{"operation": meant.by_dims(dims, words)}]
         else:
-            meaning = meant.by_shapes(own["shape"], words)
-            each = [{"operation": name, "shape": having} for name, having in meaning.items()]
+            each = [{"operation": name, **having} for name, having in meant.by_shapes(own["shape"], words).items()]
         table = {**words, **own}
         read = self._reader(Path())
         return [spec.sweep({**table, **one}, COMMAND_LINE, read) for one in each]

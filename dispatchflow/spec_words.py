@@ -41,13 +41,18 @@ def options(written: Any, option: Option, whose: str, place: str) -> tuple[str |
     return tuple(dict.fromkeys(found))
 
 
-def takes(operation: type[Operation], word: str, written: str) -> bool:
-    """Whether it has all these values of an option, of `dtype` or of `layout`."""
+def values(word: str, written: str) -> list[str]:
+    """The several values of an option, of `dtype` or of `layout`."""
+    return _type_words(written) if word == "dtype" else listed(written)
+
+
+def takes(operation: type[Operation], word: str, value: str) -> bool:
+    """Whether it has this value of an option, of `dtype` or of `layout`."""
     if word == "dtype":
-        return all(_signature(each, operation) for each in _type_words(written))
+        return _signature(value, operation) is not None
     if word == "layout":
-        return set(listed(written)) <= set(operation.layouts)
-    return word in operation.options and all(operation.options[word].takes(each) for each in listed(written))
+        return value in operation.layouts
+    return word in operation.options and operation.options[word].takes(value)
 
 
 def listed(value: Any) -> list[Any]:

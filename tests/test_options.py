@@ -166,7 +166,7 @@ def test_a_cast_to_the_type_that_there_is_already_is_a_skip(plan_of):
     ("words", "operations"),
     [
         ({"kind": "max"}, ["elementwise", "pooling", "reduction"]),
-        ({"kind": "max,sum"}, ["pooling", "reduction"]),
+        ({"kind": "max,sum"}, ["elementwise", "pooling", "reduction"]),
         ({"kind": "relu"}, ["elementwise"]),
         ({"kind": "max", "axis": "inner"}, ["reduction"]),
     ],
@@ -180,8 +180,8 @@ def test_classes_of_shapes_are_of_operations_that_take_the_values_too(words, ope
     [
         ({"dtype": "f32"}, {"matmul", "norm", "softmax"}, {"quantized_matmul", "quantized_conv2d"}),
         ({"dtype": "f16_f32_f16"}, {"norm", "matmul"}, {"pooling", "reduction"}),
-        ({"dtype": "f32,f16"}, {"matmul", "softmax"}, {"norm", "quantized_matmul"}),
-        ({"dtype": "f16,f16->f32;i8, i8 -> i32"}, {"matmul"}, {"norm", "quantized_matmul"}),
+        ({"dtype": "f32,f16"}, {"matmul", "softmax", "norm"}, {"quantized_matmul"}),
+        ({"dtype": "f16,f16->f32;i8, i8 -> i32"}, {"matmul", "quantized_matmul"}, {"norm"}),
         ({"layout": "tt"}, {"matmul"}, {"conv2d", "softmax"}),
         ({"layout": "nchw_fchw"}, {"conv2d"}, {"pooling", "matmul"}),
         ({"layout": "t", "dtype": "i8"}, {"reduction"}, {"softmax", "matmul"}),
@@ -198,5 +198,15 @@ def test_dims_and_element_types_choose_the_operation_that_has_both():
     assert by_dims(dict.fromkeys("mk", "8"), {"dtype": "i8->i32"}) == "reduction"
 
 
-def test_value_that_no_operation_takes_is_told_by_the_first():
-    assert {"pooling", "norm"} <= set(by_shapes("tiny", {"kind": "banana"}))
+def test_of_several_values_each_operation_has_those_that_it_takes():
+    found = by_shapes("tiny", {"dtype": "f32;f16,f16->f32", "layout": "nt,t"})
+    assert found["matmul"] == {"shape": "tiny", "dtype": "f32;f16,f16->f32", "layout": "nt"}
+    assert found["softmax"] == {"shape": "tiny", "dtype": "f32", "layout": "t"}
+    assert by_shapes("1x2x3x4x5", {"mask": "no,yes"}) == {"attention": {"shape": "1x2x3x4x5", "mask": "no,yes"}}
+
+
+@pytest.mark.parametrize("written", ["tiny", "8x8x8"])
+@pytest.mark.parametrize(("word", "value"), [("kind", "banana"), ("dtype", "f99"), ("layout", "zz")])
+def test_value_that_no_operation_takes_is_told(written, word, value):
+    with pytest.raises(SpecError, match=f"no operation has {word}={value}"):
+        by_shapes(written, {word: value})
