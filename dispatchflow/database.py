@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 import time
@@ -142,6 +143,9 @@ class Database:
             return DiskFull("the records cannot be written", facts, room.MAKE_ROOM)
         unwritable = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
         if code in unwritable and not self._path.is_dir():
+            beside = (Path(f"{self._path}{ending}") for ending in ("", "-wal", "-shm"))
+            refused = [str(path) for path in beside if path.exists() and not os.access(path, os.W_OK)]
+            facts |= {"file": ", ".join(refused)} if refused else {}
             return StoreError("the records cannot be written", facts, room.ELSEWHERE)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return StoreError("another program holds the records", facts, "End it, and run again.")

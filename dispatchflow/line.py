@@ -11,9 +11,9 @@ from dispatchflow.errors import SpecError
 
 
 def _jobs(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
+    if not text.isdecimal() or not 0 < int(text) <= 1024:
         hint = "Leave it out for as many as there are cores."
-        raise SpecError(f"-n cannot be '{text}'", {"allowed": "a number of 1 or more"}, hint)
+        raise SpecError(f"-n cannot be '{text}'", {"allowed": "1 … 1024"}, hint)
     return int(text)
 
 

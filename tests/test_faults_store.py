@@ -162,4 +162,8 @@ def test_a_part_of_the_store_that_cannot_be_written_is_told_once_and_is_no_case_
     assert recorded(copied) == before
     for path, mode in modes.items():
         path.chmod(mode)
+    left = [path for path in copied.store.glob("records.sqlite-*") if not path.stat().st_mode & 0o200]
+    again = finished(copied.start("-n", "2", *words, argv=[*rightless(), sys.executable, "-m", "doit"]))
+    assert all(os.fspath(path) in again.err for path in left), again  # SQLite made them as unwritable as their database
+    assert again.code == (2 if left else 0)
     assert copied.doit(*words).code == 0

@@ -18,7 +18,7 @@ REFUSED_INPUT = {
     "an unknown task": (["profil"], 2, "Did you mean 'profile'?"),
     "an unknown option": (["profile", "--colour"], 2, "colour"),
     "an unknown option before all": (["--colour"], 2, "colour"),
-    "no jobs at once": (["-n", "-1", "m=9", "n=9", "k=9", "verify"], 2, "a number of 1 or more"),
+    "no jobs at once": (["-n", "-1", "m=9", "n=9", "k=9", "verify"], 2, "1 … 1024"),
     "a range that goes the other way": (["m=64:8:8", "n=8", "k=8"], 2, "never reaches 8"),
     "a size of zero": (["m=0", "n=8", "k=8"], 2, "size 0"),
     "a size that is no number": (["m=big", "n=8", "k=8"], 2, "'big'"),
