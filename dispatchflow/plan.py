@@ -162,5 +162,9 @@ def _unfit(program: Program, target: Target) -> str | None:
 
 def _unfit_tuning(program: Program, tuning: Tuning, target: Target) -> str | None:
     if not isinstance(program, Operation):
-        return f"{tuning.family} is written on an operation, not into a user's module" if tuning.annotates else None
-    return tuning.illegal(program, target.backend) or tuning.exceeds(program, target)
+        if tuning.annotates:
+            return f"{tuning.family} is written on an operation, not into a user's module"
+        return tuning.unknown_to(target.backend)
+    return (
+        tuning.unknown_to(target.backend) or tuning.illegal(program, target.backend) or tuning.exceeds(program, target)
+    )

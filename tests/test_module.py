@@ -112,6 +112,15 @@ def test_a_tuning_that_is_written_on_an_operation_is_a_skip():
     assert "not into a user's module" in found.skips[0].reason
 
 
+def test_a_tuning_that_a_backend_does_not_know_is_a_skip():
+    tunings = 'tuning = ["data_tiling", "data_tiling_ukernels_all"]\ntarget = ["vmvx", "vulkan"]'
+    found = plan_of(f'file = "a.mlir"\nfunction = "two"\n{tunings}')
+    assert [(case.tuning.name, case.target.name) for case in found.cases] == [("data_tiling", "vmvx")]
+    assert {skip.reason.partition(" (")[0] for skip in found.skips} == {
+        "these microkernels are of llvm-cpu, not of vmvx", "data tiling packs nothing for vulkan-spirv"
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -132,6 +132,10 @@ class Tuning:
         """Compiler flags beside the target's."""
         return ()
 
+    def unknown_to(self, backend: str) -> str | None:
+        """Why it does nothing on this backend, to a user's module neither; None when it may. The reason of a skip."""
+        return None
+
     def illegal(self, operation: Operation, backend: str) -> str | None:
         """Why this tuning cannot be asked for here, None when it can. The reason of a skip."""
         return None

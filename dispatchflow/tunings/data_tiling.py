@@ -64,11 +64,16 @@ class DataTiling(Tuning):
         ukernels = () if self.ukernels == "default" else (f"--iree-llvmcpu-enable-ukernels={self.ukernels}",)
         return (_PATHS[self.path], *ukernels)
 
+    def unknown_to(self, backend: str) -> str | None:
+        if backend not in _BACKENDS:
+            return f"data tiling packs nothing for {backend} (IREE 3.13), only for {', '.join(_BACKENDS)}"
+        if self.ukernels != "default" and backend != "llvm-cpu":
+            return f"these microkernels are of llvm-cpu, not of {backend}"
+        return None
+
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if operation.name not in _PACKED:
             return f"data tiling packs {', '.join(_PACKED)}, not {operation.name}"
-        if backend not in _BACKENDS:
-            return f"data tiling packs nothing for {backend} (IREE 3.13), only for {', '.join(_BACKENDS)}"
         if backend == "vmvx" and ElementType.BF16 in operation.signature.operands:
             if operation.name in _PADDED:
                 return f"vmvx cannot pack the bf16 of a {operation.name} (IREE 3.13: bf16 constants are refused)"
@@ -82,8 +87,6 @@ class DataTiling(Tuning):
             return "this path packs nothing where all sizes are 1 (IREE 3.13)"
         if backend == "llvm-cpu" and (whole := set(_WHOLE_ON_CPU) & set(operation.signature.operands)):
             return f"llvm-cpu packs nothing of {min(t.mlir for t in whole)} (IREE 3.13)"
-        if self.ukernels != "default" and backend != "llvm-cpu":
-            return f"these microkernels are of llvm-cpu, not of {backend}"
         return None
 
     def exceeds(self, operation: Operation, target: Target) -> str | None:
