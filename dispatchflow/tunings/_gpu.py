@@ -166,9 +166,12 @@ class MmaTiling(Tuning, ABC):
             f"#iree_gpu.pipeline<{self.pipeline}> {sizes}{dictionary}",
         )
 
-    def illegal(self, operation: Operation, backend: str) -> str | None:
+    def unknown_to(self, backend: str) -> str | None:
         if backend not in _BACKENDS:
             return f"{self.family} is a configuration of {' and '.join(_BACKENDS)}, not of {backend}"
+        return None
+
+    def illegal(self, operation: Operation, backend: str) -> str | None:
         (m, n, k), (along_m, along_n) = self.tile.values(), self.subgroups
         if {loop.dim for loop in operation.loops} | {"b"} != {"b", "m", "n", "k"}:
             return f"{self.family} is described for products over b, m, n and k, which {operation.name} is not"

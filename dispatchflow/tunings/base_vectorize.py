@@ -73,9 +73,10 @@ class BaseVectorize(Tuning):
             f"#iree_gpu.spirv_pipeline<{_PIPELINE}> {self._translation}",
         )
 
+    def unknown_to(self, backend: str) -> str | None:
+        return None if backend in _MAX_THREADS else f"base_vectorize is a configuration of SPIR-V, not of {backend}"
+
     def illegal(self, operation: Operation, backend: str) -> str | None:
-        if backend not in _MAX_THREADS:
-            return f"base_vectorize is a configuration of SPIR-V, not of {backend}"
         if (untiled := _tiles.untiled(operation)) is not None:
             return untiled
         if [loop.dim for loop in operation.loops] != ["m", "n", "k"]:

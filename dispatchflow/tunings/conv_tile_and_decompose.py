@@ -67,9 +67,12 @@ class ConvTileAndDecompose(Tuning):
         alone = syntax.generalizes_convolutions or _has_unit(operation)
         return _cpu.lowering(self.requested(operation), _PIPELINE, syntax, region=alone)
 
-    def illegal(self, operation: Operation, backend: str) -> str | None:
+    def unknown_to(self, backend: str) -> str | None:
         if backend != "llvm-cpu":
             return f"tile-and-decompose is a configuration of llvm-cpu, not of {backend}"
+        return None
+
+    def illegal(self, operation: Operation, backend: str) -> str | None:
         if (untiled := _tiles.untiled(operation)) is not None:
             return untiled
         channels = _channels(operation)

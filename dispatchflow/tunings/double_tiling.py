@@ -64,9 +64,10 @@ class DoubleTiling(Tuning):
     def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
         return _cpu.lowering(self.requested(operation), _PIPELINE, syntax)
 
+    def unknown_to(self, backend: str) -> str | None:
+        return None if backend == "llvm-cpu" else f"double tiling is a configuration of llvm-cpu, not of {backend}"
+
     def illegal(self, operation: Operation, backend: str) -> str | None:
-        if backend != "llvm-cpu":
-            return f"double tiling is a configuration of llvm-cpu, not of {backend}"
         if (untiled := _tiles.untiled(operation)) is not None:
             return untiled
         loops = {loop.dim: loop.summed for loop in operation.loops}
