@@ -66,6 +66,16 @@ CONVOLUTIONS = [
     ("metal", "quantized_conv2d", "i8", "1x2x2x6x8x1x1", "nhwc_hwcf", {}, True),
 ]
 
+# Of a single element, and not.
+EPILOGUES = [
+    ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {"epilogue": "bias"}, False),
+    ("cuda-sm_80", "batch_matmul", "f16", "1x1x1x1", None, {"epilogue": "residual"}, False),
+    ("vmvx", "conv2d", "f32", "1x3x3x4x1x3x3", "nchw_fchw", {"epilogue": "scale"}, False),
+    ("llvm-cpu", "matmul", "f32", "1x2x16", "tt", {"epilogue": "bias"}, True),
+    ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {"epilogue": "bias", "dynamic": "m"}, True),
+    ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {}, True),
+]
+
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory):
@@ -75,7 +85,7 @@ def workspace(tmp_path_factory):
 @pytest.mark.iree
 @pytest.mark.parametrize(
     ("target", "name", "dtype", "shape", "layout", "options", "compiles"),
-    [*((*words, {}, compiles) for *words, compiles in COMPILED), *CONVOLUTIONS],
+    [*((*words, {}, compiles) for *words, compiles in COMPILED), *CONVOLUTIONS, *EPILOGUES],
 )
 def test_what_is_skipped_is_what_the_compiler_refuses(target, name, dtype, shape, layout, options, compiles, workspace):
     assert (reason(target, name, dtype, shape, layout, **options) is None) == compiles
