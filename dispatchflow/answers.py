@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from doit.cmd_base import Command, DodoTaskLoader
 from doit.cmdparse import CmdOption
 from doit.doit_cmd import reset_vars, set_var
 
-from dispatchflow import dodo_file, loader, tasks, variables
+from dispatchflow import dodo_file, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App, Loader
 from dispatchflow.errors import SpecError
@@ -79,7 +79,7 @@ class List(Look):
             for line in looking.cases(workspace, selection, status):
                 print(line)
             if not selection.last_stage():
-                _print_skips(loader.skips(args, workspace.plan))
+                _print_skips(selection.skips)
             for name in selection.foreign:
                 print(f"{name:<8}  {docs[name]}")
             return 0
@@ -99,7 +99,7 @@ def _no_words(command: str, args: list[str]) -> None:
         raise SpecError(f"{command} takes no words", {"given": " ".join(args)})
 
 
-def _print_skips(skips: Sequence[Skip]) -> None:
+def _print_skips(skips: Collection[Skip]) -> None:
     print("".join(f"{skip.name}  {skip.reason}\n" for skip in skips), end="")
     if len(reasons := Counter(skip.reason for skip in skips)) < len(skips):
         print("\n" + "\n".join(f"{count:>6,}  {reason}" for reason, count in reasons.most_common()))
@@ -164,7 +164,7 @@ class Explain(Look):
 
             print("\n".join(looking.explain(workspace, workspace.resolver.chain(case))))
         if not selection.last_stage():
-            _print_skips(loader.skips(args, workspace.plan))
+            _print_skips(selection.skips)
         return 0
 
 

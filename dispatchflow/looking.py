@@ -51,7 +51,7 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
             total_s += len(pending) * costs[stage] / workers
         elif pending:
             unknown.append(stage)
-    for reason, count in Counter(skip.reason for skip in workspace.plan.skips).most_common(10):
+    for reason, count in Counter(skip.reason for skip in selection.skips).most_common(10):
         yield f"skipped  {count}: {reason}"
     yield from _controls(workspace, last)
     yield from (f"note: {note}" for note in workspace.plan.notes)
