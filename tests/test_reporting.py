@@ -52,6 +52,13 @@ def test_best_of_none_that_is_right_says_how_they_stand(said, style):
     assert caught.value.facts["reason"] == "above the ceiling"
 
 
+def test_best_of_none_that_is_verified_says_so_whatever_their_times(said):
+    with pytest.raises(NothingMatched) as caught:
+        said("best", {"status": "noisy", "verification": "not verified", "reason": "the median's interval is ±42.6%"})
+    assert caught.value.facts["reason"] == "not verified"
+    assert caught.value.hint.endswith("A run without verify=off verifies; it measures nothing again.")
+
+
 @pytest.mark.parametrize("chosen", ["*numpy*", "tags=small"])
 @pytest.mark.parametrize("command", ["report", "best"])
 def test_what_is_chosen_is_compared_with_what_is_not(said, command, chosen):
