@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -168,6 +169,14 @@ class Explain(Look):
         return 0
 
 
+def _unwritable(out: Path, error: OSError) -> SpecError:
+    problem = f"out={out} cannot be written"
+    if isinstance(error, FileNotFoundError) and not out.parent.exists():
+        way_out = f"Make it: mkdir -p {shlex.quote(str(out.parent))}."
+        return SpecError(problem, {"found": f"no folder '{out.parent}'"}, way_out)
+    return SpecError(problem, {"found": error.strerror})
+
+
 class Report(Look):
     name = "report"
     doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out= (doit variables)"
@@ -183,7 +192,7 @@ class Report(Look):
             try:
                 Path(out).write_text(text + "\n", encoding="utf-8")
             except OSError as error:
-                raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
+                raise _unwritable(Path(out), error) from error
         else:
             print(text)
         return 0

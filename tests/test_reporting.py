@@ -195,3 +195,13 @@ def test_column_that_is_not_there_gets_the_nearest_or_else_all(said):
     with pytest.raises(SpecError) as caught:
         said("report sort=nosuch", {})
     assert "percent_of_peak" in str(caught.value.facts["known"])
+
+
+def test_folder_that_out_lacks_is_told_with_how_to_make_it(said, tmp_path):
+    with pytest.raises(SpecError) as caught:
+        said(f"report out={tmp_path}/no/x", {})
+    assert caught.value.facts == {"found": f"no folder '{tmp_path}/no'"}
+    assert caught.value.hint == f"Make it: mkdir -p {tmp_path}/no."
+    with pytest.raises(SpecError) as caught:
+        said(f"report out={tmp_path}", {})
+    assert caught.value.facts == {"found": "Is a directory"}
