@@ -205,3 +205,18 @@ def test_folder_that_out_lacks_is_told_with_how_to_make_it(said, tmp_path):
     with pytest.raises(SpecError) as caught:
         said(f"report out={tmp_path}", {})
     assert caught.value.facts == {"found": "Is a directory"}
+
+
+@pytest.mark.parametrize("form", ["help {}", "{} -h", "m=1 {} --help"])
+@pytest.mark.parametrize(
+    ("word", "says"), [("plan", "--process"), ("profile", "measure each"), ("tuning", "families or names")]
+)
+def test_help_says_what_a_word_is(said, form, word, says):
+    found = said(form.format(word), {})
+    assert found.startswith(f"{word}  ") and says in found
+
+
+def test_help_on_what_is_not_there_says_what_is_near(said):
+    with pytest.raises(SpecError) as caught:
+        said("help profle")
+    assert (caught.value.problem, caught.value.hint) == ("there is no help on 'profle'", "Did you mean 'profile'?")
