@@ -118,7 +118,8 @@ def _short(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " ".join(map(_short, value))
     text = str(value)
-    return text if len(text) <= 120 else f"{text[:100]}… ({len(text)} characters)"
+    # A configuration of a GPU is whole, a library's program is not.
+    return text if len(text) <= 400 else f"{text[:300]}… ({len(text)} characters)"
 
 
 def _difference(old: Any, new: Any) -> str:
