@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dispatchflow.attributes import canonical, closing, configurations, split
+from dispatchflow.attributes import canonical, closing, configurations, split, unescaped
 from dispatchflow.tunings import Applied, AppliedExecutable
 
 _EXECUTABLE = re.compile(r"hal\.executable\.export public @(?:\"([^\"]+)\"|(\S+))")
@@ -29,7 +29,7 @@ def parse(dump: str, given: str = "") -> Applied:
         assert name is not None
         executables.append(
             AppliedExecutable(
-                name=name[1] or name[2],
+                name=unescaped(name[1]) if name[1] else name[2],
                 pipeline=_name(pipeline) if pipeline else "none",
                 # `linalg.generic` says its attributes after its region's opening line: one line, one op.
                 configurations=tuple(

@@ -34,9 +34,11 @@ def test_default_is_what_the_compiler_chose():
     )
 
 
-def test_a_name_in_quotes_is_whole():
-    dump = 'hal.executable.export public @"a b_dispatch_0_elementwise" ordinal(0)\nhal.executable.export public @c ordinal(0)'
-    assert [executable.name for executable in applied.parse(dump).executables] == ["a b_dispatch_0_elementwise", "c"]
+def test_a_name_in_quotes_is_whole_and_without_escapes():
+    names = ('"a b_dispatch_0_elementwise"', "c", r'"\C3\A9\22_dispatch_0"')
+    dump = "\n".join(f"hal.executable.export public @{name} ordinal(0)" for name in names)
+    found = [executable.name for executable in applied.parse(dump).executables]
+    assert found == ["a b_dispatch_0_elementwise", "c", 'é"_dispatch_0']
 
 
 def test_configuration_behind_indexing_maps_is_read():

@@ -182,6 +182,20 @@ def test_a_module_is_named_on_the_command_line_and_repeats_by_hand(project, tmp_
     assert np.array_equal(np.fromfile(script.parent / "again_0.bin", "float32"), np.full(32, 2.0, "float32"))
 
 
+def test_a_function_is_called_by_its_name_without_the_escapes_of_mlir(tmp_path):
+    project = Project.make(tmp_path)
+    body = "(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = arith.addf %x, %x : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}"
+    (tmp_path / "odd.mlir").write_text(f'func.func @"é\\22"{body}\nfunc.func @main{body}\n')
+    outcome = project.doit(
+        "file=odd.mlir", 'function=é"', "inputs=4xf32", "reference=vmvx", "threads=1", "protocol=fast"
+    )
+    assert outcome.code == 0, outcome
+    (row,) = project.rows()
+    assert (row["case"], row["verification"]) == ("module_odd_é-_default@llvm-cpu-1t", "within bound")
+    assert row["dispatches"] == ['é"_dispatch_0_elementwise_4_f32']
+    assert row["dispatch_medians_ns"][0] > 0
+
+
 PAIR = """\
 func.func @twice(%x: tensor<?x8xf32>, %n: i32) -> (tensor<?x8xf32>, i32) {
   %zero = arith.constant 0 : i32
