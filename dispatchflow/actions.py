@@ -22,7 +22,7 @@ from dispatchflow.targets import Device
 
 STAGES = ("emit", "compile", "verify", "profile")
 
-CONFIGURATION_CHECK = 4
+CONFIGURATION_CHECK = 5
 """Version of `applied.parse` and `Dispatch.missed`. Raise it when what counts as applied changes."""
 
 PRINTING = 3
