@@ -22,10 +22,10 @@ from dispatchflow.targets import Device
 
 STAGES = ("emit", "compile", "verify", "profile")
 
-CONFIGURATION_CHECK = 4
+CONFIGURATION_CHECK = 5
 """Version of `applied.parse` and `Dispatch.missed`. Raise it when what counts as applied changes."""
 
-PRINTING = 2
+PRINTING = 3
 """Version of what is read from a user's module when it is printed."""
 
 VERIFICATION = 2

@@ -4,9 +4,10 @@ it to do, in the same words."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from dispatchflow.attributes import canonical, closing, configurations, split
+from dispatchflow.attributes import canonical, closing, configurations, split, unescaped
 from dispatchflow.tunings import Applied, AppliedExecutable
 
 _EXECUTABLE = re.compile(r"hal\.executable\.export public @(?:\"([^\"]+)\"|(\S+))")
@@ -16,6 +17,12 @@ _PIPELINE = re.compile(
 )
 # Of the op itself, `{lowering_config = …`: not one inside an attribute that the compiler did not know and kept.
 _CONFIGURED = re.compile(r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? [^\n]*?(?<=[{ ])lowering_config = #[\w.]+lowering_config<")
+_ALIAS = re.compile(r"^(#\w+) = (.*)$", re.MULTILINE)
+_ASKING = re.compile(r"#[\w.]*(?:compilation_info|lowering_config|translation_info)<")
+_ALIASED = re.compile(r"#\w+(?![\w.])")
+# Of a value or a symbol: what equal operations do not share.
+_NAME = re.compile(r"%[\w#]+|@(?:\"[^\"]*\"|[\w.$-]+)")
+AND = " and "
 
 
 def parse(dump: str, given: str = "") -> Applied:
@@ -29,7 +36,7 @@ def parse(dump: str, given: str = "") -> Applied:
         assert name is not None
         executables.append(
             AppliedExecutable(
-                name=name[1] or name[2],
+                name=unescaped(name[1]) if name[1] else name[2],
                 pipeline=_name(pipeline) if pipeline else "none",
                 # `linalg.generic` says its attributes after its region's opening line: one line, one op.
                 configurations=tuple(
@@ -43,17 +50,54 @@ def parse(dump: str, given: str = "") -> Applied:
 
 
 def asked(text: str) -> tuple[str, ...]:
-    """What a module as the compiler prints it asks for: translations and lowering configurations, each once. What no
-    operation uses the compiler does not print."""
-    translations = (f"{_name(match)} {_translation(text, match)}".strip() for match in _PIPELINE.finditer(text))
-    return tuple(dict.fromkeys((*translations, *configurations(text))))
+    """What a module as the compiler prints it asks for: translations, lowering configurations, and a `compilation_info`
+    as both, joined by `and`. As often as there are operations that ask for it and that the compiler cannot merge: equal
+    ones are one, and one of dynamic sizes may turn out equal to any. What no operation uses it does not print."""
+    aliases = dict[str, str]()
+
+    def whole(written: str) -> str:
+        return _ALIASED.sub(lambda match: aliases.get(match[0], match[0]), written)
+
+    for name, body in _ALIAS.findall(text):
+        if _ASKING.search(said := whole(body)):
+            aliases[name] = said
+    lines = (line.strip() for line in text.splitlines() if "#" in line and not line.startswith("#"))
+    operations = dict.fromkeys(_NAME.sub("", line) for line in lines)
+    told = [(one, "?" in line) for line in operations for one in dict.fromkeys(_demands(whole(line)))]
+    sized = [one for one, dynamic in told if not dynamic]
+    return (*sized, *dict.fromkeys(one for one, dynamic in told if dynamic and one not in sized))
+
+
+def _demands(text: str) -> Iterator[str]:
+    """Of each attribute of an operation's line. One `compilation_info` is one."""
+    end = 0
+    while match := _ASKING.search(text, end):
+        end = closing(text, match.end() - 1) + 1
+        attribute = text[match.start() : end]
+        translations = (f"{_name(m)} {_translation(attribute, m)}".strip() for m in _PIPELINE.finditer(attribute))
+        if said := AND.join((*translations, *configurations(attribute))):
+            yield said
 
 
 def lacking(wanted: Sequence[str], applied: Applied) -> str | None:
-    """What of this, as `asked` says it, was not done; None when all was."""
-    done = {config for executable in applied.executables for _, config in executable.configurations}
-    done |= {f"{executable.pipeline} {executable.translation}".strip() for executable in applied.executables}
-    return next((one for one in wanted if one not in done), None)
+    """What of this, as `asked` says it, was not done; None when all was. What was done, but less often, is lacking
+    where some dispatch has nothing of what is wanted: else the compiler may have removed what asked for it."""
+    done = [_done(executable) for executable in applied.executables]
+    times = Counter(demand for one in done for demand in one)
+    chosen = any(one.isdisjoint(wanted) for one in map(set, done))
+    for demand, asking in Counter(wanted).items():
+        if not times[demand]:
+            return demand
+        if times[demand] < asking and chosen:
+            return f"{demand} for {asking} operations, of which {times[demand]} got it"
+    return None
+
+
+def _done(executable: AppliedExecutable) -> list[str]:
+    """In the words of `asked`."""
+    translation = f"{executable.pipeline} {executable.translation}".strip()
+    each = [config for _, config in executable.configurations]
+    return [translation, *each, *(f"{translation}{AND}{config}" for config in each)]
 
 
 def _name(pipeline: re.Match[str]) -> str:

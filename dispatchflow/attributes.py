@@ -1,11 +1,24 @@
-"""Attributes as the compiler prints them: brackets, entries of dictionaries, lowering configurations."""
+"""Attributes as the compiler prints them: strings, brackets, entries of dictionaries, lowering configurations."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+_ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)")
 _CONFIGURATION = re.compile(r"#[\w.]*lowering_config<")
+
+
+def unescaped(written: str) -> str:
+    """What stands between the quotes of a string as MLIR writes it: `\\"`, and `\\C3\\A4` for what is not ASCII."""
+
+    def letter(match: re.Match[bytes]) -> bytes:
+        escaped = match[1]
+        return (
+            bytes.fromhex(escaped.decode()) if len(escaped) == 2 else {b"n": b"\n", b"t": b"\t"}.get(escaped, escaped)
+        )
+
+    return _ESCAPED.sub(letter, written.encode(errors="surrogateescape")).decode(errors="replace")
 
 
 def closing(text: str, opening: int) -> int:

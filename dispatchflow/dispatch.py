@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, cast
 
 from dispatchflow import flags as extra
-from dispatchflow.applied import lacking
+from dispatchflow.applied import AND, lacking
 from dispatchflow.keys import digest_of
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
@@ -48,7 +48,7 @@ class Dispatch:
     def requested(self) -> str | None:
         """The configuration that the compiler is asked for; None where it chooses."""
         of_tuning = self.tuning.requested(cast(Operation, self.operation))
-        return " and ".join(filter(None, (of_tuning, *self.asks))) or None
+        return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
 
     @property
     def _counted(self) -> Operation | None:

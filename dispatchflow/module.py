@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import ClassVar
 
-from dispatchflow.attributes import closing, split
+from dispatchflow.attributes import closing, split, unescaped
 from dispatchflow.keys import Digest
 from dispatchflow.program import Program
 from dispatchflow.targets import Target
@@ -17,23 +17,24 @@ from dispatchflow.types import ELEMENT_TYPES, ElementType
 RECIPES = ("random", "integers")
 """`random`: uniform in [-1, 1), integers over their whole range; `integers`: -3 … 3 (0 … 3 where unsigned)."""
 
+# `main`, `"a b"`, `"a\22b"`.
+_SYMBOL = r"\"(?:[^\"\\]|\\.)+\"|[\w.$-]+"
 # A function as the compiler prints it: any dialect's, public, on one line, in the outermost module: that of another
 # one has other callers (a custom dispatch's own code, say).
-_FUNCTION = re.compile(r"^  (?:func|util)\.func\s+(?:public\s+)?@(\"[^\"]+\"|[\w.$-]+)\s*\(", re.MULTILINE)
+_FUNCTION = re.compile(rf"^  (?:func|util)\.func\s+(?:public\s+)?@({_SYMBOL})\s*\(", re.MULTILINE)
 # As a person writes it, perhaps behind other text, or generic; comments and strings have braces and names of their own.
 # Every branch begins with a letter of its own, so that the rest of the text is skipped fast.
 _WRITTEN = re.compile(
     r"//[^\n]*"
     r"|\"(?:func|util)\.func\"\s*\(\s*\)\s*<\{(?P<properties>.*?)\}>\s*\((?=\{)"
-    r"|\.func(?<=func\.func|util\.func)\s+(?:(?P<visibility>private|public|nested)\s+)?@(?P<name>\"[^\"]+\"|[\w.$-]+)"
+    rf"|\.func(?<=func\.func|util\.func)\s+(?:(?P<visibility>private|public|nested)\s+)?@(?P<name>{_SYMBOL})"
     r"|\"[^\"\\]*(?:\\.[^\"\\]*)*\"|\{|\}",
     re.DOTALL,
 )
-_PROPERTY = re.compile(r"sym_(name|visibility)\s*=\s*\"([^\"]+)\"")
+_PROPERTY = re.compile(r"sym_(name|visibility)\s*=\s*\"((?:[^\"\\]|\\.)+)\"")
 _OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
 # The one other attribute that makes the compiler read a file (iree-preprocessing-attr-based-pipeline).
 _READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path)[\w-]*=[^\"\s}]*)")
-_ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)")
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
 _TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
@@ -125,16 +126,21 @@ def functions(text: str) -> list[str]:
         elif match["properties"]:
             said = dict(_PROPERTY.findall(match["properties"]))
             if "name" in said and said.get("visibility", "public") == "public":
-                found.append((depth, said["name"]))
+                found.append((depth, unescaped(said["name"])))
         elif match["name"] and match["visibility"] in (None, "public"):
-            found.append((depth, match["name"].strip('"')))
+            found.append((depth, _symbol(match["name"])))
     outermost = min((depth for depth, _ in found), default=0)
     return list(dict.fromkeys(name for depth, name in found if depth == outermost))
 
 
+def callable_name(name: str) -> bool:
+    """Whether the runtime's tools can be told this name: UTF-8 (what is not, is read as U+FFFD), no zero byte."""
+    return "\ufffd" not in name and "\0" not in name
+
+
 def mentions(text: str, name: str) -> bool:
     """Whether a symbol of this name may be there, in whatever form."""
-    return re.search(rf'[@"]{re.escape(name)}(?![\w.$-])', text) is not None
+    return re.search(rf'[@"]{re.escape(name)}(?![\w.$-])', unescaped(text)) is not None
 
 
 def declarations(text: str) -> dict[str, Declaration]:
@@ -152,18 +158,18 @@ def declarations(text: str) -> dict[str, Declaration]:
                 results = split(text[begin + 1 : closing(text, begin)])
             else:
                 results = [re.split(r"\s+(?:attributes\s*)?\{|\s+loc\(|\n", text[begin:], maxsplit=1)[0]]
-        found[match[1].strip('"')] = Declaration(tuple(map(_spelling, inputs)), tuple(map(_spelling, results)))
+        found[_symbol(match[1])] = Declaration(tuple(map(_spelling, inputs)), tuple(map(_spelling, results)))
     return found
 
 
 def objects(text: str) -> list[str]:
     """The paths of the files that a module names; not where the attribute has the file's `data`."""
-    return list(dict.fromkeys(_unescaped(match[2]) for match in _OBJECT.finditer(text)))
+    return list(dict.fromkeys(unescaped(match[2]) for match in _OBJECT.finditer(text)))
 
 
 def with_objects(text: str, name_of: Callable[[str], str]) -> str:
     """The text with other paths for `objects`; of letters that need no escape."""
-    return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(_unescaped(match[2]))}"', text)
+    return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(unescaped(match[2]))}"', text)
 
 
 def reading_pass(text: str) -> str | None:
@@ -241,16 +247,9 @@ def to_facts(found: Mapping[str, Declaration]) -> dict[str, list[list[str]]]:
     return {name: [list(d.inputs), list(d.results)] for name, d in found.items()}
 
 
-def _unescaped(written: str) -> str:
-    """A string as MLIR writes it: `\\"`, and `\\C3\\A4` for what is not ASCII."""
-
-    def letter(match: re.Match[bytes]) -> bytes:
-        escaped = match[1]
-        return (
-            bytes.fromhex(escaped.decode()) if len(escaped) == 2 else {b"n": b"\n", b"t": b"\t"}.get(escaped, escaped)
-        )
-
-    return _ESCAPED.sub(letter, written.encode()).decode(errors="replace")
+def _symbol(written: str) -> str:
+    """The name that `_SYMBOL` stands for: as the runtime knows it."""
+    return unescaped(written[1:-1]) if written.startswith('"') else written
 
 
 def _spelling(written: str) -> str:

@@ -53,6 +53,10 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
         source, content = file(name, "file", place, read)
         title, objects = words.name or PurePath(name).stem, _objects(name, content, read)
         for entry in _entries(words.function, content, name, place):
+            if not module.callable_name(entry):
+                facts = {"spec": place.at("file"), "file": name, "function": repr(entry)}
+                hint = f"Rename it, to UTF-8 without a zero byte, or name others: {place.spelt('function', 'main')}."
+                raise SpecError("a function cannot be called", facts, hint)
             rtol = None if words.rtol is None else repr(words.rtol)
             found.append(Module(source, title, entry, inputs, expected, against, rtol, objects))
     return tuple(found)

@@ -1,6 +1,7 @@
 """Reading back what the compiler did. The dumps in data/configurations are the compiler's own (3.13.0, one of 20241104), shortened to
 what a configuration is read from: CPU features, bindings and layouts are left out."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,11 @@ def test_default_is_what_the_compiler_chose():
     )
 
 
-def test_a_name_in_quotes_is_whole():
-    dump = 'hal.executable.export public @"a b_dispatch_0_elementwise" ordinal(0)\nhal.executable.export public @c ordinal(0)'
-    assert [executable.name for executable in applied.parse(dump).executables] == ["a b_dispatch_0_elementwise", "c"]
+def test_a_name_in_quotes_is_whole_and_without_escapes():
+    names = ('"a b_dispatch_0_elementwise"', "c", r'"\C3\A9\22_dispatch_0"')
+    dump = "\n".join(f"hal.executable.export public @{name} ordinal(0)" for name in names)
+    found = [executable.name for executable in applied.parse(dump).executables]
+    assert found == ["a b_dispatch_0_elementwise", "c", 'é"_dispatch_0']
 
 
 def test_configuration_behind_indexing_maps_is_read():
@@ -206,25 +209,63 @@ def test_only_the_default_asks_for_nothing(case_of):
     assert [t.name for t in tunings if t.requested(case_of().operation) is None] == ["default"]
 
 
-def test_what_a_module_asks_for_is_read_in_the_words_of_the_dump():
-    text = """\
+ASKING = """\
 #config = #iree_gpu.lowering_config<{workgroup = [64, 64, 0], reduction = [0, 0, 32]}>
 #config1 = #iree_cpu.lowering_config<vector_common_parallel = [8, 32, 0], distribution = [64, 64, 0]>
+#config2 = #iree_codegen.lowering_config<tile_sizes = [[1, 2]]>
+#map = affine_map<(d0) -> (d0)>
 #translation = #iree_codegen.translation_info<pipeline = LLVMGPUTileAndFuse workgroup_size = [64, 2, 1] subgroup_size = 32>
 #translation1 = #iree_codegen.translation_info<pipeline = #iree_cpu.pipeline<DoubleTilingExpert>>
+#compilation = #iree_codegen.compilation_info<lowering_config = #config1, translation_info = #translation1>
+module {
+  func.func @a(%arg0: tensor<4xf32>) attributes {translation_info = #translation} {
+    %0 = linalg.matmul {lowering_config = #config} ins(%arg0 : tensor<4xf32>)
+    %1 = linalg.matmul {lowering_config = #config} ins(%0 : tensor<4xf32>)
+  }
+  func.func @"b c"(%arg0: tensor<4xf32>) attributes {translation_info = #translation} {
+    %0:2 = linalg.matmul {compilation_info = #compilation} ins(%arg0 : tensor<4xf32>)
+    %1:2 = linalg.matmul {compilation_info = #compilation} ins(%arg0 : tensor<8xf32>)
+      %2:2 = linalg.matmul {compilation_info = #compilation} ins(%1#1 : tensor<8xf32>)
+    %3 = linalg.matmul {compilation_info = #compilation} ins(%2#1 : tensor<?xf32>)
+    %4 = linalg.matmul {lowering_config = #config2} ins(%2#1 : tensor<?xf32>)
+    %5 = linalg.matmul {lowering_config = #config2} ins(%2#1 : tensor<?x?xf32>)
+  }
+}
 """
-    wanted = applied.asked(text + text)
-    assert wanted == (
+GPU = AppliedExecutable(
+    "a",
+    "TileAndFuse",
+    (("matmul", "reduction = [0, 0, 32], workgroup = [64, 64, 0]"),),
+    "workgroup_size = [64, 2, 1] subgroup_size = 32",
+)
+CPU = AppliedExecutable(
+    "b", "DoubleTilingExpert", (("matmul", "distribution = [64, 64, 0], vector_common_parallel = [8, 32, 0]"),)
+)
+
+
+def test_what_a_module_asks_for_is_read_in_the_words_of_the_dump_and_once_of_equal_operations():
+    both = f"DoubleTilingExpert and {CPU.configurations[0][1]}"
+    assert applied.asked(ASKING) == (
         "TileAndFuse workgroup_size = [64, 2, 1] subgroup_size = 32",
-        "DoubleTilingExpert",
         "reduction = [0, 0, 32], workgroup = [64, 64, 0]",
-        "distribution = [64, 64, 0], vector_common_parallel = [8, 32, 0]",
+        both,
+        both,
+        "tile_sizes = [[1, 2]]",
     )
-    gpu = AppliedExecutable(
-        "a", "TileAndFuse", (("matmul", wanted[2]),), "workgroup_size = [64, 2, 1] subgroup_size = 32"
-    )
-    cpu = AppliedExecutable("b", "DoubleTilingExpert", (("matmul", wanted[3]),))
-    assert applied.lacking(wanted, Applied((gpu, cpu))) is None
-    assert applied.lacking(wanted, Applied((cpu,))) == wanted[0]
-    assert applied.lacking(wanted, Applied((gpu,))) == "DoubleTilingExpert"
+
+
+def test_what_a_module_asks_for_must_be_there_as_often_unless_merged_and_in_one_dispatch():
+    wanted = applied.asked(ASKING)[:-1]
+    assert applied.lacking(wanted, Applied((GPU, CPU, CPU))) is None
+    assert applied.lacking(wanted, Applied((CPU, CPU))) == wanted[0]
+    assert applied.lacking(wanted, Applied((GPU,))) == wanted[2]
     assert applied.lacking((), Applied(())) is None
+    # What asked may be gone; a dispatch that the compiler configured shows where it went.
+    chosen = replace(CPU, translation="{enable_loop_peeling}")
+    assert applied.lacking(wanted, Applied((GPU, CPU))) is None
+    assert applied.lacking(wanted, Applied((GPU, CPU, CPU, chosen))) is None
+    once = f"{wanted[2]} for 2 operations, of which 1 got it"
+    assert applied.lacking(wanted, Applied((GPU, CPU, chosen))) == once
+    # Its pipeline elsewhere is not its pipeline.
+    elsewhere = replace(CPU, configurations=())
+    assert applied.lacking(wanted, Applied((GPU, chosen, elsewhere))) == wanted[2]

@@ -57,6 +57,24 @@ def test_functions_are_found_wherever_they_stand_and_those_of_inner_modules_are_
     assert list(module.declarations(inner)) == ["main"]
 
 
+def test_names_are_read_without_the_escapes_of_mlir():
+    names = [("é", r"\C3\A9"), ('a"b', r"a\22b"), ("a\\b", r"a\\b"), ("a\nb", r"a\0Ab"), ("a\tb", r"a\tb"), ("ü", "ü")]
+    text = "\n".join(f'  func.func @"{written}"() {{\n  }}' for _, written in names)
+    generic = "\n".join(f'"func.func"() <{{sym_name = "{written}"}}> ({{}}) : () -> ()' for _, written in names)
+    found = [name for name, _ in names]
+    assert module.functions(text) == module.functions(generic) == list(module.declarations(text)) == found
+    assert all(module.mentions(generic, name) for name in found)
+    assert not module.mentions(generic, "C3")
+
+
+@pytest.mark.parametrize("written", [r"a\FF", r"a\00", "a\udcff"])
+def test_a_name_that_no_tool_can_be_told_is_refused(written):
+    content = f'func.func @"{written}"() {{}}'.encode(errors="surrogateescape")
+    with pytest.raises(SpecError, match="a function cannot be called") as refused:
+        plan_of('file = "new.mlir"', read=lambda name: (name, content))
+    assert "Rename it" in str(refused.value)
+
+
 def test_a_named_function_is_taken_at_its_word_while_its_name_is_in_the_text():
     assert [case.operation.function for case in plan_of('file = "odd.mlir"\nfunction = "old"').cases] == ["old"]
 
@@ -86,7 +104,7 @@ def read(name):
     return f"/specs/{name}", FILES[name]
 
 
-def plan_of(*sweeps):
+def plan_of(*sweeps, read=read):
     text = "\n".join(f'[[sweep]]\noperation = "module"\n{sweep}' for sweep in sweeps)
     return plan.expand(spec.parse(text, PurePath("specs/m.toml"), {"dtype": "f16"}, read))
 

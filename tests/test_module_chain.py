@@ -182,6 +182,20 @@ def test_a_module_is_named_on_the_command_line_and_repeats_by_hand(project, tmp_
     assert np.array_equal(np.fromfile(script.parent / "again_0.bin", "float32"), np.full(32, 2.0, "float32"))
 
 
+def test_a_function_is_called_by_its_name_without_the_escapes_of_mlir(tmp_path):
+    project = Project.make(tmp_path)
+    body = "(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = arith.addf %x, %x : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}"
+    (tmp_path / "odd.mlir").write_text(f'func.func @"é\\22"{body}\nfunc.func @main{body}\n')
+    outcome = project.doit(
+        "file=odd.mlir", 'function=é"', "inputs=4xf32", "reference=vmvx", "threads=1", "protocol=fast"
+    )
+    assert outcome.code == 0, outcome
+    (row,) = project.rows()
+    assert (row["case"], row["verification"]) == ("module_odd_é-_default@llvm-cpu-1t", "within bound")
+    assert row["dispatches"] == ['é"_dispatch_0_elementwise_4_f32']
+    assert row["dispatch_medians_ns"][0] > 0
+
+
 PAIR = """\
 func.func @twice(%x: tensor<?x8xf32>, %n: i32) -> (tensor<?x8xf32>, i32) {
   %zero = arith.constant 0 : i32
@@ -236,21 +250,51 @@ func.func @main(%a: tensor<32x32xf32>, %b: tensor<32x32xf32>) -> tensor<32x32xf3
 """
 
 
+PRODUCT = """\
+  %e{n} = tensor.empty() : tensor<{rows}x32xf32>
+  %f{n} = linalg.fill ins(%c : f32) outs(%e{n} : tensor<{rows}x32xf32>) -> tensor<{rows}x32xf32>
+  %r{n} = linalg.generic {{indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, \
+affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]{asks}}} \
+ins({lhs}, %b : tensor<{rows}x32xf32>, tensor<32x32xf32>) outs(%f{n} : tensor<{rows}x32xf32>) {{
+  ^bb0(%x: f32, %y: f32, %z: f32):
+    %p = arith.mulf %x, %y : f32
+    %q = arith.addf %p, %z : f32
+    linalg.yield %q : f32
+  }} -> tensor<{rows}x32xf32>
+"""
+
+
+def three_products(rows):
+    """Two that ask for one configuration, the second one of so many rows; in the third the compiler chooses."""
+    asks, types = ", compilation_info = #compilation", f"tensor<32x32xf32>, tensor<{rows}x32xf32>, tensor<32x32xf32>"
+    body = (
+        PRODUCT.format(n=0, lhs="%a", rows=32, asks=asks)
+        + PRODUCT.format(n=1, lhs="%v", rows=rows, asks=asks)
+        + PRODUCT.format(n=2, lhs="%b", rows=32, asks="")
+    )
+    return (
+        CONFIGURED.partition("func.func")[0]
+        + f"func.func @main(%a: tensor<32x32xf32>, %b: tensor<32x32xf32>, %v: tensor<{rows}x32xf32>) -> ({types}) {{\n"
+        + f"  %c = arith.constant 0.0 : f32\n{body}  return %r0, %r1, %r2 : {types}\n}}\n"
+    )
+
+
 def test_a_configuration_of_the_module_s_own_must_be_applied(tmp_path):
     project = Project.make(tmp_path, "")
     (tmp_path / "asked.mlir").write_text(CONFIGURED.format(word="compilation_info"))
     (tmp_path / "misspelt.mlir").write_text(CONFIGURED.format(word="compilation_inf0"))
-    project.add(
-        '[[sweep]]\noperation = "module"\nthreads = 1\nfile = ["../asked.mlir", "../misspelt.mlir"]\n', "a.toml"
-    )
-    outcome = project.doit("compile")
-    asked = "distribution = [16, 16, 0], vector_common_parallel = [4, 16, 0], vector_reduction = [0, 0, 2]"
+    # Of two equal dispatches the compiler keeps one; a row is none of a matrix for it, and loses what it was given.
+    (tmp_path / "merged.mlir").write_text(three_products(rows=32))
+    (tmp_path / "lost.mlir").write_text(three_products(rows=1))
+    outcome = project.doit("compile", "file=asked.mlir,misspelt.mlir,merged.mlir,lost.mlir", "threads=1")
+    asked = "DoubleTilingExpert and distribution = [16, 16, 0], vector_common_parallel = [4, 16, 0], vector_reduction = [0, 0, 2]"
     assert outcome.code == 1
     assert f"configuration ignored: the module asks for {asked}; applied DoubleTilingExpert" in outcome.out
-    assert "1 failed" in outcome.out
-    for name in ("asked", "misspelt"):
+    assert f"asks for {asked} for 2 operations, of which 1 got it; applied" in outcome.out
+    assert re.findall(r"module_(\w+)_main_default@llvm-cpu-1t FAILED", outcome.out) == ["misspelt", "lost"], outcome
+    for name in ("asked", "misspelt", "merged", "lost"):
         said = (tmp_path / f"build/module_{name}_main_default@llvm-cpu-1t/case.txt").read_text()
-        assert f"requested      DoubleTilingExpert and {asked}\n" in said
+        assert f"requested      {asked}\n" in said
 
 
 PLAIN = """\
