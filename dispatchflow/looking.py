@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dispatchflow import commands, processes, releases, runtimes, toolchain, view
+from dispatchflow import commands, processes, runtimes, toolchain, view
 from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
@@ -164,7 +164,6 @@ def devices(workspace: Workspace) -> str:
 
 def toolchains(workspace: Workspace) -> str:
     """`doit toolchains`: this environment's, the fetched ones, and the one that `iree=` names."""
-    fetched = releases.at_hand(workspace.store)
     rows: list[dict[str, str | None]] = []
     for word in workspace.toolchain_words:
         try:
@@ -172,15 +171,11 @@ def toolchains(workspace: Workspace) -> str:
         except ToolchainError as error:
             rows.append({"iree": word, "version": error.problem})
             continue
-        size = None
-        if word in fetched:
-            files = (releases.folder(workspace.store) / word).rglob("*")
-            size = units.size(sum(path.stat().st_size for path in files))
         shown = {
             "version": found.version,
             "revision": (found.revision or "")[:12],
             "digest": found.digest,
-            "size": size,
+            "size": units.size(found.size_bytes),
         }
         rows.append({"iree": word, **shown, "compiler": found.compiler})
     return table.text(("iree", "version", "revision", "digest", "size", "compiler"), rows)

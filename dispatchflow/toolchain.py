@@ -36,6 +36,12 @@ class Toolchain:
     dispatch_statistics: bool
     """Whether the benchmark tool accounts for each dispatch: from 3.13 on."""
 
+    @property
+    def size_bytes(self) -> int:
+        """Of the files that say which one it is, each once: a build tree links libraries to each other."""
+        files = (*_compiler_files(Path(self.compiler)), *_tools(Path(self.runtime)))
+        return sum(path.stat().st_size for path in {path.resolve() for path in files})
+
     def tool(self, name: str) -> str:
         """Path of a runtime tool."""
         return os.path.join(self.runtime, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -302,7 +303,8 @@ def test_doit_lists_and_removes_toolchains(index: Index, tmp_path: Path) -> None
     found = toolchain.find(Store(project.store), "9.9.0", lambda line: None)
     for word in ("9.9.0rc20990102", "0123456789ab", found.digest, "KiB"):
         assert word in line
-    assert "current" in listed.out
+    sizes = [line for line in given.out.splitlines() if re.search(r" \d[\d.]* [KM]iB ", line)]
+    assert [line.split()[0] for line in sizes] == ["current", "9.9.0"], given.out  # this one fetched just now
     assert "9.9.0" not in removed.out
     assert "toolchain '9.9.0' was not fetched" in again.err
     assert "there is no such release for this machine" in unknown.err
