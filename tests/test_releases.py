@@ -270,10 +270,24 @@ def test_a_killed_fetch_leaves_nothing_half_and_the_next_one_goes_on(index: Inde
     assert toolchain.find(again, "9.9.0", lambda line: None).version == "9.9.0rc20990102"
 
 
+def test_progress_counts_each_wheel_once_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "_SAY_EVERY_S", 0.01)
+    (tmp_path / "pip-unpack-a").mkdir()
+    for name, mebibytes in {"a.whl": 1, "pip-unpack-a/a.whl": 2, "b.whl": 1, "tmp0buffer": 3}.items():
+        (tmp_path / name).write_bytes(bytes(mebibytes << 20))
+    said: list[str] = []
+    with releases._progress(tmp_path, said.append):
+        assert wait_until(lambda: said)
+    assert said[0] == "  3 MiB so far"
+
+
 def test_two_at_once_fetch_it_once(index: Index, store: Store) -> None:
     index.open.clear()
-    processes = [fetching(store), fetching(store)]
+    processes = [fetching(store)]
     assert wait_until(lambda: index.sent.total() == 1)
+    processes.append(fetching(store))
+    assert processes[1].stdout is not None
+    assert processes[1].stdout.readline() == "waits until another invocation has fetched 9.9.0\n"
     index.open.set()
 
     said = [process.communicate(timeout=60)[0] for process in processes]
