@@ -25,8 +25,8 @@ _SAY_EVERY_S = 5.0
 
 
 def is_version(word: str) -> bool:
-    """Without zeros before a number: 03.9 would be another folder of the same release."""
-    return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}([a-z]\w*)?", word) is not None
+    """As the index names releases. Without zeros before a number: 03.9 would be another folder of the same release."""
+    return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}(rc\d+)?", word) is not None
 
 
 def folder(store: Store) -> Path:
