@@ -146,7 +146,7 @@ class Study:
             for path in (folder / source, folder / c.output):
                 path.parent.mkdir(parents=True, exist_ok=True)
             (folder / source).write_text(c.text)
-            environment = {**commands.environment({}), **c.variables}
+            environment = {**self.toolchain.environment(commands.environment({})), **c.variables}
             command = processes.Command(argv, folder, environment, stdin=source, time_limit_s=300, cpus=c.cpus)
             if failure := processes.run(command).failure:
                 raise CompileFailed(f"{failure}: {processes.shortened(folder / 'stderr', 600)}")

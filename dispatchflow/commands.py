@@ -15,6 +15,10 @@ DEVICE_ENVIRONMENT = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 """What reaches tools that run modules, never the compiler: which Vulkan driver is taken. In no key, since a device's
 identity says whose it is."""
 
+COMPILING = {"TMPDIR": "."}
+"""What reaches the compiler besides: its linker's files lie where it works, where a kill leaves none for good, and have
+names that need no quoting, since it gives them to a shell as they are. In no key: they are gone when it ends."""
+
 CONFIGURATIONS = "cfg"
 
 

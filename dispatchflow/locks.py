@@ -14,11 +14,15 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 
 @contextmanager
-def locked(path: Path, exclusive: bool = True) -> Iterator[None]:
-    """Hold the lock of this file, which is made when missing and never removed."""
-    descriptor = _opened(path)
+def locked(path: Path, exclusive: bool = True, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold the lock of this file, which is made when missing and never removed. `waiting` is called if this waits."""
+    descriptor, kind = _opened(path), fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(descriptor, kind)
         yield
     finally:
         os.close(descriptor)

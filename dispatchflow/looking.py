@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dispatchflow import processes, releases, runtimes, toolchain, view
+from dispatchflow import commands, processes, runtimes, toolchain, view
 from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
@@ -143,11 +143,12 @@ def _artifacts(workspace: Workspace, chain: Chain) -> Iterator[str]:
     yield from (f"  {name:<{width}}  {workspace.store.path(digest)}" for name, digest in sorted(links.items()))
     yield "\nby hand (repro.sh in that directory has the same):"
     seen = workspace.toolchain.environment(workspace.resolver.environment)
-    environment = " ".join(f"{name}={processes.quoted([value])}" for name, value in seen.items())
     folder = processes.quoted([str(workspace.view_path / chain.case.name)])
     for name, argv in view.command_lines(chain, workspace.resolver).items():
         # The compiler gets an empty directory: in the view its output would be written through a link into the store.
-        place, given = ('"$(mktemp -d)"', f" < {folder}/module.mlir") if name == "compile" else (folder, "")
+        compiles = name == "compile"
+        place, given = ('"$(mktemp -d)"', f" < {folder}/module.mlir") if compiles else (folder, "")
+        environment = processes.spelled(seen | commands.COMPILING if compiles else seen)
         yield f"  {name}: cd {place} && {environment} {processes.quoted(argv)}{given}"
 
 
@@ -168,7 +169,6 @@ def devices(workspace: Workspace) -> str:
 
 def toolchains(workspace: Workspace) -> str:
     """`doit toolchains`: this environment's, the fetched ones, and the one that `iree=` names."""
-    fetched = releases.at_hand(workspace.store)
     rows: list[dict[str, str | None]] = []
     for word in workspace.toolchain_words:
         try:
@@ -176,15 +176,11 @@ def toolchains(workspace: Workspace) -> str:
         except ToolchainError as error:
             rows.append({"iree": word, "version": error.problem})
             continue
-        size = None
-        if word in fetched:
-            files = (releases.folder(workspace.store) / word).rglob("*")
-            size = units.size(sum(path.stat().st_size for path in files))
         shown = {
             "version": found.version,
             "revision": (found.revision or "")[:12],
             "digest": found.digest,
-            "size": size,
+            "size": units.size(found.size_bytes),
         }
         rows.append({"iree": word, **shown, "compiler": found.compiler})
     return table.text(("iree", "version", "revision", "digest", "size", "compiler"), rows)

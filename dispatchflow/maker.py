@@ -67,8 +67,9 @@ class Maker:
         return None if record is None or self.resolver.again(record) else record
 
     def run_compiler(self, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> processes.Outcome:
+        environment = self.resolver.toolchain.environment(self.resolver.environment) | commands.COMPILING
         command = processes.Command(
-            argv, scratch, self.resolver.toolchain.environment(self.resolver.environment), stdin=stdin,
+            argv, scratch, environment, stdin=stdin,
             time_limit_s=self.limits.compile_s, memory_limit_bytes=self.limits.memory_bytes,
         )  # fmt: skip
         return processes.run(command)

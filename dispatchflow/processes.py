@@ -135,6 +135,11 @@ def _short(text: str, limit: int) -> str:
     return f"{text[:half]}\n… {len(text) - limit} characters left out …\n{text[-half:]}"
 
 
+def spelled(variables: Mapping[str, str]) -> str:
+    """What a shell reads before a command, or after `export`, as these variables."""
+    return " ".join(f"{name}={quoted([value])}" for name, value in variables.items())
+
+
 def quoted(argv: Sequence[str]) -> str:
     """One line that a shell reads back as this."""
     import shlex  # only for messages

@@ -25,8 +25,8 @@ _SAY_EVERY_S = 5.0
 
 
 def is_version(word: str) -> bool:
-    """Without zeros before a number: 03.9 would be another folder of the same release."""
-    return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}([a-z]\w*)?", word) is not None
+    """As the index names releases. Without zeros before a number: 03.9 would be another folder of the same release."""
+    return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}(rc\d+)?", word) is not None
 
 
 def folder(store: Store) -> Path:
@@ -47,7 +47,12 @@ def fetched(store: Store, version: str, say: Callable[[str], None]) -> Path:
     place = _place(store, version)
     if place.is_dir():
         return place
-    with locked(store.root / "locks" / f"toolchain-{place.name}"), store.scratch() as scratch:
+
+    def waiting() -> None:
+        say(f"waits until another invocation has fetched {place.name}")
+
+    lock = store.root / "locks" / f"toolchain-{place.name}"
+    with locked(lock, waiting=waiting), store.scratch() as scratch:
         if place.is_dir():
             return place
         names = ("iree-compiler", "iree-runtime") if _dated(version) else ("iree-base-compiler", "iree-base-runtime")
@@ -99,11 +104,13 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
 
     def tell() -> None:
         while not ended.wait(_SAY_EVERY_S):
-            sizes: dict[str, int] = {}  # by name: pip copies a whole wheel once more
+            # By name, and wheels only: pip copies a whole wheel once more, and buffers for its cache what comes.
+            sizes: dict[str, int] = {}
             for root, _, files in os.walk(scratch):
                 for name in files:
                     with suppress(OSError):  # renamed meanwhile
-                        sizes[name] = max(sizes.get(name, 0), Path(root, name).stat().st_size)
+                        if name.endswith(".whl"):
+                            sizes[name] = max(sizes.get(name, 0), Path(root, name).stat().st_size)
             say(f"  {sum(sizes.values()) / 2**20:.0f} MiB so far")
 
     threading.Thread(target=tell, daemon=True).start()

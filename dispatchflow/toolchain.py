@@ -36,17 +36,28 @@ class Toolchain:
     dispatch_statistics: bool
     """Whether the benchmark tool accounts for each dispatch: from 3.13 on."""
 
+    @property
+    def size_bytes(self) -> int:
+        """Of the files that say which one it is, each once: a build tree links libraries to each other."""
+        files = (*_compiler_files(Path(self.compiler)), *_tools(Path(self.runtime)))
+        return sum(path.stat().st_size for path in {path.resolve() for path in files})
+
     def tool(self, name: str) -> str:
         """Path of a runtime tool."""
         return os.path.join(self.runtime, name)
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         """`variables`, where LD_LIBRARY_PATH begins with its own libraries: what is there precedes a program's RUNPATH,
-        and another compiler library would work behind this one's digest."""
-        if (path := variables.get(_LIBRARIES)) is None:
-            return dict(variables)
-        folder = os.path.dirname(self.compiler)
-        return {**variables, _LIBRARIES: os.pathsep.join((folder, f"{folder}/../lib", path))}
+        and another compiler library would work behind this one's digest. With its linker where its name needs quoting:
+        the compiler (3.13, and all before) takes the one beside itself, and gives a shell its name as it is."""
+        seen = dict(variables)
+        if _LIBRARIES in seen:
+            folder = os.path.dirname(self.compiler)
+            seen[_LIBRARIES] = os.pathsep.join((folder, f"{folder}/../lib", seen[_LIBRARIES]))
+        linker = os.path.join(os.path.dirname(os.path.realpath(self.compiler)), _LINKER)
+        if (quoted := processes.quoted([linker])) != linker and os.path.isfile(linker):
+            seen["IREE_LLVM_EMBEDDED_LINKER_PATH"] = quoted
+        return seen
 
     @property
     def printer(self) -> str:
@@ -55,6 +66,7 @@ class Toolchain:
 
 
 _LIBRARIES = "LD_LIBRARY_PATH"
+_LINKER = "iree-lld"
 COMPILER = "iree/compiler/_mlir_libs/iree-compile"
 RUNTIME = "iree/_runtime_libs/iree-run-module"
 
@@ -159,7 +171,7 @@ def _compiler_files(compiler: Path) -> list[Path]:
     folder, build = compiler.parent, compiler.parent.parent / "lib"
     platform = (folder / "iree_platform_libs").rglob("*")
     libraries = [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*")]
-    files = [compiler, *sorted(libraries), folder / "iree-lld", *sorted(platform)]
+    files = [compiler, *sorted(libraries), folder / _LINKER, *sorted(platform)]
     return [path for path in files if path.is_file()]
 
 

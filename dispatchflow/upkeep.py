@@ -179,7 +179,7 @@ def _difference(workspace: Workspace, record: Record, compiler: Toolchain, modul
         argv = commands.compile_argv(compiler.compiler, asked["flags"])
         limits = workspace.settings.limits
         command = processes.Command(
-            argv, scratch, compiler.environment(asked["environment"]), stdin="module.mlir",
+            argv, scratch, compiler.environment(asked["environment"]) | commands.COMPILING, stdin="module.mlir",
             time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes,
         )  # fmt: skip
         outcome = processes.run(command)

@@ -165,10 +165,10 @@ def repro(chain: Chain, resolver: Resolver) -> str:
         named = [*(file.name for file in chain.case.tuning.files), *named_files(objects)]
         given = (f'cp "$case/{name}" .' for name in named)
         place = "".join(f"{line}\n    " for line in ('cd "$(mktemp -d)"', *given))
-        bodies = {"compile": f'{place}{shown["compile"]} < "$case/module.mlir"\n    {compare}', **bodies}
+        compiler = f"{processes.spelled(commands.COMPILING)} {shown['compile']}"
+        bodies = {"compile": f'{place}{compiler} < "$case/module.mlir"\n    {compare}', **bodies}
     cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
-    seen = resolver.toolchain.environment(resolver.environment)
-    environment = " ".join(f"{k}={processes.quoted([v])}" for k, v in seen.items())
+    environment = processes.spelled(resolver.toolchain.environment(resolver.environment))
     absent = " ".join(name for name in commands.ALLOWED_ENVIRONMENT if name not in resolver.environment)
     return f"""\
 #!/bin/sh

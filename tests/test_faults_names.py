@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from real import NAME, Project, assert_whole, sweep, toolchain, write_script
+from real import NAME, NOTHING, Project, assert_whole, only, sweep, toolchain, write_script
 
 pytest_plugins = ["real"]
 pytestmark = pytest.mark.iree
@@ -102,18 +103,33 @@ def test_a_store_of_an_odd_name(name: str, copied: Project, tmp_path: Path) -> N
 
 
 def test_a_toolchain_of_an_odd_name(copied: Project, tmp_path: Path) -> None:
-    folder = tmp_path / f"-t @ {ODD}"
+    """IREE 3.13 gives a shell the names of its linker and of the linker's files as they are."""
+    folder, log = tmp_path / f"-it's a @ {ODD}\n", tmp_path / "linked"
     toolchain(folder)
+    words = ("protocol=fast", "iree=../" + folder.name)
+    tools = folder / "iree/compiler/_mlir_libs"
+    for name in ("iree-compile", "iree-lld"):  # no links: the compiler looks for its linker at its real place
+        real = (tools / name).resolve()
+        (tools / name).unlink()
+        shutil.copy(real, tools)
 
-    outcome = copied.doit("protocol=fast", "iree=../" + folder.name)
-    assert outcome.code == 0, outcome
+    counts, outcome = copied.made_by(*words)
+    assert counts == NOTHING, outcome  # the same toolchain as anywhere
 
-    (folder / "iree/compiler/_mlir_libs/iree-lld").unlink()
-    write_script(folder / "iree/compiler/_mlir_libs/iree-lld", "exit 1")  # another digest: it does compile
-    outcome = copied.doit("protocol=fast", "iree=../" + folder.name)
-    assert outcome.code == 0, outcome
-    assert "4 compiled" in outcome.out
-    assert copied.doit("explain", "iree=../" + folder.name, f"profile:{NAME}").code == 0
+    (tools / "iree-lld").rename(tools / "iree-real")
+    write_script(tools / "iree-lld", f'echo "$@" >> {log}; exec "${{0%lld}}real" "$@"')  # another digest
+    counts, outcome = copied.made_by(*words, TMPDIR=os.fspath(folder))
+
+    assert counts == only(compile=4), outcome  # the same code
+    linked = log.read_text().splitlines()
+    assert len(linked) == 4
+    assert all(" -o ./" in line and line.split()[-1].startswith("./") for line in linked), linked
+    explained = copied.doit("explain", *words, f"profile:{NAME}").out
+    by_hand = explained.partition("  compile: ")[2].partition("  run: ")[0]
+    script = os.fspath(copied.root / "build" / NAME / "repro.sh")
+    for argv in (("sh", "-c", by_hand), (script, "compile")):
+        subprocess.run(argv, check=True, cwd="/", env={"TMPDIR": os.fspath(folder)})
+    assert len(log.read_text().splitlines()) == 6
     outcome = copied.doit("iree=--help")
     assert (outcome.code, "iree=--help has no compiler" in outcome.err) == (2, True)
 

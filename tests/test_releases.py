@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -211,7 +212,7 @@ def test_a_full_disk_while_fetching_is_told_as_that(
 
 def test_a_release_has_one_name() -> None:
     assert all(map(releases.is_version, ("3.12", "3.12.0", "3.0.0", "3.12.0rc1", "20241104.1068")))
-    assert not any(map(releases.is_version, ("03.12.0", "3.012", "3", "3.12.0.1", "v3.12.0")))
+    assert not any(map(releases.is_version, ("03.12.0", "3.012", "3", "3.12.0.1", "v3.12.0", "3.1x")))
 
 
 def test_a_release_of_which_files_are_gone_says_how_to_fetch_it_anew(index: Index, store: Store) -> None:
@@ -269,10 +270,24 @@ def test_a_killed_fetch_leaves_nothing_half_and_the_next_one_goes_on(index: Inde
     assert toolchain.find(again, "9.9.0", lambda line: None).version == "9.9.0rc20990102"
 
 
+def test_progress_counts_each_wheel_once_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "_SAY_EVERY_S", 0.01)
+    (tmp_path / "pip-unpack-a").mkdir()
+    for name, mebibytes in {"a.whl": 1, "pip-unpack-a/a.whl": 2, "b.whl": 1, "tmp0buffer": 3}.items():
+        (tmp_path / name).write_bytes(bytes(mebibytes << 20))
+    said: list[str] = []
+    with releases._progress(tmp_path, said.append):
+        assert wait_until(lambda: said)
+    assert said[0] == "  3 MiB so far"
+
+
 def test_two_at_once_fetch_it_once(index: Index, store: Store) -> None:
     index.open.clear()
-    processes = [fetching(store), fetching(store)]
+    processes = [fetching(store)]
     assert wait_until(lambda: index.sent.total() == 1)
+    processes.append(fetching(store))
+    assert processes[1].stdout is not None
+    assert processes[1].stdout.readline() == "waits until another invocation has fetched 9.9.0\n"
     index.open.set()
 
     said = [process.communicate(timeout=60)[0] for process in processes]
@@ -302,7 +317,8 @@ def test_doit_lists_and_removes_toolchains(index: Index, tmp_path: Path) -> None
     found = toolchain.find(Store(project.store), "9.9.0", lambda line: None)
     for word in ("9.9.0rc20990102", "0123456789ab", found.digest, "KiB"):
         assert word in line
-    assert "current" in listed.out
+    sizes = [line for line in given.out.splitlines() if re.search(r" \d[\d.]* [KM]iB ", line)]
+    assert [line.split()[0] for line in sizes] == ["current", "9.9.0"], given.out  # this one fetched just now
     assert "9.9.0" not in removed.out
     assert "toolchain '9.9.0' was not fetched" in again.err
     assert "there is no such release for this machine" in unknown.err
