@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from doit.cmd_base import Command, DodoTaskLoader
 from doit.cmdparse import CmdOption
 from doit.doit_cmd import reset_vars, set_var
+from doit.task import Task
 
-from dispatchflow import dodo_file, loader, tasks, variables
+from dispatchflow import dodo_file, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App, Loader
-from dispatchflow.errors import SpecError
+from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.line import JOBS, Line
 from dispatchflow.machine import cores
 from dispatchflow.making import Run
@@ -79,18 +81,42 @@ class List(Look):
             for line in looking.cases(workspace, selection, status):
                 print(line)
             if not selection.last_stage():
-                _print_skips(loader.skips(args, workspace.plan))
+                _print_skips(selection.skips)
             for name in selection.foreign:
                 print(f"{name:<8}  {docs[name]}")
             return 0
-        lines = {stage: tasks.STAGE_DOCS[stage] for stage in STAGES}
-        lines |= {command.name: command.doc_purpose for command in COMMANDS if command is not Run}
-        lines |= {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}
-        _print_aligned(lines)
+        _print_aligned(_named(own))
         cases, skips = workspace.plan.cases, workspace.plan.skips
         skipped = f" and {len(skips):,} skipped (doit list skipped)" if skips else ""
         example = f"; for example: doit 'profile:{cases[0].operation.name}_*'" if cases else ""
         print(f"\n{units.count(len(cases), 'case')}{skipped}{example}")
+        return 0
+
+
+def _named(own: Sequence[Task]) -> dict[str, str]:
+    """What may stand first on a command line, and what it does."""
+    lines = {stage: tasks.STAGE_DOCS[stage] for stage in STAGES}
+    lines |= {command.name: command.doc_purpose for command in COMMANDS if command is not Run}
+    return lines | {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}
+
+
+class Help(Look):
+    """Of a word: `doit help` alone is doit's."""
+
+    name = "help"
+    doc_purpose = "doit help WORD: what a command, a stage, a variable or a task of your own is"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        commands = {command.name: command for command in COMMANDS}
+        known = {name: variable.meaning for name, variable in variables.VARIABLES.items()}
+        known |= {Run.name: Run.doc_purpose, **_named(self.app.foreign())}
+        for word in (each.partition(":")[0] for each in args):
+            if word not in known:
+                raise SpecError(f"there is no help on '{word}'", {}, suggestion(word, known) or "doit list shows all.")
+            print(f"{word}  {known[word]}")
+            for option in commands[word].cmd_options if word in commands else ():
+                short = f"-{option['short']}, " if option["short"] else ""
+                print(f"  {short}--{option['long']}  {option['help']}")
         return 0
 
 
@@ -99,7 +125,7 @@ def _no_words(command: str, args: list[str]) -> None:
         raise SpecError(f"{command} takes no words", {"given": " ".join(args)})
 
 
-def _print_skips(skips: Sequence[Skip]) -> None:
+def _print_skips(skips: Collection[Skip]) -> None:
     print("".join(f"{skip.name}  {skip.reason}\n" for skip in skips), end="")
     if len(reasons := Counter(skip.reason for skip in skips)) < len(skips):
         print("\n" + "\n".join(f"{count:>6,}  {reason}" for reason, count in reasons.most_common()))
@@ -164,8 +190,16 @@ class Explain(Look):
 
             print("\n".join(looking.explain(workspace, workspace.resolver.chain(case))))
         if not selection.last_stage():
-            _print_skips(loader.skips(args, workspace.plan))
+            _print_skips(selection.skips)
         return 0
+
+
+def _unwritable(out: Path, error: OSError) -> SpecError:
+    problem = f"out={out} cannot be written"
+    if isinstance(error, FileNotFoundError) and not out.parent.exists():
+        way_out = f"Make it: mkdir -p {shlex.quote(str(out.parent))}."
+        return SpecError(problem, {"found": f"no folder '{out.parent}'"}, way_out)
+    return SpecError(problem, {"found": error.strerror})
 
 
 class Report(Look):
@@ -183,7 +217,7 @@ class Report(Look):
             try:
                 Path(out).write_text(text + "\n", encoding="utf-8")
             except OSError as error:
-                raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
+                raise _unwritable(Path(out), error) from error
         else:
             print(text)
         return 0
@@ -247,7 +281,9 @@ class Store(Look):
         raise SpecError("store takes one word, or none", {"given": " ".join(args), "known": "check, clean"})
 
 
-COMMANDS: tuple[type[Command], ...] = (Run, List, Plan, Explain, Report, Best, Devices, Store, Toolchains, Variables)
+COMMANDS: tuple[type[Command], ...] = (
+    Run, List, Plan, Explain, Report, Best, Devices, Store, Toolchains, Variables, Help,
+)  # fmt: skip
 
 
 def answer(root: Path, names: Mapping[str, Any], line: Line, recall: Recall | None) -> int:
@@ -258,10 +294,13 @@ def answer(root: Path, names: Mapping[str, Any], line: Line, recall: Recall | No
         set_var(name, value)  # the user's own tasks may ask for them
     app = App(root, names, line.variables, sorted(commands), recall)
     name, *words = line.words if line.words and line.words[0] in commands else ("run", *line.words)
+    flags = line.flags
+    if {"-h", "--help"} & set(flags):
+        name, words, flags = Help.name, line.words, []
     command = commands[name](
         task_loader=Loader(app), config={}, bin_name="doit", cmds=commands,
         opt_vals=line.before,
     )  # fmt: skip
-    code: int = command.parse_execute(line.flags + words)
+    code: int = command.parse_execute(flags + words)
     app.close()
     return code

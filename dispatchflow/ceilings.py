@@ -28,6 +28,10 @@ _PROTOCOL = Protocol(
 )
 
 
+class _KernelTrial(Trial):
+    what = "calibration kernel"
+
+
 def _calibrated(target: Target) -> Target:
     """Whose code is calibrated for this one: on this machine's CPU always llvm-cpu's."""
     return TARGETS["llvm-cpu"] if target.has_threads else target
@@ -148,7 +152,7 @@ class Ceilings:
         call = Call(compiled.facts["code_digest"], ENTRY, device)
         action = measurement(call, Data({}, (f"={ones}",)), _PROTOCOL)
         return session.add(
-            Trial(
+            _KernelTrial(
                 action.key,
                 f"calibration:{kernel.name}",
                 {"module.vmfb": compiled.outputs["vmfb"]},

@@ -20,7 +20,7 @@ _REFUSED = {
     "write modules that nothing here reads": "polyglot",
     "decide the target": "target|targets|backend|backends|device|devices",
     "read or write other files": "dump|output|path|paths|file|files|filename|dir|directory|import|export|splat|replay"
-    "|reproducer|substitute|plugin|bitcode|listing|artifacts|library|(?:to|from|with)$",
+    "|reproducer|substitute|plugin|(?<!ukernel-)bitcode|listing|artifacts|library|(?:to|from|with)$",
 }
 _HINT = 'a spec or library of your own is tuning = {family = "tuning_spec", file = …}'
 

@@ -22,9 +22,10 @@ from dispatchflow.plan import Plan, Skip
 
 @dataclass
 class Selection:
-    """stage → cases, in the plan's order; `foreign` are the user's own tasks."""
+    """stage → cases, in the plan's order; `skips` would have been among them; `foreign` are the user's own tasks."""
 
     cases: dict[str, dict[Case, None]] = field(default_factory=dict)
+    skips: dict[Skip, None] = field(default_factory=dict)
     foreign: list[str] = field(default_factory=list)
 
     def last_stage(self) -> dict[Case, str]:
@@ -38,7 +39,7 @@ def is_pattern(word: str) -> bool:
 
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
     """The cases and tasks that these words name; no words: all cases up to profile. What names skips alone selects
-    nothing: `skips` has them.
+    no case.
 
     Raises:
         NothingMatched: a pattern or a case's name that matches nothing, no skip either, saying what exists.
@@ -50,9 +51,11 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
         stage, colon, pattern = word.partition(":")
         if stage in STAGES and (not colon or pattern):
             cases = _matching(pattern or "*", names)
-            if not cases and not skips([word], plan):
+            skips = [skip for skip in plan.skips if fnmatchcase(skip.name, pattern or "*")]
+            if not cases and not skips:
                 raise _nothing(word, pattern, plan)
             found.cases.setdefault(stage, {}).update(dict.fromkeys(cases))
+            found.skips.update(dict.fromkeys(skips))
             continue
         known = [*STAGES, *foreign]
         matched = (
@@ -78,26 +81,22 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
         for name in matched:
             if name in STAGES:
                 found.cases.setdefault(name, {}).update(dict.fromkeys(plan.cases))
+                found.skips.update(dict.fromkeys(plan.skips))
             else:
                 found.foreign.append(name)
     return found
 
 
-def skips(words: Sequence[str], plan: Plan) -> list[Skip]:
-    """Those of the plan's skips that these words would have named."""
-    asked = [word.partition(":") for word in words or ["profile"]]
-    patterns = [pattern or "*" for word, _, pattern in asked if any(fnmatchcase(stage, word) for stage in STAGES)]
-    return [skip for skip in plan.skips if any(fnmatchcase(skip.name, pattern) for pattern in patterns)]
-
-
 def with_dependencies(selection: Selection, own: Sequence[Task], plan: Plan) -> Selection:
-    """Also the cases that the selected tasks of the user depend on, directly or through other tasks."""
+    """Also the cases, and skips, that the selected tasks of the user depend on, directly or through other tasks."""
     tasks, waiting, seen = {task.name: task for task in own}, list(selection.foreign), set(selection.foreign)
     while waiting:
         task = tasks[waiting.pop()]
         for word in (*task.task_dep, *task.wild_dep, *task.setup_tasks):
             if word.partition(":")[0] in STAGES:
-                for stage, cases in select([word], plan, (), ()).cases.items():
+                named = select([word], plan, (), ())
+                selection.skips.update(named.skips)
+                for stage, cases in named.cases.items():
                     selection.cases.setdefault(stage, {}).update(cases)
             found = {name for name in tasks if fnmatchcase(name, word)} - seen
             waiting += found

@@ -14,7 +14,7 @@ from dispatchflow.errors import ToolchainError
 from dispatchflow.loader import Selection
 from dispatchflow.reports import table, units
 from dispatchflow.rows import dispatches
-from dispatchflow.targets import TARGETS
+from dispatchflow.targets import HINTS, TARGETS
 from dispatchflow.workspace import Workspace
 
 
@@ -51,7 +51,7 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
             total_s += len(pending) * costs[stage] / workers
         elif pending:
             unknown.append(stage)
-    for reason, count in Counter(skip.reason for skip in workspace.plan.skips).most_common(10):
+    for reason, count in Counter(skip.reason for skip in selection.skips).most_common(10):
         yield f"skipped  {count}: {reason}"
     yield from _controls(workspace, last)
     yield from (f"note: {note}" for note in workspace.plan.notes)
@@ -118,7 +118,8 @@ def _short(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " ".join(map(_short, value))
     text = str(value)
-    return text if len(text) <= 120 else f"{text[:100]}… ({len(text)} characters)"
+    # A configuration of a GPU is whole, a library's program is not.
+    return text if len(text) <= 400 else f"{text[:300]}… ({len(text)} characters)"
 
 
 def _difference(old: Any, new: Any) -> str:
@@ -151,14 +152,18 @@ def _artifacts(workspace: Workspace, chain: Chain) -> Iterator[str]:
 
 
 def devices(workspace: Workspace) -> str:
-    """`doit devices`: each target, and the device that runs it or why there is none."""
+    """`doit devices`: each target, and the device that runs it or why there is none; then GPUs that IREE knows by
+    another's name only."""
     rows: list[dict[str, str | None]] = []
+    notes: dict[str, str] = {}
     for target in TARGETS.values():
         device = workspace.device(target, None)
         name = device.identity.get("name") or device.identity.get("cpu")
         here = {"device": device.uri, "name": name} if device.absent is None else {"missing": device.absent}
         rows.append({"target": target.name, "backend": target.backend, "driver": target.driver, **here})
-    return table.text(("target", "backend", "driver", "device", "name", "missing"), rows)
+        if hint := HINTS.get(f"{target.backend}-{device.architecture}"):
+            notes[device.uri] = f"{device.uri} is {device.architecture}: {hint}"
+    return "\n".join([table.text(("target", "backend", "driver", "device", "name", "missing"), rows), *notes.values()])
 
 
 def toolchains(workspace: Workspace) -> str:

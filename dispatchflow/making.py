@@ -14,7 +14,7 @@ from doit.dependency import Dependency
 from doit.reporter import ConsoleReporter
 from doit.task import Stream, Task
 
-from dispatchflow import dodo_file, loader, tasks
+from dispatchflow import dodo_file, tasks
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.chain import Chain
@@ -68,7 +68,7 @@ class Run(DoitRun):  # type: ignore[misc]
             again = stages.judge(last)
             if pending or selection.foreign or again:
                 chains = workspace.chains(list(last))
-        code, said = _conclude(stages, last, chains, loader.skips(words, workspace.plan), failed)
+        code, said = _conclude(stages, last, chains, list(selection.skips), failed)
         if app.recall is not None and not (pending or selection.foreign or again):
             app.recall.keep(code, said)
         return code

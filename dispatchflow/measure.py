@@ -65,6 +65,8 @@ class Trial:
 
     rotation: ClassVar[str | None] = None
     """The module that calls the measured one with other inputs each time."""
+    what: ClassVar[str] = "case"
+    """Of which this is the measurement."""
 
     def spent(self, block: blocks.Block, wall_s: float) -> float:
         """Seconds of a block that count towards the protocol's budget."""

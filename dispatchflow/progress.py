@@ -88,11 +88,12 @@ class Progress:
         with self._lock:
             number, most = len(trial.blocks_ns), trial.protocol.max_blocks
             if self._live is not None:
-                ahead = 1 if trial.outcome is None else 1 + most - number
+                # The bar's total is of the cases.
+                ahead = 0 if trial.what != "case" else 1 if trial.outcome is None else 1 + most - number
                 self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
             elif time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
-                self._print(f"block {number} of {most} at most; {units.count(undecided, 'case')} undecided")
+                self._print(f"block {number} of {most} at most; {units.count(undecided, trial.what)} undecided")
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1

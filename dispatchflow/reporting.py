@@ -95,11 +95,14 @@ def _no_rows(
 
 
 def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
-    """Each of these is wrong, or has no time that is to be believed."""
+    """Each of these is wrong, or has no time that is to be believed. A row's own `reason` is of its time first."""
     states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
     facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
-    facts |= {"for example": rows[0]["case"], "reason": " ".join((rows[0]["reason"] or "").split()) or "none"}
+    reason = rows[0]["verification"] if providers.believed(rows[0]) else rows[0]["reason"]
+    facts |= {"for example": rows[0]["case"], "reason": " ".join((reason or "").split()) or "none"}
     hint = "doit report columns=case,status,verification,reason shows them all."
+    if any(row["verification"] == "not verified" for row in rows):
+        hint += " A run without verify=off verifies; it measures nothing again."
     return NothingMatched("no row is right and has a time to be believed", facts, hint)
 
 

@@ -110,7 +110,7 @@ def parse(
             one = {**table, **name}
             known = {word: value for word, value in overrides.items() if not _of_other_programs(word, one)}
             own = known if not only or one.get("operation") in only else {}
-            sweeps.append(sweep({**one, **own}, f"{where}, sweep[{index}]", read))
+            sweeps.append(sweep({**one, **own}, f"{where}, sweep[{index}]", read, own))
     return sweeps
 
 
@@ -129,13 +129,15 @@ def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
     return operation is not None and word in OPTIONS and word not in operation.options
 
 
-def sweep(table: Mapping[str, Any], where: str, read: module_spec.Read = _no_files) -> Sweep:
-    """One sweep from its words. `where` it stands, as `Location.sweep`.
+def sweep(
+    table: Mapping[str, Any], where: str, read: module_spec.Read = _no_files, replaced: Collection[str] = ()
+) -> Sweep:
+    """One sweep from its words. `where` it stands, and which words are `replaced`, as in `Location`.
 
     Raises:
         SpecError: an unknown word, a wrong type, a value out of range.
     """
-    program, place = _program(table.get("operation"), where), Location(where)
+    program, place = _program(table.get("operation"), where), Location(where, replaced)
     words, at = _typed(table, program, where), place.at
     for word, *_ in (*_OPERATION_FIELDS, *_FIELDS):
         # An empty string is flags too.

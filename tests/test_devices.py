@@ -7,7 +7,7 @@ import lavapipe
 import pytest
 from real import REPOSITORY, Project, environment, sweep, write_script
 
-from dispatchflow import commands, devices, spec_words
+from dispatchflow import commands, devices, looking, spec_words
 from dispatchflow.errors import SpecError
 from dispatchflow.targets import TARGETS, named
 from dispatchflow.workspace import Workspace
@@ -63,6 +63,19 @@ def test_gpu_that_does_not_run_a_target_is_not_its_device(said, target, absent, 
     opened._devices[driver, None] = devices.found(driver, str(tool), opened.settings.limits)
     device = opened.device(TARGETS[target], None)
     assert (device.uri, device.absent) == ("driver://0", absent)
+
+
+@pytest.mark.parametrize("capability", ["9.0", "8.9"])
+def test_hopper_card_is_told_whose_code_it_runs(capability, tmp_path):
+    tool = tmp_path / "tool"
+    write_script(tool, f"printf '# --device=cuda://0\\n- gpu-compute-capability: {capability}\\n'")
+    opened = Workspace(tmp_path, {})
+    device = devices.found("cuda", str(tool), opened.settings.limits)
+    opened._devices |= {(target.driver, None): device for target in TARGETS.values()}
+    note = (
+        "cuda://0 is sm_90: IREE does not know it. A Hopper card runs the code of cuda-sm_89: its driver compiles it."
+    )
+    assert (note in looking.devices(opened).splitlines()) == (capability == "9.0")
 
 
 @pytest.mark.iree

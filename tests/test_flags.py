@@ -64,6 +64,7 @@ def test_what_a_row_says_is_read_back_as_those_flags(given):
         ("--iree-codegen-tuning-spec-path=x.mlir", "tuning_spec"),
         ("--iree-codegen-transform-dialect-library=x.mlir", "write other files"),
         ("--output-format=vm-c", "write other files"),
+        ("--iree-link-bitcode=x", "write other files"),
         ("--compile-to=flow", "end before"),
         ("--iree-hal-benchmark-dispatch-repeat-count=100", "run each dispatch more than once a call"),
         ("--iree-vm-emit-polyglot-zip=false", "write modules that nothing here reads"),
@@ -124,6 +125,10 @@ def test_flags_reach_the_compiler_and_one_that_it_does_not_know_is_a_failure(tmp
         line = next(line for line in outcome.out.splitlines() if f"default+{name}@llvm-cpu-1t FAILED" in line)
         assert says in line
     assert "4 cases: 1 emitted, 2 compiled; 0 reused, 2 failed" in outcome.out
+
+
+def test_switch_that_names_no_file_is_taken():
+    assert flags.parse("--iree-llvmcpu-link-ukernel-bitcode=false") == ("--iree-llvmcpu-link-ukernel-bitcode=false",)
 
 
 def test_hint_is_of_what_is_refused():

@@ -6,7 +6,7 @@ from dispatchflow.answers import answer
 from dispatchflow.dodo_file import namespace
 from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.line import read
-from dispatchflow.loader import foreign_tasks, select, skips, with_dependencies
+from dispatchflow.loader import foreign_tasks, select, with_dependencies
 
 SPEC = """
 [[sweep]]
@@ -96,7 +96,7 @@ def test_name_that_is_nearly_right_is_suggested(plan):
 def test_word_that_names_skips_alone_selects_nothing_and_is_no_error(pattern, plan):
     word = f"profile:{pattern}"
     assert selected([word], plan) == ({"profile": []}, [])
-    (skip,) = skips([word], plan)
+    (skip,) = select([word], plan, OWN, ()).skips
     assert skip.reason.startswith("f16 on vmvx: ")
 
 
@@ -105,7 +105,7 @@ def test_word_that_names_skips_alone_selects_nothing_and_is_no_error(pattern, pl
     [((), 1), (("profile",), 1), (("prof*",), 1), (("verify:*vmvx",), 1), (("profile:*llvm*",), 0), (("train",), 0)],
 )
 def test_skips_are_counted_that_the_words_would_have_named(words, count, plan):
-    assert len(skips(words, plan)) == count
+    assert len(select(words, plan, OWN, ()).skips) == count
 
 
 def test_empty_plan_matches_nothing(plan_of):
@@ -156,6 +156,12 @@ def test_cases_that_own_tasks_depend_on_are_selected_too(plan):
     found = with_dependencies(select(["train"], plan, [task.name for task in own], ()), own, plan)
     assert {stage: len(cases) for stage, cases in found.cases.items()} == {"compile": 2, "verify": 1, "emit": 4}
     assert found.foreign == ["train"]
+
+
+@pytest.mark.parametrize(("word", "count"), [("profile:*", 1), ("verify:*vmvx", 1), ("profile:*llvm*", 0)])
+def test_skips_that_own_tasks_depend_on_are_told_too(word, count, plan):
+    own = [Task("train", None, task_dep=[word])]
+    assert len(with_dependencies(select(["train"], plan, ["train"], ()), own, plan).skips) == count
 
 
 def test_own_tasks_that_depend_on_each_other_come_to_an_end(plan):

@@ -52,6 +52,13 @@ def test_best_of_none_that_is_right_says_how_they_stand(said, style):
     assert caught.value.facts["reason"] == "above the ceiling"
 
 
+def test_best_of_none_that_is_verified_says_so_whatever_their_times(said):
+    with pytest.raises(NothingMatched) as caught:
+        said("best", {"status": "noisy", "verification": "not verified", "reason": "the median's interval is ±42.6%"})
+    assert caught.value.facts["reason"] == "not verified"
+    assert caught.value.hint.endswith("A run without verify=off verifies; it measures nothing again.")
+
+
 @pytest.mark.parametrize("chosen", ["*numpy*", "tags=small"])
 @pytest.mark.parametrize("command", ["report", "best"])
 def test_what_is_chosen_is_compared_with_what_is_not(said, command, chosen):
@@ -188,3 +195,28 @@ def test_column_that_is_not_there_gets_the_nearest_or_else_all(said):
     with pytest.raises(SpecError) as caught:
         said("report sort=nosuch", {})
     assert "percent_of_peak" in str(caught.value.facts["known"])
+
+
+def test_folder_that_out_lacks_is_told_with_how_to_make_it(said, tmp_path):
+    with pytest.raises(SpecError) as caught:
+        said(f"report out={tmp_path}/no/x", {})
+    assert caught.value.facts == {"found": f"no folder '{tmp_path}/no'"}
+    assert caught.value.hint == f"Make it: mkdir -p {tmp_path}/no."
+    with pytest.raises(SpecError) as caught:
+        said(f"report out={tmp_path}", {})
+    assert caught.value.facts == {"found": "Is a directory"}
+
+
+@pytest.mark.parametrize("form", ["help {}", "{} -h", "m=1 {} --help"])
+@pytest.mark.parametrize(
+    ("word", "says"), [("plan", "--process"), ("profile", "measure each"), ("tuning", "families or names")]
+)
+def test_help_says_what_a_word_is(said, form, word, says):
+    found = said(form.format(word), {})
+    assert found.startswith(f"{word}  ") and says in found
+
+
+def test_help_on_what_is_not_there_says_what_is_near(said):
+    with pytest.raises(SpecError) as caught:
+        said("help profle")
+    assert (caught.value.problem, caught.value.hint) == ("there is no help on 'profle'", "Did you mean 'profile'?")

@@ -165,6 +165,16 @@ def test_newest_row_of_each_case_stands():
     assert [(r["case"], r["median_ns"]) for r in newest(rows)] == [("a", 3), ("b", 2)]
 
 
+def test_run_without_a_device_hides_nothing_that_was_found_of_the_same_code():
+    a, b = row(code_digest="a"), row(code_digest="b", median_ns=50.0)
+    absent = {digest: row(code_digest=digest, status="no device", median_ns=None) for digest in "ab"}
+    assert newest([a, absent["a"]]) == [a]
+    assert newest([a, absent["b"]]) == [absent["b"]]  # other code: nobody knows how fast it is
+    assert newest([a, b, absent["a"]]) == newest([a, absent["b"], absent["a"]]) == [a]
+    wrong = row(code_digest="a", status="failed")
+    assert newest([a, wrong, absent["a"]]) == [wrong]
+
+
 def test_best_is_the_fastest_with_its_speed_up_over_the_default():
     (found,) = best([row("a"), row("b", "tiled", 25.0), row("c", "packed", 50.0)])
     assert (found["case"], found["speedup"], found["median_us"], found["gflops"]) == ("b", 4, 0.025, 2)

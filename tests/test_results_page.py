@@ -57,6 +57,7 @@ ROWS = [
     row("wrong", 9, 2.0, tuning="data_tiling", status="failed", verification="different"),
     row("again", 11, 80.0, threads=2),  # `all` and the number of cores are two cases of one measurement
     row("again-all", 12, 80.0, threads=2),
+    row("library", 13, 50.0, status="no device", verification="not compared"),
 ]
 OLD = row("default", None, 5.0, recorded_at=999.0)
 

@@ -28,8 +28,18 @@ COLUMNS = (
 
 
 def newest(rows: Iterable[Row]) -> list[Row]:
-    """The last row of each case under each protocol, in the order of first rows. `rows` are oldest first."""
-    return list({(row["case"], row["protocol"]): row for row in rows}.values())
+    """The last row of each case under each protocol, in the order of first rows. `rows` are oldest first.
+
+    Where there was no device, what was last found of the same code stands: it was neither refuted nor repeated.
+    """
+    found: dict[tuple[str, str], Row] = {}
+    told: dict[tuple[str, str, str | None], Row] = {}
+    for row in rows:
+        of_code = (row["case"], row["protocol"], row.get("code_digest"))
+        if row["status"] != "no device":
+            told[of_code] = row
+        found[of_code[:2]] = told.get(of_code, row)
+    return list(found.values())
 
 
 def columns(found: Iterable[Row]) -> tuple[str, ...]:

@@ -25,10 +25,14 @@ def provider(row: Row) -> str:
     return row.get("provider") or IREE
 
 
+def believed(row: Row) -> bool:
+    """Whether its time is."""
+    return row["status"] in ("measured", "noisy") and bool(row["median_ns"])
+
+
 def right(row: Row) -> bool:
     """Whether its result is right and its time to be believed."""
-    passed = row["verification"] in PASSED and row["status"] in ("measured", "noisy")
-    return passed and bool(row["median_ns"])
+    return row["verification"] in PASSED and believed(row)
 
 
 def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
