@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks import idle, making, ninja, same
 from benchmarks.timing import Line
+from dispatchflow.protocols import PROTOCOLS
 
 SIZES = (1_000, 10_000, 100_000)
 
@@ -22,7 +23,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=_count, default=5)
     parser.add_argument("--compiles", type=_count, default=40, help="cases of `cold`")
     parser.add_argument("--measured", type=_count, default=12, help="cases of `full`")
-    parser.add_argument("--protocol", default="std", help="of `full`")
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="std", help="of `full`")
     parser.add_argument("--comparisons", type=_count, default=100, help="of `same`")
     options = parser.parse_args()
     parts = options.only or [*PARTS]

@@ -12,8 +12,20 @@ DispatchflowError           exit 2
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
+
+# Patterns as text: a run without errors compiles none of them.
+_STEERING = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
+"""What colours text, moves the cursor, or sets a title."""
+
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+
+
+def plain(text: str) -> str:
+    """A tool's words, or a file's, without what a terminal would obey; other control characters are written out."""
+    return re.sub(_CONTROL, lambda match: f"\\x{ord(match[0]):02x}", re.sub(_STEERING, "", text))
 
 
 class DispatchflowError(Exception):
@@ -28,15 +40,15 @@ class DispatchflowError(Exception):
     exit_code: ClassVar[int] = 2
 
     def __init__(self, problem: str, facts: Mapping[str, object] | None = None, hint: str = "") -> None:
-        super().__init__(problem)
-        self.problem = problem
+        self.problem = plain(problem)
+        super().__init__(self.problem)
         self.facts = dict(facts or {})
         self.hint = hint
 
     def __str__(self) -> str:
         width = max(map(len, self.facts), default=0)
         lines = [self.problem + (":" if self.facts else "")]
-        lines += [f"  {label:<{width}}  {value}" for label, value in self.facts.items()]
+        lines += [f"  {label:<{width}}  {plain(str(value))}" for label, value in self.facts.items()]
         return "\n".join([*lines, self.hint] if self.hint else lines)
 
 

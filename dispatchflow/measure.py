@@ -1,6 +1,7 @@
-"""Measures all pending cases in rounds of random order, one block each, until each is decided.
+"""Measures pending cases in rounds of random order, one block each, until each is decided.
 
-Drift (clocks, neighbours, heat) then falls on all alike. Blocks are recorded as they end.
+Drift (clocks, neighbours, heat) then falls on all alike. Blocks are recorded as they end. Who is interrupted loses what
+is undecided: many cases are measured group by group, and what is compared, a shape's cases, is in one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
 
 _PATIENCE_S = 0.2
+_GROUP_S = 600.0
+"""Of the budgets of a group's cases together; a shape with more is a group alone."""
 
 
 @dataclass
@@ -40,6 +43,8 @@ class Trial:
     ingredients: Mapping[str, Any]
     protocol: Protocol
     function: str = ENTRY
+    shape: str = ""
+    """What is compared has the same, and is in the same rounds."""
     blocks_ns: list[float] = field(default_factory=list)
     dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
     """Of each dispatch, by the blocks that tell them apart."""
@@ -47,6 +52,8 @@ class Trial:
     iterations: int | None = None
     id: int | None = None
     began: dict[str, Any] = field(default_factory=dict)
+    grouped: bool = False
+    """It is in the rounds, until it is decided."""
     claimed: bool = False
     awaited: bool = False
     outcome: str | None = None
@@ -114,6 +121,7 @@ class Session:
         self._trials: dict[Key, Trial] = {}
         self._random = random.Random(run)  # the run's name is in every row: the order can be had again
         self._blocks = self._rounds()
+        self._group: list[Trial] = []
         self._newest_before = self._store.records.last_measurement()
 
     @property
@@ -129,20 +137,38 @@ class Session:
         return trial
 
     def decide(self, trial: Trial) -> None:
-        """Go on with the rounds until this one is decided; others are decided on the way."""
+        """Go on with the rounds until this one is decided; others of its group are decided on the way."""
+        if trial.outcome is None and not trial.grouped:
+            # What is claimed stays in the rounds: another invocation may wait for it while we wait for theirs.
+            self._group += self._beside(trial)
         while trial.outcome is None:
             next(self._blocks)
 
+    def _beside(self, first: Trial) -> list[Trial]:
+        """This one with its shape's, and the shapes after that as long as all take some minutes."""
+        shapes: dict[str, list[Trial]] = {first.shape: []}
+        for trial in self.undecided:
+            if not trial.grouped:
+                shapes.setdefault(trial.shape, []).append(trial)
+        found: list[Trial] = []
+        for trials in shapes.values():
+            if found and sum(trial.protocol.budget_s for trial in [*found, *trials]) > _GROUP_S:
+                break
+            found += trials
+        for trial in found:
+            trial.grouped = True
+        return found
+
     def _rounds(self) -> Iterator[None]:
         while True:
-            order = self.undecided
+            order = self._group = [trial for trial in self._group if trial.outcome is None]
             self._random.shuffle(order)
             ours = [trial for trial in order if self._claimed(trial)]
             for trial in ours:
                 self._block(trial)
                 yield
             if not ours:
-                if self.undecided:  # another invocation is at all that is left
+                if any(trial.outcome is None for trial in order):  # another invocation is at all that is left
                     time.sleep(_PATIENCE_S)
                 yield
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dispatchflow.errors import plain
+
 _LAUNCHER = Path(__file__).with_name("_launcher.py")
 _SHOWN_BYTES = 4000
 
@@ -129,10 +131,10 @@ def shortened(path: Path, limit: int = _SHOWN_BYTES) -> str:
 
 def _short(text: str, limit: int) -> str:
     text = text.strip()
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n… {len(text) - limit} characters left out …\n{text[-half:]}"
+    if len(text) > limit:
+        half = limit // 2
+        text = f"{text[:half]}\n… {len(text) - limit} characters left out …\n{text[-half:]}"
+    return plain(text)
 
 
 def spelled(variables: Mapping[str, str]) -> str:

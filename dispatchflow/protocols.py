@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """A block is one benchmark process; blocks of all pending cases interleave in rounds of random order.
+    """A block is one benchmark process; blocks of pending cases interleave in rounds of random order.
 
     A case is decided when the half-width of its median's 95 % interval is within `precision`, or after `max_blocks`
     blocks or `budget_s` seconds of them: then it is `noisy`. Six blocks are the fewest that have such an interval.

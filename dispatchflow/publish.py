@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
+from dispatchflow.errors import DispatchflowError
 from dispatchflow.rows import Row, Surroundings, credible_ns, row_of, standing
 from dispatchflow.workspace import Workspace
+
+_log = logging.getLogger(__name__)
 
 
 def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
@@ -38,12 +42,18 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
 
 
 def publish(workspace: Workspace, rows: Sequence[Row]) -> None:
-    """Append the rows that say another thing than the newest of their case and protocol."""
+    """Append the rows that say another thing than the newest of their case and protocol.
+
+    Raises:
+        DispatchflowError: a row does not fit its columns. All others were appended.
+    """
     records = workspace.store.records
     suffix = f" {workspace.settings.protocol.id}" if rows else ""
     named = {row.chain.case.name + suffix: (row.identity, row) for row in rows}
     said = records.said(named)
     new = {name: found for name, found in named.items() if said.get(name) != found[0]}
+    # Recorded, they would be said: and so not again once what gives them is mended.
+    refused = [new.pop(name)[1] for name in [*new] if results.misfits(new[name][1].cells)]
     if new:
         records.add_rows({name: (found, row.cells) for name, (found, row) in new.items()}, workspace.run)
     # Rows first belong to a part, then the part is written: whatever kills us, the next run writes what lacks.
@@ -52,5 +62,29 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> None:
         path = workspace.store.results / part
         if not results.whole(path):
             with workspace.store.scratch() as scratch, workspace.store.writing():
-                results.write_part(scratch / part, records.rows_of(part))
+                results.write_part(scratch / part, _fitting(part, records.rows_of(part)))
                 (scratch / part).rename(path)
+    if refused:
+        raise _told(refused)
+
+
+def _fitting(part: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Recorded rows, without cells that do not fit the columns: what an earlier version let in, or an operation's file
+    that says another thing today."""
+    unfit = [results.misfits(row) for row in rows]
+    if columns := sorted({name for names in unfit for name in names}):
+        _log.warning("%s: cells of another type are left out: %s", part, ", ".join(columns))
+    return [{**row, **dict.fromkeys(names)} for row, names in zip(rows, unfit, strict=True)]
+
+
+def _told(refused: Sequence[Row]) -> DispatchflowError:
+    cells = refused[0].cells
+    column = results.misfits(cells)[0]
+    facts = {
+        "case": cells["case"],
+        "column": f"{column}, {results.COLUMNS[column]}",
+        "value": f"{cells[column]!r}, {type(cells[column]).__name__}",
+        "rows": f"{len(refused)} not written, the others are",
+    }
+    hint = "Mend the operation's file (docs/adding.md), and run again: what was measured is recorded."
+    return DispatchflowError("a row does not fit its columns", facts, hint)

@@ -13,7 +13,7 @@ from dispatchflow.errors import DispatchflowError
 T = TypeVar("T")
 
 
-_HINT = "docs/adding.md says what such a file holds."
+HINT = "docs/adding.md says what such a file holds."
 
 
 def members(package: str, base: Callable[..., T], word: str | None = None) -> list[type[T]]:
@@ -37,12 +37,12 @@ def members(package: str, base: Callable[..., T], word: str | None = None) -> li
                 key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__
             ]
             facts = {"file": path, "defines": ", ".join(classes) or "nothing"}
-            raise DispatchflowError(f"{path.name} must define class {name}({base.__name__})", facts, _HINT)
+            raise DispatchflowError(f"{path.name} must define class {name}({base.__name__})", facts, HINT)
         if lacking := _lacking(cls):
-            raise DispatchflowError(f"class {name} is not whole", {"file": path, "lacks": ", ".join(lacking)}, _HINT)
+            raise DispatchflowError(f"class {name} is not whole", {"file": path, "lacks": ", ".join(lacking)}, HINT)
         if word is not None and getattr(cls, word) != path.stem:
             said = f"{word} = {getattr(cls, word)!r}"
-            raise DispatchflowError(f"class {name} is not named as its file", {"file": path, "says": said}, _HINT)
+            raise DispatchflowError(f"class {name} is not named as its file", {"file": path, "says": said}, HINT)
         found.append(cast(type[T], cls))
     return found
 
@@ -52,7 +52,7 @@ def _imported(name: str, path: Path) -> ModuleType:
         return importlib.import_module(name)
     except Exception as error:
         facts = {"file": path, "found": f"{type(error).__name__}: {error}"}
-        raise DispatchflowError(f"{path.name} cannot be imported", facts, _HINT) from error
+        raise DispatchflowError(f"{path.name} cannot be imported", facts, HINT) from error
 
 
 def _lacking(cls: type) -> list[str]:

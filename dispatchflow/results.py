@@ -116,6 +116,23 @@ def arrow_schema() -> pa.Schema:
     return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()], metadata=metadata)
 
 
+_TAKES: dict[str, type | tuple[type, ...]] = {"string": str, "double": (int, float), "timestamp": (int, float)}
+
+
+def misfits(row: Mapping[str, Any]) -> list[str]:
+    """The columns whose cells are not of their types. Nothing is converted: a float is no whole number."""
+    return [name for name, kind in COLUMNS.items() if (value := row.get(name)) is not None and not _fits(value, kind)]
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if kind.startswith("list<"):
+        element = kind.removeprefix("list<").removesuffix(">")
+        return isinstance(value, list | tuple) and all(_fits(item, element) for item in value)
+    if kind in _TAKES:
+        return isinstance(value, _TAKES[kind])
+    return type(value) is int and -(2**63) <= value < 2**63  # no bool, nor an integer of numpy's
+
+
 def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """One immutable part, synced."""
     import pyarrow as pa

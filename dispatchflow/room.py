@@ -34,7 +34,8 @@ def refused(error: OSError) -> StoreError:
 def unwritable(store: Path, error: OSError) -> StoreError:
     """For an error of the store itself: no failure of a case, and every case would fail so."""
     file = error.filename2 or error.filename  # of a renaming, the new name
-    facts = {"store": store, "file": file, "found": error.strerror or error}
+    free = units.size(_free_bytes(os.statvfs(store))) if is_full(error) else None
+    facts = {"store": store, "file": file, "free": free, "found": error.strerror or error}
     kind, way_out = (DiskFull, f"{MAKE_ROOM} {ELSEWHERE}") if is_full(error) else (StoreError, ELSEWHERE)
     return kind("the store cannot be written", {n: v for n, v in facts.items() if v}, way_out)
 
@@ -49,7 +50,11 @@ def check(place: Path, said: str = "") -> None:
         DiskFull: the disk of `place` is.
     """
     status = os.statvfs(place)
-    free = status.f_bavail * status.f_frsize
+    free = _free_bytes(status)
     no_inodes = status.f_files > 0 and status.f_favail == 0
     if free < _NEEDED_BYTES or no_inodes or any(os.strerror(code) in said for code in _FULL):
         raise DiskFull("the disk is full", {"store": place, "free": units.size(free)}, MAKE_ROOM)
+
+
+def _free_bytes(status: os.statvfs_result) -> int:
+    return status.f_bavail * status.f_frsize

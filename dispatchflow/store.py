@@ -1,4 +1,4 @@
-"""Content-addressed objects and records of actions. Only whole ones: `kill -9` loses at most the action in flight.
+"""Content-addressed objects and records of actions. Only whole ones: `kill -9` loses at most the actions in flight.
 
 .dispatchflow/
   objects/ab/cdef…   files named by their digest, written beside, synced, renamed; read-only

@@ -102,7 +102,7 @@ class Stages:
         return None if record.ok else record.reason or "failed"
 
     def prepare(self, cases: Iterable[Case]) -> None:
-        """Before a block: all pending measurements enter the session, so that rounds interleave them."""
+        """Before a block: all pending measurements enter the session, whose rounds interleave them."""
         new = [case for case in cases if case not in self._prepared]
         if not new:
             return

@@ -90,6 +90,7 @@ def trial(executor: Executor, chain: Chain, made: Artifacts) -> Trial:
         "ingredients": action.ingredients,
         "protocol": resolver.settings.protocol,
         "function": case.operation.function,
+        "shape": case.shape_name,
     }
     sets = resolver.sets(case)
     if case.library is not None:

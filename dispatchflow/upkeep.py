@@ -16,6 +16,7 @@ from dispatchflow import (
     processes,
     releases,
     results,
+    room,
     toolchain,
     trials,
     vmfb,
@@ -174,7 +175,8 @@ def _difference(workspace: Workspace, record: Record, compiler: Toolchain, modul
     """What is not as recorded when the module is compiled again; None when all is."""
     asked = record.ingredients
     with workspace.lock.busy(), (store := workspace.store).scratch() as scratch:
-        (scratch / "module.mlir").write_bytes(module)
+        with store.writing():
+            (scratch / "module.mlir").write_bytes(module)
         store.place(scratch, named_files(record.outputs))
         argv = commands.compile_argv(compiler.compiler, asked["flags"])
         limits = workspace.settings.limits
@@ -183,11 +185,11 @@ def _difference(workspace: Workspace, record: Record, compiler: Toolchain, modul
             time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes,
         )  # fmt: skip
         outcome = processes.run(command)
-        if failure := limits.failure("compile_limit", outcome, processes.shortened(scratch / "stderr")):
-            return f"compiled before, now: {failure}"
         made = scratch / "module.vmfb"
-        if not made.is_file():
-            return "compiled before, now it leaves no module"
+        failure = limits.failure("compile_limit", outcome, processes.shortened(scratch / "stderr"))
+        if failure or not made.is_file():
+            room.check(store.root, failure or "")
+            return f"compiled before, now: {failure or 'it leaves no module'}"
         dump = b"".join(path.read_bytes() for path in sorted((scratch / commands.CONFIGURATIONS).glob("*")))
         now = {
             "vmfb": digest_file(made),

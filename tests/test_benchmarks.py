@@ -48,8 +48,15 @@ def test_benchmarks_print_a_line_for_each_part():
     assert all(float(cells[3]) > 0 for cells in table[:8]), done.stdout
 
 
-@pytest.mark.parametrize(("words", "why"), [(("--cases", "0"), "above 0"), (("--cases", "15"), "multiple of ten")])
-def test_benchmarks_refuse_sizes_that_no_part_can_have(words, why):
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--cases", "0"), "above 0"),
+        (("--cases", "15"), "multiple of ten"),
+        (("--protocol", "bogus"), "invalid choice"),
+    ],
+)
+def test_benchmarks_refuse_what_no_part_can_have(words, why):
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "--only", "noop", *words],
         cwd=REPOSITORY, env=environment({}), capture_output=True, text=True, check=False,

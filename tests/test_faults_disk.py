@@ -110,6 +110,20 @@ def test_without_room_for_a_part_its_rows_wait_for_the_next_run(disk: Path, copi
     assert copied.rows() == rows
 
 
+def test_a_check_without_room_to_compile_again_names_the_disk(disk: Path, copied: Project) -> None:
+    on(disk, copied)
+    for but_kib in (0, 12, 24):  # a module cannot be written, or what is made of it
+        ballast = fill(disk, but_kib << 10)
+
+        outcome = copied.doit("store", "check", "sample=all")
+
+        assert_told(outcome)
+        assert f"store  {copied.store}" in outcome.err
+        assert "free   " in outcome.err
+        ballast.unlink()
+    assert copied.doit("store", "check", "sample=all").code == 0
+
+
 def test_without_room_for_the_view_the_run_goes_on_and_the_next_one_writes_it(disk: Path, copied: Project) -> None:
     subprocess.run(["rm", "-r", os.fspath(copied.root / "build")], check=True)
     (copied.root / "build").symlink_to(disk)

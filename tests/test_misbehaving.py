@@ -97,6 +97,7 @@ MISBEHAVING_COMPILERS = {
         "echo 'module.mlir:1:1: error: it is refused' >&2; exit 1",
         "compile failed: it is refused",
     ),
+    "colours": ("printf 'error: it is \\033[31mrefused' >&2; exit 1", "compile failed: it is refused"),
     "death by a signal": ("kill -ABRT $$", "died by SIGABRT"),
     "no end": ("sleep 600", "took longer than"),
     "an empty executable": ("{python} {folder}/empty.py", "is empty"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dispatchflow import processes
+from dispatchflow.errors import ToolError
 from dispatchflow.processes import Command, Outcome, run, shortened
 
 SHELL = "/bin/sh"
@@ -279,6 +280,15 @@ def test_long_output_is_shown_shortened(tmp_path):
     path.write_text("a" * 5000 + "z" * 5000)
     shown = shortened(path, limit=100)
     assert shown == "a" * 50 + "\n… 9900 characters left out …\n" + "z" * 50
+
+
+def test_what_a_terminal_would_obey_is_not_shown_and_stays_in_the_log(tmp_path):
+    said = "error:\t\x1b[1;31mevil\x1b[0m \x1b]0;title\x07red\x9b2J\rover\b\n\x1b[3"
+    (tmp_path / "stderr").write_bytes(said.encode())
+    assert shortened(tmp_path / "stderr") == "error:\tevil red\\x9b2J\\x0dover\\x08\n\\x1b[3"
+    assert (tmp_path / "stderr").read_bytes().decode() == said
+    error = ToolError("no block\x1b[31m", {"found": "\x1b[31mred\x1b", "size": 3})
+    assert (error.problem, str(error)) == ("no block", "no block:\n  found  red\\x1b\n  size   3")
 
 
 def test_quoted_line_is_read_back_by_a_shell(folder):

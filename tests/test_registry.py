@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from itertools import count
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 import dispatchflow
 from dispatchflow.errors import DispatchflowError
-from dispatchflow.operations import Operation
+from dispatchflow.operations import OPERATIONS, Operation, Option, options_of
 from dispatchflow.registry import members
 
 PACKAGE = Path(dispatchflow.__file__).parent
@@ -63,3 +64,27 @@ def test_a_file_that_holds_no_whole_class_is_named_with_what_it_lacks(old, new, 
         members(package.name, Operation, "name")
     assert says.format(file=package / "row_sum.py") in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("dims", "values", "says"),
+    [
+        (("m",), ("sum", "max"), None),
+        (("m",), range(1, 3), "'kind' is of numbers in one operation, of words in another:\n  numbers  {here}\n  words    {other}\n"),
+        (("kind",), ("sum",), "'kind' is of numbers in one operation, of words in another:\n  numbers  {here}\n"),
+        (("m",), (1, 2), "the values of option 'kind' are neither a range nor words:\n  file  {here}\n  says  1, 2\n"),
+    ],
+)  # fmt: skip
+def test_a_word_of_numbers_in_one_operation_and_of_words_in_another_is_refused(dims, values, says):
+    """Their column could hold only one of them."""
+    reduction = OPERATIONS["reduction"]
+    assert isinstance(reduction.options["kind"].values, tuple)
+    other = type("Other", (reduction,), {"__module__": __name__, "dims": dims, "options": {"kind": Option(values, "")}})
+    for order in [(reduction, other), (other, reduction)]:
+        if says is None:
+            assert options_of(order)["kind"] is order[1].options["kind"]
+            continue
+        with pytest.raises(DispatchflowError) as caught:
+            options_of(order)
+        assert says.format(here=__file__, other=sys.modules[reduction.__module__].__file__) in str(caught.value)
+        assert caught.value.exit_code == 2

@@ -77,6 +77,14 @@ def test_folder_without_parts_has_no_rows(tmp_path):
     assert read(tmp_path) == []
 
 
+def test_a_cell_of_another_type_is_no_fit_and_nothing_is_converted():
+    assert results.misfits({**FULL, **dict.fromkeys(("score", "kind")), "median_ns": 3, "of another time": 1}) == []
+    for kind, value in {"int64": 7.0, "int32": True, "string": 1, "double": "1", "list<int64>": [1.0], "list<string>": "a"}.items():  # fmt: skip
+        name = next(name for name in COLUMNS if COLUMNS[name] == kind)
+        assert results.misfits({**FULL, name: value}) == [name]
+    assert results.misfits({"flops": 2**63}) == ["flops"]
+
+
 PART = "20260101T000000Z-0123abcd.parquet"
 
 
