@@ -130,7 +130,8 @@ def _fits(value: Any, kind: str) -> bool:
         return isinstance(value, list | tuple) and all(_fits(item, element) for item in value)
     if kind in _TAKES:
         return isinstance(value, _TAKES[kind])
-    return type(value) is int and -(2**63) <= value < 2**63  # no bool, nor an integer of numpy's
+    limit = 2 ** (int(kind.removeprefix("int")) - 1)
+    return type(value) is int and -limit <= value < limit  # no bool, nor an integer of numpy's
 
 
 def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
