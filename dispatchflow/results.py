@@ -127,7 +127,7 @@ def misfits(row: Mapping[str, Any]) -> list[str]:
 def _fits(value: Any, kind: str) -> bool:
     if kind.startswith("list<"):
         element = kind.removeprefix("list<").removesuffix(">")
-        return isinstance(value, list | tuple) and all(_fits(item, element) for item in value)
+        return isinstance(value, list | tuple) and all(item is None or _fits(item, element) for item in value)
     if kind in _TAKES:
         return isinstance(value, _TAKES[kind])
     limit = 2 ** (int(kind.removeprefix("int")) - 1)
