@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -131,7 +131,7 @@ class Ceilings:
             uri = TARGETS["llvm-cpu"].device(device.threads)
             device = Device(uri, device.threads, device.cpus, device.identity)
         wanted = [kernel for kernel in self._kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
-        flags, rates, enough = self._flags(target), self._rates(target, device), set[str]()
+        flags, rates, enough = self._flags(target), dict[str, float](), set[str]()
         for _, larger in groupby(sorted(wanted, key=lambda kernel: kernel.growth), lambda kernel: kernel.growth):
             lacking = [kernel for kernel in larger if kernel.kind not in enough]
             trials = [(kernel, trial) for kernel in lacking if (trial := self._trial(kernel, flags, device, session))]
@@ -141,8 +141,18 @@ class Ceilings:
                     ns = min(trial.blocks_ns)
                     rates[kernel.kind] = max(rates.get(kernel.kind, 0.0), kernel.work / ns * 1e9)
                     enough |= {kernel.kind} if ns > calibration.ENOUGH_NS else set()
-        self._store.records.remember(self._name(target, device), json.dumps(rates))
+        self._known[self.place(target, device)] = self._remember(self._name(target, device), rates)
         self._reached.clear()
+
+    def _remember(self, name: str, rates: Mapping[str, float]) -> dict[str, float]:
+        """The highest of these and of what is remembered by now: another invocation may have calibrated beside us."""
+
+        def highest(text: str | None) -> str:
+            known: dict[str, float] = json.loads(text or "{}")
+            return json.dumps(known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()})
+
+        found: dict[str, float] = json.loads(self._store.records.revise(name, highest))
+        return found
 
     def _trial(self, kernel: Kernel, flags: Sequence[str], device: Device, session: Session) -> Trial | None:
         compiled = self._executor.compile_module(kernel.module.encode(), flags)

@@ -184,6 +184,7 @@ class Session:
         if theirs is not None and (trial.awaited or later) and not self._refusal(theirs, trial.device):
             self._store.claims.drop(trial.key)
             trial.outcome, trial.reason, trial.adopted = theirs.status, theirs.reason, True
+            trial.blocks_ns = [*theirs.blocks_ns]
             return False
         trial.claimed = True
         return True

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -287,8 +287,14 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def remember(self, name: str, value: str) -> None:
+        self.revise(name, lambda _: value)
+
+    def revise(self, name: str, revised: Callable[[str | None], str]) -> str:
+        """Remember what becomes of the value, and return it: no other invocation's comes between."""
         with self._transaction():
+            value = revised(self.remembered(name))
             self._db.execute("insert or replace into remembered values (?,?)", (name, value))
+        return value
 
     def remembered_of(self, kind: str) -> list[str]:
         """All values whose name begins with `kind:`."""
