@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -265,8 +265,7 @@ def _referenced(workspace: Workspace) -> set[Key]:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would go.")
     keys: set[Key] = set()
     for word in workspace.toolchain_words:
-        values: Mapping[str, object] = {**workspace.values, "iree": word}
-        one = Workspace(workspace.root, values)
+        one = workspace.with_toolchain(word)
         for chain in one.chains(one.plan.cases):
             keys |= {step.key for step in chain.steps.values() if step.key}
             keys |= {action.key for action in one.resolver.supplies.actions(chain.case.operation)}

@@ -66,6 +66,12 @@ class Workspace:
     def store(self) -> Store:
         return Store(self.store_path)
 
+    def with_toolchain(self, word: str) -> Workspace:
+        """This one, as `iree=WORD` would have it. It has the same store: a full disk allows one connection only."""
+        other = Workspace(self.root, {**self.values, "iree": word})
+        other.store = self.store
+        return other
+
     def close(self) -> None:
         if "store" in self.__dict__:
             self.store.records.close()

@@ -164,6 +164,7 @@ def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:
         ["plan"],
         ["explain", f"profile:{NAME}"],
         ["store", "clean", "dry=yes"],
+        ["store", "clean", "keep=referenced"],
         ["toolchains"],
         ["devices"],
     ):
