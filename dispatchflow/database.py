@@ -74,13 +74,14 @@ class Database:
         self._db.execute("pragma synchronous = normal")
 
     def _use_wal(self) -> None:
-        # Unlike a transaction, this change does not wait for another who is opening the same new file.
-        for attempts_left in reversed(range(600)):
+        # This change does not wait for another who is opening the same new file; for who holds it alone it does.
+        end = time.monotonic() + _PATIENCE_S
+        while True:
             try:
                 self._db.execute("pragma journal_mode = wal")
                 return
             except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or not attempts_left:
+                if "locked" not in str(error) or time.monotonic() > end:
                     raise
                 time.sleep(0.1)
 

@@ -120,6 +120,22 @@ def test_records_that_another_program_holds_are_told(copied: Project, monkeypatc
     assert records.remembered("a") == "b"
 
 
+def test_records_that_another_program_holds_for_itself_are_told(
+    copied: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an invocation on a full disk does."""
+    monkeypatch.setattr("dispatchflow.database._PATIENCE_S", 0.1)
+    file = copied.store / "records.sqlite"
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("pragma locking_mode = exclusive")
+        other.execute("select count(*) from remembered").fetchall()
+        began = time.monotonic()
+        with pytest.raises(StoreError, match="another program holds the records"):
+            Records(file)
+    assert time.monotonic() - began < 10
+    assert Records(file).remembered("first_row")
+
+
 # --- the clock
 
 
