@@ -41,12 +41,10 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
     return rows
 
 
-def publish(workspace: Workspace, rows: Sequence[Row]) -> None:
+def publish(workspace: Workspace, rows: Sequence[Row]) -> DispatchflowError | None:
     """Append the rows that say another thing than the newest of their case and protocol.
 
-    Raises:
-        DispatchflowError: a row does not fit its columns. All others were appended.
-    """
+    What is returned is to be told once everything else is: a row does not fit its columns. All others were appended."""
     records = workspace.store.records
     suffix = f" {workspace.settings.protocol.id}" if rows else ""
     named = {row.chain.case.name + suffix: (row.identity, row) for row in rows}
@@ -64,8 +62,7 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> None:
             with workspace.store.scratch() as scratch, workspace.store.writing():
                 results.write_part(scratch / part, _fitting(part, records.rows_of(part)))
                 (scratch / part).rename(path)
-    if refused:
-        raise _told(refused)
+    return _told(refused) if refused else None
 
 
 def _fitting(part: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
