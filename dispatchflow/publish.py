@@ -10,7 +10,7 @@ from typing import Any
 
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
-from dispatchflow.errors import DispatchflowError
+from dispatchflow.errors import DispatchflowError, raised
 from dispatchflow.rows import Row, Surroundings, credible_ns, row_of, standing
 from dispatchflow.workspace import Workspace
 
@@ -77,10 +77,12 @@ def _fitting(part: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, 
 def _told(refused: Sequence[Row]) -> DispatchflowError:
     cells = refused[0].cells
     column = results.misfits(cells)[0]
+    value = cells[column]
+    said = raised(value) if isinstance(value, BaseException) else f"{value!r}, {type(value).__name__}"
     facts = {
         "case": cells["case"],
         "column": f"{column}, {results.COLUMNS[column]}",
-        "value": f"{cells[column]!r}, {type(cells[column]).__name__}",
+        "value": said,
         "rows": f"{len(refused)} not written, the others are",
     }
     hint = "Mend the operation's file (docs/adding.md), and run again: what was measured is recorded."

@@ -121,7 +121,11 @@ _TAKES: dict[str, type | tuple[type, ...]] = {"string": str, "double": (int, flo
 
 def misfits(row: Mapping[str, Any]) -> list[str]:
     """The columns whose cells are not of their types. Nothing is converted: a float is no whole number."""
-    return [name for name, kind in COLUMNS.items() if (value := row.get(name)) is not None and not _fits(value, kind)]
+    return [name for name in COLUMNS if not fits(name, row.get(name))]
+
+
+def fits(column: str, value: Any) -> bool:
+    return value is None or _fits(value, COLUMNS[column])
 
 
 def _fits(value: Any, kind: str) -> bool:

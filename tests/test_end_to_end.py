@@ -209,7 +209,8 @@ UNFIT = """\
 from dispatchflow import main
 from dispatchflow.operations import OPERATIONS
 
-OPERATIONS["vecmat"].flops = lambda self: self.sizes[0] / 2
+OPERATIONS["vecmat"].flops = lambda self: self.sizes[0] // 0
+OPERATIONS["vecmat"].traffic_bytes = lambda self: "many"
 
 main()
 
@@ -226,7 +227,8 @@ def test_a_row_that_is_refused_keeps_nothing_else_from_being_shown_and_done(copi
 
     assert outcome.code == 2, outcome
     assert "a row does not fit its columns:\n  case    vecmat_16x16" in outcome.err
-    assert "flops, int64" in outcome.err and "Traceback" not in outcome.err
+    assert "  column  flops, int64\n  value   ZeroDivisionError: " in outcome.err
+    assert "(dodo.py, line 4)\n" in outcome.err and "Traceback" not in outcome.err
     assert "2 measured; 0 reused, 0 failed" in outcome.out
     assert (copied.root / "mine").exists()
     assert [row["m"] for row in copied.rows()].count(20) == 1

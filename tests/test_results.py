@@ -1,6 +1,7 @@
 import datetime
 import json
 import os
+import sys
 import time
 from types import SimpleNamespace
 
@@ -222,6 +223,23 @@ def test_row_that_was_measured_goes_through_parquet_whole(row, tmp_path):
     assert {name: back[name] for name in found if name not in times} == {
         n: v for n, v in found.items() if n not in times
     }
+
+
+def _raise(*_):
+    raise KeyError("rows")
+
+
+@pytest.mark.parametrize("amount", ["flops", "traffic_bytes"])
+@pytest.mark.parametrize(
+    "method", [lambda _: 1.5, lambda _: "many", lambda _: 2**5000, lambda _: True, _raise, lambda _: sys.exit(3)]
+)
+def test_amount_that_is_no_whole_number_makes_an_unfit_cell_and_no_rate(row, monkeypatch, amount, method):
+    monkeypatch.setattr(OPERATIONS["matmul"], amount, method)
+    found = row([100.0] * 6, verify=RIGHT, ceilings=(1e12, 1e12))
+    assert results.misfits(found) == [amount]
+    rate, other = ("flops_per_s", "bytes_per_s") if amount == "flops" else ("bytes_per_s", "flops_per_s")
+    assert (found["status"], found["median_ns"], found[rate], found["bound"]) == ("measured", 100.0, None, None)
+    assert found[other] > 0
 
 
 def test_rate_above_the_ceiling_is_suspect(row):
