@@ -15,8 +15,9 @@ _EXECUTABLE = re.compile(r"hal\.executable\.export public @(?:\"([^\"]+)\"|(\S+)
 _PIPELINE = re.compile(
     r"translation_info<(?:pipeline = )?(?:#[\w.]*pipeline<(\w+)>|#[\w.]*\.(\w+)|(?:(?:CPU|LLVMGPU))?(\w+))(?=[ >,])"
 )
-# Of the op itself, `{lowering_config = …`: not one inside an attribute that the compiler did not know and kept.
-_CONFIGURED = re.compile(r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? [^\n]*?(?<=[{ ])lowering_config = #[\w.]+lowering_config<")
+# `linalg.generic` says its attributes after its region's opening line: one line, one op.
+_CONFIGURED = re.compile(r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? ([^\n]*?(?<=[{ ])lowering_config = [^\n]*)")
+_LOWERING = re.compile(r"(?<=[{ ])lowering_config = #[\w.]+lowering_config<")
 _ALIAS = re.compile(r"^(#\w+) = (.*)$", re.MULTILINE)
 _ASKING = re.compile(r"#[\w.]*(?:compilation_info|lowering_config|translation_info)<")
 _ALIASED = re.compile(r"#\w+(?![\w.])")
@@ -34,19 +35,26 @@ def parse(dump: str, given: str = "") -> Applied:
         text = dump[begin:end]
         name, pipeline = _EXECUTABLE.match(text), _PIPELINE.search(text)
         assert name is not None
+        found = [(op[1].rsplit(".", 1)[-1], *one) for op in _CONFIGURED.finditer(text) for one in _configured(op[2])]
         executables.append(
             AppliedExecutable(
                 name=unescaped(name[1]) if name[1] else name[2],
                 pipeline=_name(pipeline) if pipeline else "none",
-                # `linalg.generic` says its attributes after its region's opening line: one line, one op.
-                configurations=tuple(
-                    (m[1].rsplit(".", 1)[-1], canonical(text[m.end() : closing(text, m.end() - 1)]))
-                    for m in _CONFIGURED.finditer(text)
-                ),
+                configurations=tuple((op, config) for op, config, own in found if own),
                 translation=_translation(text, pipeline) if pipeline else "",
+                inner=tuple(config for _, config, own in found if not own),
             )
         )
     return Applied(tuple(executables), tuple(dict.fromkeys(configurations(given))))
+
+
+def _configured(line: str) -> Iterator[tuple[str, bool]]:
+    """The lowering configurations of an op's line, and whether each is the op's own: `{lowering_config = …`, not inside
+    another attribute, as those of attention's two products are, or one that the compiler did not know and kept."""
+    for match in _LOWERING.finditer(line):
+        before = line[: match.start()]
+        own = before.count("{") - before.count("}") == 1
+        yield canonical(line[match.end() : closing(line, match.end() - 1)]), own
 
 
 def asked(text: str) -> tuple[str, ...]:
@@ -97,7 +105,7 @@ def _done(executable: AppliedExecutable) -> list[str]:
     """In the words of `asked`."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
-    return [translation, *each, *(f"{translation}{AND}{config}" for config in each)]
+    return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]
 
 
 def _name(pipeline: re.Match[str]) -> str:

@@ -138,18 +138,23 @@ def _artifacts(workspace: Workspace, chain: Chain) -> Iterator[str]:
     if not links:
         yield "\nnothing is made yet"
         return
-    yield f"\nartifacts, also in {workspace.view_path / chain.case.name}:"
+    place = workspace.view_path / chain.case.name
+    shown = all((place / name).resolve() == workspace.store.path(digest).resolve() for name, digest in links.items())
+    yield f"\nartifacts, also in {place}:" if shown else "\nartifacts:"
     width = max(map(len, links))
     yield from (f"  {name:<{width}}  {workspace.store.path(digest)}" for name, digest in sorted(links.items()))
+    if not shown:
+        yield f"\n{place} is not of this; a run of it with these words writes there what repeats it by hand"
+        return
     yield "\nby hand (repro.sh in that directory has the same):"
     seen = workspace.toolchain.environment(workspace.resolver.environment)
-    folder = processes.quoted([str(workspace.view_path / chain.case.name)])
+    folder = processes.quoted([str(place)])
     for name, argv in view.command_lines(chain, workspace.resolver).items():
         # The compiler gets an empty directory: in the view its output would be written through a link into the store.
         compiles = name == "compile"
-        place, given = ('"$(mktemp -d)"', f" < {folder}/module.mlir") if compiles else (folder, "")
+        inside, given = ('"$(mktemp -d)"', f" < {folder}/module.mlir") if compiles else (folder, "")
         environment = processes.spelled(seen | commands.COMPILING if compiles else seen)
-        yield f"  {name}: cd {place} && {environment} {processes.quoted(argv)}{given}"
+        yield f"  {name}: cd {inside} && {environment} {processes.quoted(argv)}{given}"
 
 
 def devices(workspace: Workspace) -> str:

@@ -35,6 +35,22 @@ def test_default_is_what_the_compiler_chose():
     )
 
 
+ATTENTION = """hal.executable.export public @main_dispatch_0_attention ordinal(0)
+  %12:3 = iree_linalg_ext.online_attention <indexing_maps = [affine_map<(d0, d1) -> (d0)>], decomposition_config = {\
+pv_attrs = {attention_pv_matmul, lowering_config = #iree_cpu.lowering_config<vector_common_parallel = [1, 16]>}, \
+qk_attrs = {attention_qk_matmul, lowering_config = #iree_cpu.lowering_config<vector_common_parallel = [1, 8]>}}> \
+{lowering_config = #iree_cpu.lowering_config<distribution = [1, 32]>} ins(%4 : tensor<4x64xf32>) {
+"""
+
+
+def test_configuration_of_an_attention_is_its_own_not_that_of_the_products_it_becomes():
+    (found,) = applied.parse(ATTENTION).executables
+    assert found.configurations == (("online_attention", "distribution = [1, 32]"),)
+    wanted = ("vector_common_parallel = [1, 8]", "vector_common_parallel = [1, 16]", "distribution = [1, 32]")
+    assert applied.lacking(wanted, Applied((found,))) is None
+    assert applied.lacking(("vector_common_parallel = [1, 4]",), Applied((found,))) is not None
+
+
 def test_a_name_in_quotes_is_whole_and_without_escapes():
     names = ('"a b_dispatch_0_elementwise"', "c", r'"\C3\A9\22_dispatch_0"')
     dump = "\n".join(f"hal.executable.export public @{name} ordinal(0)" for name in names)

@@ -43,10 +43,17 @@ def test_the_view_and_explain_go_back_with_the_case(tmp_path: Path) -> None:
         assert f"dense<{constant}." in (folder / "module.mlir").read_text()
         verification = "within bound" if constant == 2 else "different"
         assert f"verification   {verification}\n" in (folder / "case.txt").read_text()
-        assert "CHANGED" not in project.doit("explain", "verify:*").out
+        explained = project.doit("explain", "verify:*").out
+        assert "CHANGED" not in explained
+        assert f"also in {folder}:" in explained
     assert "nothing made" in outcome.out
 
     elsewhere = project.copy(tmp_path / "elsewhere")  # the same store, a view of its own
     multiplied_by(2, project)
     _, folder = multiplied_by(2, elsewhere, DISPATCHFLOW_STORE=str(project.store))
     assert "dense<2." in (folder / "module.mlir").read_text()
+
+    (project.root / "specs/m.mlir").write_text(MODULE.format(3))
+    explained = project.doit("explain", "verify:*").out  # known, but the view is of the run before
+    assert "also in" not in explained
+    assert "is not of this; a run of it with these words" in explained

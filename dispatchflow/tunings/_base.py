@@ -44,12 +44,14 @@ class Applied:
 @dataclass(frozen=True, slots=True)
 class AppliedExecutable:
     """One dispatch: its name, its pipeline, (operation, configuration) of each configured op, and what else the
-    translation says: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
+    translation says: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`. `inner`: of what an op becomes, the products
+    of an attention."""
 
     name: str
     pipeline: str
     configurations: tuple[tuple[str, str], ...]
     translation: str = ""
+    inner: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
