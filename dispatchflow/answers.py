@@ -16,7 +16,7 @@ from doit.task import Task
 from dispatchflow import dodo_file, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App, Loader
-from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.errors import SpecError, plain, suggestion
 from dispatchflow.line import JOBS, Line
 from dispatchflow.machine import cores
 from dispatchflow.making import Run
@@ -188,7 +188,8 @@ class Explain(Look):
         for case in selection.last_stage():
             from dispatchflow import looking
 
-            print("\n".join(looking.explain(workspace, workspace.resolver.chain(case))))
+            # A user's function, a flag or a file's name may hold anything.
+            print(plain("\n".join(looking.explain(workspace, workspace.resolver.chain(case)))))
         if not selection.last_stage():
             _print_skips(selection.skips)
         return 0

@@ -95,6 +95,16 @@ def in_one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
+def raised(error: BaseException) -> str:
+    """What a user's own code raised, and where: `ZeroDivisionError: division by zero (matmul.py, line 30)`."""
+    import traceback  # only on the way to an error message
+    from pathlib import PurePath
+
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({PurePath(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}{place}"
+
+
 def written(value: object) -> str:
     """As a spec has it: `'yes'`, `3`, `true`."""
     return str(value).lower() if isinstance(value, bool) else repr(value)

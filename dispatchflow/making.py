@@ -69,6 +69,8 @@ class Run(DoitRun):  # type: ignore[misc]
             if pending or selection.foreign or again:
                 chains = workspace.chains(list(last))
         code, said = _conclude(stages, last, chains, list(selection.skips), failed)
+        if stages.refused is not None:
+            raise stages.refused
         if app.recall is not None and not (pending or selection.foreign or again):
             app.recall.keep(code, said)
         return code

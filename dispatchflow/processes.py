@@ -105,8 +105,9 @@ def run(command: Command) -> Outcome:
 
 
 def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
-    """Run it for what it says: its outcome, stdout, and stderr shortened. They are held in memory, where no full disk
-    cuts them: of a list of devices the first half is another list.
+    """Run it for what it says: its outcome, stdout, and stderr shortened, both without what a terminal would obey:
+    versions and names of devices are shown and enter rows. They are held in memory, where no full disk cuts them: of a
+    list of devices the first half is another list.
 
     Raises:
         OSError: the program could not be started.
@@ -121,7 +122,7 @@ def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
         for number in files.values():
             os.close(number)
     stdout, stderr = (text.decode(errors="replace") for text in said)
-    return outcome, stdout, _short(stderr, _SHOWN_BYTES // 2)
+    return outcome, plain(stdout), _short(stderr, _SHOWN_BYTES // 2)
 
 
 def shortened(path: Path, limit: int = _SHOWN_BYTES) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
-from dispatchflow.errors import DispatchflowError
+from dispatchflow.errors import DispatchflowError, raised
 from dispatchflow.rows import Row, Surroundings, credible_ns, row_of, standing
 from dispatchflow.workspace import Workspace
 
@@ -41,12 +41,10 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
     return rows
 
 
-def publish(workspace: Workspace, rows: Sequence[Row]) -> None:
+def publish(workspace: Workspace, rows: Sequence[Row]) -> DispatchflowError | None:
     """Append the rows that say another thing than the newest of their case and protocol.
 
-    Raises:
-        DispatchflowError: a row does not fit its columns. All others were appended.
-    """
+    What is returned is to be told once everything else is: a row does not fit its columns. All others were appended."""
     records = workspace.store.records
     suffix = f" {workspace.settings.protocol.id}" if rows else ""
     named = {row.chain.case.name + suffix: (row.identity, row) for row in rows}
@@ -64,8 +62,7 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> None:
             with workspace.store.scratch() as scratch, workspace.store.writing():
                 results.write_part(scratch / part, _fitting(part, records.rows_of(part)))
                 (scratch / part).rename(path)
-    if refused:
-        raise _told(refused)
+    return _told(refused) if refused else None
 
 
 def _fitting(part: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -80,10 +77,12 @@ def _fitting(part: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, 
 def _told(refused: Sequence[Row]) -> DispatchflowError:
     cells = refused[0].cells
     column = results.misfits(cells)[0]
+    value = cells[column]
+    said = raised(value) if isinstance(value, BaseException) else f"{value!r}, {type(value).__name__}"
     facts = {
         "case": cells["case"],
         "column": f"{column}, {results.COLUMNS[column]}",
-        "value": f"{cells[column]!r}, {type(cells[column]).__name__}",
+        "value": said,
         "rows": f"{len(refused)} not written, the others are",
     }
     hint = "Mend the operation's file (docs/adding.md), and run again: what was measured is recorded."

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dispatchflow.errors import ToolError
+from dispatchflow.errors import ToolError, raised
 from dispatchflow.inputs import dtype_of
 from dispatchflow.operations import Operation
 from dispatchflow.types import ElementType
@@ -56,10 +54,7 @@ def _asked(operation: Operation, method: str, operands: Sequence[Array]) -> Arra
     except (MemoryError, OSError):  # not its fault
         raise
     except (Exception, SystemExit) as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(last.filename).name}, line {last.lineno}"
-        said = " ".join(str(error).split())[:300]
-        raise ToolError(f"{whose} failed: {type(error).__name__}: {said} ({place})") from error
+        raise ToolError(f"{whose} failed: {raised(error)}") from error
     if found.shape != operation.result().shape:
         raise ToolError(f"{whose} has the shape {found.shape}; the result's is {operation.result().shape}")
     return found

@@ -9,11 +9,14 @@ import datetime
 import logging
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow.operations import DIMS, OPTIONS
+from dispatchflow.errors import DispatchflowError
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
+from dispatchflow.registry import HINT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,12 +31,12 @@ _PART = re.compile(r"\d{8}T\d{6}Z-\w+\.parquet")
 _END = b"PAR1"
 
 # name → Arrow type. Units are in the names; a null is "not known" or "not done", never zero.
-COLUMNS: dict[str, str] = {
-    "schema_version": "int32",
-    "case": "string",
-    "operation": "string",
+_FIRST = {"schema_version": "int32", "case": "string", "operation": "string"}
+_OF_OPERATIONS = {
     **dict.fromkeys(DIMS, "int64"),
     **{word: "int64" if isinstance(option.values, range) else "string" for word, option in OPTIONS.items()},
+}
+_OF_ALL = {
     "shape": "string",
     "element_types": "string",
     "layout": "string",
@@ -97,6 +100,23 @@ COLUMNS: dict[str, str] = {
     "recorded_at": "timestamp",
     "number": "int64",
 }
+COLUMNS: dict[str, str] = {**_FIRST, **_OF_OPERATIONS, **_OF_ALL}
+
+
+def refuse_taken_words(operations: Iterable[type[Operation]]) -> None:
+    """
+    Raises:
+        DispatchflowError: a dim or an option is called as a column of every row, where its value would be lost.
+    """
+    for operation in operations:
+        for word in (*operation.dims, *operation.options):
+            if word in _FIRST or word in _OF_ALL:
+                facts = {"file": sys.modules[operation.__module__].__file__}
+                hint = f"Give the dimension or option another name. {HINT}"
+                raise DispatchflowError(f"'{word}' is a column of every row", facts, hint)
+
+
+refuse_taken_words(OPERATIONS.values())
 
 VERIFICATIONS = ("equal", "within bound", "different", "mistrusted", "not compared", "not verified")
 PASSED = ("equal", "within bound")
@@ -121,7 +141,11 @@ _TAKES: dict[str, type | tuple[type, ...]] = {"string": str, "double": (int, flo
 
 def misfits(row: Mapping[str, Any]) -> list[str]:
     """The columns whose cells are not of their types. Nothing is converted: a float is no whole number."""
-    return [name for name, kind in COLUMNS.items() if (value := row.get(name)) is not None and not _fits(value, kind)]
+    return [name for name in COLUMNS if not fits(name, row.get(name))]
+
+
+def fits(column: str, value: Any) -> bool:
+    return value is None or _fits(value, COLUMNS[column])
 
 
 def _fits(value: Any, kind: str) -> bool:

@@ -10,7 +10,7 @@ from dispatchflow.flags import quoted
 from dispatchflow.keys import digest_of
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
-from dispatchflow.results import SCHEMA_VERSION
+from dispatchflow.results import SCHEMA_VERSION, fits
 from dispatchflow.statistics import summary
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def row_of(
         "requested_configuration": chain.dispatch.requested,
         "applied_configuration": facts.get("applied"),
         **_each_dispatch(chain),
-        "flops": operation.flops(),
-        "traffic_bytes": operation.traffic_bytes(),
+        **{name: said(operation, name) for name in _AMOUNTS},
         **{name: facts.get(name) for name in ("compile_s", "compiler_peak_bytes", "code_bytes")},
         "protocol": around.protocol,
         "host": around.host,
@@ -125,8 +124,28 @@ def standing(chain: Chain, credible_ns: float) -> str:
 
 def credible_ns(program: Program, ceilings: tuple[float | None, float | None], margin: float) -> float:
     """The shortest call that these ceilings (flops and bytes per s, each times `margin`) allow; 0 when unknown."""
-    work = zip((program.flops(), program.traffic_bytes()), ceilings, strict=True)
+    work = zip(amounts(program), ceilings, strict=True)
     return max((w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None), default=0.0)
+
+
+_AMOUNTS = ("flops", "traffic_bytes")
+
+
+def said(program: Program, amount: str) -> Any:
+    """What an operation's own file says for this column. What it raises stands in the value's place: it fits no column,
+    and so the row is refused as with any other wrong value."""
+    try:
+        return getattr(program, amount)()
+    except (MemoryError, OSError):  # not its fault
+        raise
+    except (Exception, SystemExit) as error:
+        return error
+
+
+def amounts(program: Program) -> tuple[int | None, int | None]:
+    """(flops, bytes) of one call; None where nobody said, or said no whole number."""
+    flops, traffic_bytes = (value if fits(n, value := said(program, n)) else None for n in _AMOUNTS)
+    return flops, traffic_bytes
 
 
 def roofline(
@@ -207,9 +226,10 @@ def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, f
     if found is None or found.median_ns is None:
         return {}
     times, conditions = summary(found.blocks_ns), found.conditions
+    work = amounts(chain.case.operation)
     rates = {
-        f"{unit}_per_s": None if row[amount] is None else row[amount] / times.median_ns * 1e9
-        for unit, amount in (("flops", "flops"), ("bytes", "traffic_bytes"))
+        f"{unit}_per_s": None if amount is None else amount / times.median_ns * 1e9
+        for unit, amount in zip(("flops", "bytes"), work, strict=True)
     }
     return {
         "reason": None,
@@ -223,7 +243,7 @@ def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, f
         **rates,
         "ceiling_flops_per_s": ceilings[0],
         "ceiling_bytes_per_s": ceilings[1],
-        **roofline(row["flops"], row["traffic_bytes"], ceilings, times.median_ns),
+        **roofline(*work, ceilings, times.median_ns),
         "measured_at": found.at,
         "runtime_version": conditions.get("runtime", row["runtime_version"]),
         "measured_with": conditions.get("toolchain"),

@@ -56,6 +56,8 @@ class Stages:
         self.stopped: Exception | None = None
         self.broken: set[str] = set()
         """Names of the cases whose stage ended by an exception in this program."""
+        self.refused: DispatchflowError | None = None
+        """What `settle` could not publish, to be told once everything else is."""
         self._blind = False
 
     def done(self, stage: str, case: Case) -> bool:
@@ -189,7 +191,7 @@ class Stages:
             for target, device, kinds in self._bounded():
                 workspace.ceilings.calibrate(target, device, self.session, kinds, spare=True)
             rows = publish.rows_of(workspace, chains)
-        publish.publish(workspace, [row for row in rows if cases[row.chain.case] == "profile"])
+        self.refused = publish.publish(workspace, [row for row in rows if cases[row.chain.case] == "profile"])
         records, folders = workspace.store.records, view.names(workspace.view_path)
         views = {f"{row.chain.case.name} {workspace.view_name}": row for row in rows}
         shown = records.said(views)

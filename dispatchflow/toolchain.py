@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from dispatchflow import processes, releases
-from dispatchflow.errors import ToolchainError
+from dispatchflow.errors import ToolchainError, plain
 from dispatchflow.keys import Digest, digest_file, key_of
 from dispatchflow.limits import DEFAULT, Limits
 from dispatchflow.locks import Machine
@@ -203,5 +203,5 @@ def _output(program: Path, argument: str, time_limit: str, limits: Limits) -> st
 
 def _runtime_version(runtime: Path) -> str:
     version = runtime / "version.py"
-    match = re.search(r'VERSION\s*=\s*"([^"]*)"', version.read_text()) if version.is_file() else None
-    return match[1] if match else "unknown"
+    match = re.search(r'VERSION\s*=\s*"([^"]*)"', version.read_text(errors="replace")) if version.is_file() else None
+    return plain(match[1]) if match else "unknown"

@@ -205,6 +205,37 @@ def test_an_own_task_that_fails_is_exit_code_1(copied: Project) -> None:
     assert NAME in outcome.out
 
 
+UNFIT = """\
+from dispatchflow import main
+from dispatchflow.operations import OPERATIONS
+
+OPERATIONS["vecmat"].flops = lambda self: self.sizes[0] // 0
+OPERATIONS["vecmat"].traffic_bytes = lambda self: "many"
+
+main()
+
+def task_mine():
+    return {"actions": ["echo mine > mine"], "task_dep": ["profile:*_20x*", "profile:vecmat*"]}
+"""
+
+
+def test_a_row_that_is_refused_keeps_nothing_else_from_being_shown_and_done(copied: Project) -> None:
+    (copied.root / "dodo.py").write_text(UNFIT)
+    copied.add(sweep(m=20) + sweep(operation="vecmat", m=None))
+
+    outcome = copied.doit("protocol=fast", "profile:vecmat*", "mine")
+
+    assert outcome.code == 2, outcome
+    assert "a row does not fit its columns:\n  case    vecmat_16x16" in outcome.err
+    assert "  column  flops, int64\n  value   ZeroDivisionError: " in outcome.err
+    assert "(dodo.py, line 4)\n" in outcome.err and "Traceback" not in outcome.err
+    assert "2 measured; 0 reused, 0 failed" in outcome.out
+    assert (copied.root / "mine").exists()
+    assert [row["m"] for row in copied.rows()].count(20) == 1
+    assert [row for row in copied.rows() if row["operation"] == "vecmat"] == []
+    assert [*(copied.root / "build").rglob("matmul_20x*/module.vmfb")]
+
+
 def test_a_dodo_file_in_another_directory(made: Project, tmp_path: Path) -> None:
     found = subprocess.run(
         [sys.executable, "-m", "doit", "-f", str(made.root / "dodo.py"), "list", "--all", "profile"],

@@ -185,15 +185,16 @@ def test_a_module_is_named_on_the_command_line_and_repeats_by_hand(project, tmp_
 def test_a_function_is_called_by_its_name_without_the_escapes_of_mlir(tmp_path):
     project = Project.make(tmp_path)
     body = "(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = arith.addf %x, %x : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}"
-    (tmp_path / "odd.mlir").write_text(f'func.func @"é\\22"{body}\nfunc.func @main{body}\n')
-    outcome = project.doit(
-        "file=odd.mlir", 'function=é"', "inputs=4xf32", "reference=vmvx", "threads=1", "protocol=fast"
-    )
+    (tmp_path / "odd.mlir").write_text(f'func.func @"é\\22\\1B[31m\\01"{body}\nfunc.func @main{body}\n')
+    words = ("file=odd.mlir", 'function=é"\x1b[31m\1', "inputs=4xf32", "reference=vmvx", "threads=1", "protocol=fast")
+    outcome = project.doit(*words)
     assert outcome.code == 0, outcome
     (row,) = project.rows()
-    assert (row["case"], row["verification"]) == ("module_odd_é-_default@llvm-cpu-1t", "within bound")
-    assert row["dispatches"] == ['é"_dispatch_0_elementwise_4_f32']
+    assert (row["case"], row["verification"]) == ("module_odd_é---31m-_default@llvm-cpu-1t", "within bound")
+    assert row["dispatches"] == ['é"\x1b[31m\1_dispatch_0_elementwise_4_f32']
     assert row["dispatch_medians_ns"][0] > 0
+    explained = project.doit("explain", "profile:*", *words).out
+    assert 'é"\\x01_dispatch_0' in explained and not {"\x1b", "\1"} & set(explained)
 
 
 PAIR = """\

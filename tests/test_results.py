@@ -1,6 +1,7 @@
 import datetime
 import json
 import os
+import sys
 import time
 from types import SimpleNamespace
 
@@ -10,8 +11,9 @@ import pytest
 
 from dispatchflow import publish, results, rows
 from dispatchflow.calibration import Work, ceilings, compute_kind, processor
+from dispatchflow.errors import DispatchflowError
 from dispatchflow.keys import digest_file
-from dispatchflow.operations import OPERATIONS
+from dispatchflow.operations import OPERATIONS, Option
 from dispatchflow.records import Record
 from dispatchflow.results import COLUMNS, read, write_part
 from dispatchflow.store import Store
@@ -222,6 +224,31 @@ def test_row_that_was_measured_goes_through_parquet_whole(row, tmp_path):
     assert {name: back[name] for name in found if name not in times} == {
         n: v for n, v in found.items() if n not in times
     }
+
+
+@pytest.mark.parametrize("word", ["case", "reason", "threads", "median_ns"])
+def test_dim_or_option_called_as_a_column_of_every_row_is_refused(word):
+    matmul = OPERATIONS["matmul"]
+    for words in ({"dims": ("m", word)}, {"options": {word: Option(("a", "b"), "")}}):
+        with pytest.raises(DispatchflowError, match=f"'{word}' is a column of every row:\n  file  .*test_results.py"):
+            results.refuse_taken_words([matmul, type("Other", (matmul,), {"__module__": __name__, **words})])
+
+
+def _raise(*_):
+    raise KeyError("rows")
+
+
+@pytest.mark.parametrize("amount", ["flops", "traffic_bytes"])
+@pytest.mark.parametrize(
+    "method", [lambda _: 1.5, lambda _: "many", lambda _: 2**5000, lambda _: True, _raise, lambda _: sys.exit(3)]
+)
+def test_amount_that_is_no_whole_number_makes_an_unfit_cell_and_no_rate(row, monkeypatch, amount, method):
+    monkeypatch.setattr(OPERATIONS["matmul"], amount, method)
+    found = row([100.0] * 6, verify=RIGHT, ceilings=(1e12, 1e12))
+    assert results.misfits(found) == [amount]
+    rate, other = ("flops_per_s", "bytes_per_s") if amount == "flops" else ("bytes_per_s", "flops_per_s")
+    assert (found["status"], found["median_ns"], found[rate], found["bound"]) == ("measured", 100.0, None, None)
+    assert found[other] > 0
 
 
 def test_rate_above_the_ceiling_is_suspect(row):

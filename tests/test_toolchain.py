@@ -78,6 +78,21 @@ def test_a_build_tree_may_know_less_of_itself_than_a_release(says, version, revi
     assert syntax_of(tools.version).has_gpu_pipelines
 
 
+def test_versions_and_devices_hold_nothing_that_a_terminal_obeys(store, tmp_path):
+    version = r"3.13.0\033[31mx @ 0abc\033]0;t\007def\033[2J"
+    dump = r"printf '# --device=vulkan://a\033[31mX\nname: b\033[2Jc\ndriver: \001\n'"
+    root = environment(tmp_path / "env", tool=dump)
+    (place,) = root.glob("lib/*/site-packages/iree")
+    write_script(place / "compiler/_mlir_libs/iree-compile", f"printf 'IREE compiler version {version}'")
+    (place / "_runtime_libs/version.py").write_text('VERSION = "3.13\33[31m.0\1"\n')
+
+    tools = found(store, root)
+
+    assert (tools.version, tools.revision, tools.runtime_version) == ("3.13.0x", "0abcdef", r"3.13.0\x01")
+    device = devices.found("vulkan", tools.tool("iree-run-module"), toolchain.DEFAULT)
+    assert (device.uri, device.identity["name"], device.identity["driver"]) == ("vulkan://aX", "bc", r"\x01")
+
+
 @pytest.mark.parametrize(("does", "limits", "says"), [TIME, MEMORY])
 def test_what_a_compiler_is_asked_first_has_the_limits_too(does, limits, says, store, tmp_path):
     tools = found(store, environment(tmp_path / "env", more=does))
