@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow.flags import quoted
@@ -131,6 +132,7 @@ def credible_ns(program: Program, ceilings: tuple[float | None, float | None], m
 _AMOUNTS = ("flops", "traffic_bytes")
 
 
+@lru_cache(maxsize=64)  # a shape's cases stand together
 def said(program: Program, amount: str) -> Any:
     """What an operation's own file says for this column. What it raises stands in the value's place: it fits no column,
     and so the row is refused as with any other wrong value."""
@@ -191,13 +193,14 @@ class Row(Mapping[str, Any]):
     @property
     def identity(self) -> str:
         """Equal identities say the same result: such a row is written once. The status is in it, since a judgement may
-        be corrected."""
+        be corrected, and so are the operation's amounts."""
         if self._identity is None:
             measured = self.chain["profile"].measurement
             words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]
             for step in self.chain.steps.values():
                 words += (step.key or "-", step.state)
-            # None of these words has white space.
+            words += (str(said(self.chain.case.operation, amount)) for amount in _AMOUNTS)
+            # None of these words but what an operation's file raised has white space.
             self._identity = digest_of(" ".join(words).encode("utf-8", "surrogatepass"))
         return self._identity
 

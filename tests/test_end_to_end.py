@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from real import NAME, NOTHING, TILED, Outcome, Project, environment, only, sweep
+from real import DODO, NAME, NOTHING, TILED, Outcome, Project, environment, only, sweep
 
 pytest_plugins = ["real"]
 pytestmark = pytest.mark.iree
@@ -234,6 +234,14 @@ def test_a_row_that_is_refused_keeps_nothing_else_from_being_shown_and_done(copi
     assert [row["m"] for row in copied.rows()].count(20) == 1
     assert [row for row in copied.rows() if row["operation"] == "vecmat"] == []
     assert [*(copied.root / "build").rglob("matmul_20x*/module.vmfb")]
+
+    # Mended: the row is written; of another amount: it is written again.
+    for flops in (512, 513):
+        mended = f"from dispatchflow.operations.vecmat import Vecmat\nVecmat.flops = lambda self: {flops}\n"
+        (copied.root / "dodo.py").write_text(mended + DODO)
+        outcome = copied.doit("protocol=fast", "profile:vecmat*")
+        assert "1 case: nothing made; 1 reused" in outcome.out, outcome
+        assert [row["flops"] for row in copied.rows() if row["operation"] == "vecmat"][-1] == flops
 
 
 def test_a_dodo_file_in_another_directory(made: Project, tmp_path: Path) -> None:
