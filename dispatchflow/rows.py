@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow.flags import quoted
@@ -132,7 +131,6 @@ def credible_ns(program: Program, ceilings: tuple[float | None, float | None], m
 _AMOUNTS = ("flops", "traffic_bytes")
 
 
-@lru_cache(maxsize=64)  # a shape's cases stand together
 def said(program: Program, amount: str) -> Any:
     """What an operation's own file says for this column. What it raises stands in the value's place: it fits no column,
     and so the row is refused as with any other wrong value."""
