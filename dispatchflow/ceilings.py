@@ -19,7 +19,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.program import ENTRY
 from dispatchflow.protocols import Protocol
 from dispatchflow.rotation import COLD
-from dispatchflow.rows import amounts
+from dispatchflow.rows import traffic_bytes
 from dispatchflow.store import Store
 from dispatchflow.targets import TARGETS, Device, Target
 from dispatchflow.toolchain import Toolchain
@@ -40,11 +40,11 @@ def _calibrated(target: Target) -> Target:
 
 def work_of(case: Case) -> Work | None:
     """What its ceilings are of; None where nobody said how much it does: a user's module."""
-    program, (_, traffic_bytes) = case.operation, amounts(case.operation)
-    if not isinstance(program, Operation) or traffic_bytes is None:
+    program = case.operation
+    if not isinstance(program, Operation) or (moved_bytes := traffic_bytes(program)) is None:
         return None
     read_bytes = sum(operand.type.nbytes for operand in program.operands())
-    return Work(program.signature, traffic_bytes, read_bytes, case.cache == COLD)
+    return Work(program.signature, moved_bytes, read_bytes, case.cache == COLD)
 
 
 class Ceilings:

@@ -11,7 +11,7 @@ from typing import Any
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
 from dispatchflow.errors import DispatchflowError, raised
-from dispatchflow.rows import Row, Surroundings, credible_ns, row_of, standing
+from dispatchflow.rows import Bounds, Row, Surroundings, row_of
 from dispatchflow.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -23,22 +23,20 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
         workspace.toolchain, platform.node(), machine.cpu().model, workspace.settings.protocol.id, workspace.run
     )
     tags, now = workspace.plan.tags, time.time()
-    limits: dict[tuple[str, str, int, str], tuple[tuple[float | None, float | None], float]] = {}
+    known: dict[tuple[str, str, int, str], Bounds] = {}
 
-    def place(chain: Chain) -> tuple[str, str, int, str]:
-        return chain.case.shape_name, chain.case.target.name, chain.device.threads, chain.case.cache
+    def bounds_of(chain: Chain) -> Bounds:
+        case = chain.case
+        place = case.shape_name, case.target.name, chain.device.threads, case.cache
+        if place not in known:
+            ceilings = workspace.ceilings.of(case, chain.device)
+            known[place] = Bounds.of(case.operation, ceilings, calibration.MARGIN)
+        return known[place]
 
-    def row(chain: Chain) -> dict[str, Any]:
-        bounds, _ = limits[place(chain)]
-        return row_of(chain, tags[chain.case], bounds, calibration.MARGIN, around, now)
+    def row(chain: Chain, bounds: Bounds) -> dict[str, Any]:
+        return row_of(chain, tags[chain.case], bounds, around, now)
 
-    rows = []
-    for chain in chains:
-        if (at := place(chain)) not in limits:
-            bounds = workspace.ceilings.of(chain.case, chain.device)
-            limits[at] = bounds, credible_ns(chain.case.operation, bounds, calibration.MARGIN)
-        rows.append(Row(chain, standing(chain, limits[at][1]), row))
-    return rows
+    return [Row(chain, bounds_of(chain), row) for chain in chains]
 
 
 def publish(workspace: Workspace, rows: Sequence[Row]) -> DispatchflowError | None:

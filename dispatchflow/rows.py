@@ -30,14 +30,55 @@ class Surroundings:
     run: str
 
 
-def row_of(
-    chain: Chain,
-    tags: Sequence[str],
-    ceilings: tuple[float | None, float | None],
-    margin: float,
-    around: Surroundings,
-    now: float,
-) -> dict[str, Any]:
+_AMOUNTS = ("flops", "traffic_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one call of a program does, and how fast that can be here."""
+
+    said: tuple[Any, Any]
+    """The cells of `flops` and `traffic_bytes`."""
+    ceilings: tuple[float | None, float | None]
+    """Flops and bytes per s."""
+    credible_ns: float
+    """The shortest call that the ceilings allow, each times the margin; 0 when unknown."""
+
+    @classmethod
+    def of(cls, program: Program, ceilings: tuple[float | None, float | None], margin: float) -> Bounds:
+        words = _said(program, "flops"), _said(program, "traffic_bytes")
+        work = zip(_counted(words), ceilings, strict=True)
+        least = (w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None)
+        return cls(words, ceilings, max(least, default=0.0))
+
+    @property
+    def amounts(self) -> tuple[int | None, int | None]:
+        return _counted(self.said)
+
+
+def _said(program: Program, amount: str) -> Any:
+    """What an operation's own file says for this column. What it raises stands in the value's place: it fits no column,
+    and so the row is refused as with any other wrong value."""
+    try:
+        return getattr(program, amount)()
+    except (MemoryError, OSError):  # not its fault
+        raise
+    except (Exception, SystemExit) as error:
+        return error
+
+
+def _counted(said: tuple[Any, Any]) -> tuple[int | None, int | None]:
+    """None where nobody said, or said no whole number."""
+    flops, traffic_bytes = (value if fits(n, value) else None for n, value in zip(_AMOUNTS, said, strict=True))
+    return flops, traffic_bytes
+
+
+def traffic_bytes(program: Program) -> int | None:
+    """Of one call; None where nobody said, or said no whole number."""
+    return _counted((None, _said(program, "traffic_bytes")))[1]
+
+
+def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundings, now: float) -> dict[str, Any]:
     """One case's line. Rates are of the median and the operation's own flops and compulsory traffic."""
     case, operation = chain.case, chain.case.operation
     compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
@@ -69,7 +110,7 @@ def row_of(
         "requested_configuration": chain.dispatch.requested,
         "applied_configuration": facts.get("applied"),
         **_each_dispatch(chain),
-        **{name: said(operation, name) for name in _AMOUNTS},
+        **dict(zip(_AMOUNTS, bounds.said, strict=True)),
         **{name: facts.get(name) for name in ("compile_s", "compiler_peak_bytes", "code_bytes")},
         "protocol": around.protocol,
         "host": around.host,
@@ -78,8 +119,8 @@ def row_of(
         "run_id": around.run,
         "recorded_at": now,
     }
-    row |= _times(chain, row, ceilings)
-    row["status"] = status = standing(chain, credible_ns(operation, ceilings, margin))
+    row |= _times(chain, row, bounds)
+    row["status"] = status = standing(chain, bounds)
     match status:
         case "failed" | "not measured" | "no device":
             row["reason"] = (chain.failure or profiled).why
@@ -110,8 +151,8 @@ def _makers(chain: Chain, toolchain: Toolchain) -> dict[str, Any]:
     }
 
 
-def standing(chain: Chain, credible_ns: float) -> str:
-    """The row's status. A median below `credible_ns` is suspect."""
+def standing(chain: Chain, bounds: Bounds) -> str:
+    """The row's status. A median that the bounds do not allow is suspect."""
     if chain.failure is not None:
         return "failed"
     if chain["profile"].state == "absent":
@@ -119,33 +160,7 @@ def standing(chain: Chain, credible_ns: float) -> str:
     found = _measured(chain)
     if found is None or found.median_ns is None:
         return "not measured"
-    return "suspect" if found.median_ns < credible_ns else found.status
-
-
-def credible_ns(program: Program, ceilings: tuple[float | None, float | None], margin: float) -> float:
-    """The shortest call that these ceilings (flops and bytes per s, each times `margin`) allow; 0 when unknown."""
-    work = zip(amounts(program), ceilings, strict=True)
-    return max((w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None), default=0.0)
-
-
-_AMOUNTS = ("flops", "traffic_bytes")
-
-
-def said(program: Program, amount: str) -> Any:
-    """What an operation's own file says for this column. What it raises stands in the value's place: it fits no column,
-    and so the row is refused as with any other wrong value."""
-    try:
-        return getattr(program, amount)()
-    except (MemoryError, OSError):  # not its fault
-        raise
-    except (Exception, SystemExit) as error:
-        return error
-
-
-def amounts(program: Program) -> tuple[int | None, int | None]:
-    """(flops, bytes) of one call; None where nobody said, or said no whole number."""
-    flops, traffic_bytes = (value if fits(n, value := said(program, n)) else None for n in _AMOUNTS)
-    return flops, traffic_bytes
+    return "suspect" if found.median_ns < bounds.credible_ns else found.status
 
 
 def roofline(
@@ -181,10 +196,11 @@ _KNOWN: dict[str, Callable[[Chain], Any]] = {
 class Row(Mapping[str, Any]):
     """One case's line. What is asked of every case is known at once, the rest is found when one is shown or new."""
 
-    __slots__ = ("_cells", "_identity", "_make", "chain", "status")
+    __slots__ = ("_bounds", "_cells", "_identity", "_make", "chain", "status")
 
-    def __init__(self, chain: Chain, status: str, make: Callable[[Chain], dict[str, Any]]) -> None:
-        self.chain, self.status, self._make = chain, status, make
+    def __init__(self, chain: Chain, bounds: Bounds, make: Callable[[Chain, Bounds], dict[str, Any]]) -> None:
+        self.chain, self._bounds, self._make = chain, bounds, make
+        self.status = standing(chain, bounds)
         self._cells: dict[str, Any] | None = None
         self._identity: str | None = None
 
@@ -197,7 +213,7 @@ class Row(Mapping[str, Any]):
             words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]
             for step in self.chain.steps.values():
                 words += (step.key or "-", step.state)
-            words += (str(said(self.chain.case.operation, amount)) for amount in _AMOUNTS)
+            words += map(str, self._bounds.said)
             # None of these words but what an operation's file raised has white space.
             self._identity = digest_of(" ".join(words).encode("utf-8", "surrogatepass"))
         return self._identity
@@ -205,7 +221,7 @@ class Row(Mapping[str, Any]):
     @property
     def cells(self) -> dict[str, Any]:
         if self._cells is None:
-            self._cells = self._make(self.chain)
+            self._cells = self._make(self.chain, self._bounds)
         return self._cells
 
     def __getitem__(self, name: str) -> Any:
@@ -222,12 +238,12 @@ class Row(Mapping[str, Any]):
         return len(self.cells)
 
 
-def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, float | None]) -> dict[str, Any]:
+def _times(chain: Chain, row: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
     found = _measured(chain)
     if found is None or found.median_ns is None:
         return {}
     times, conditions = summary(found.blocks_ns), found.conditions
-    work = amounts(chain.case.operation)
+    work = bounds.amounts
     rates = {
         f"{unit}_per_s": None if amount is None else amount / times.median_ns * 1e9
         for unit, amount in zip(("flops", "bytes"), work, strict=True)
@@ -242,9 +258,9 @@ def _times(chain: Chain, row: Mapping[str, Any], ceilings: tuple[float | None, f
         "dispatch_ns": summary(found.dispatch_ns).median_ns if found.dispatch_ns else None,
         "dispatch_blocks_ns": list(found.dispatch_ns) or None,
         **rates,
-        "ceiling_flops_per_s": ceilings[0],
-        "ceiling_bytes_per_s": ceilings[1],
-        **roofline(*work, ceilings, times.median_ns),
+        "ceiling_flops_per_s": bounds.ceilings[0],
+        "ceiling_bytes_per_s": bounds.ceilings[1],
+        **roofline(*work, bounds.ceilings, times.median_ns),
         "measured_at": found.at,
         "runtime_version": conditions.get("runtime", row["runtime_version"]),
         "measured_with": conditions.get("toolchain"),

@@ -180,7 +180,8 @@ def row(case_of, records, resolver_of):
                 {"cpus": [0], "load_1m": 0.5} | ({"dispatches_ns": dispatches} if dispatches else {}),
             )
         around = rows.Surroundings(resolver.toolchain, **AROUND)
-        return rows.row_of(resolver.chain(case), ("tag",), ceilings, 1.1, around, time.time())
+        bounds = rows.Bounds.of(case.operation, ceilings, 1.1)
+        return rows.row_of(resolver.chain(case), ("tag",), bounds, around, time.time())
 
     return make
 
