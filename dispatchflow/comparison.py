@@ -32,9 +32,12 @@ class Comparison:
     verdict: str
 
     @property
-    def half_width(self) -> float | None:
-        """Half of the interval's width, relative to the ratio."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2 / self.ratio
+    def change(self) -> str:
+        """`+0.4%, between -0.5% and +1.3%`: the interval as it is, for it need not lie evenly about the ratio."""
+        found = f"{self.ratio - 1:+.1%}"
+        if self.low is None or self.high is None:
+            return found
+        return f"{found}, between {self.low - 1:+.1%} and {self.high - 1:+.1%}"
 
 
 def compare(

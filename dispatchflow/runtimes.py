@@ -54,11 +54,7 @@ class Control:
 
     @property
     def change(self) -> str:
-        """`+0.4 % ± 0.9 %`"""
-        if self.failure is not None:
-            return self.failure
-        half = self.comparison.half_width
-        return f"{self.comparison.ratio - 1:+.1%}" + (f" ± {half:.1%}" if half is not None else "")
+        return self.comparison.change if self.failure is None else self.failure
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def test_the_interval_holds_the_ratio_and_exists_from_ten_rounds_on(pairs):
     found = compare(old, new)
     assert found.rounds == len(pairs)
     if len(pairs) < MIN_ROUNDS:
-        assert (found.low, found.high, found.half_width, found.verdict) == (None, None, None, "undecided")
+        assert (found.low, found.high, found.verdict) == (None, None, "undecided")
     else:
         assert found.low <= found.ratio <= found.high
         assert found.low == pytest.approx(sorted(n / o for o, n in pairs)[interval_rank(len(pairs), CONFIDENCE)])
@@ -169,5 +169,7 @@ def test_series_taken_apart_differ_when_their_intervals_do_and_more_than_the_flo
     assert compare_apart(old, new, 0.1).verdict == verdict
 
 
-def test_half_width_is_relative():
-    assert Comparison(2.0, 1.9, 2.1, 10, "slower").half_width == pytest.approx(0.05)
+def test_change_is_shown_with_its_interval_however_that_lies_about_it():
+    """One that holds no change looked as if it excluded it: half of its width is less than the change."""
+    assert Comparison(1.249, 0.95, 1.499, 10, "undecided").change == "+24.9%, between -5.0% and +49.9%"
+    assert Comparison(0.9, None, None, 3, "undecided").change == "-10.0%"

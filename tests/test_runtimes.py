@@ -173,12 +173,15 @@ def test_judgement_comes_back_as_it_was_recorded(found):
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (HELD, "runtime 3.12.0 → 3.13.0 on local-sync: 3 controls, held (largest change +0.0% ± 0.0%)"),
+        (
+            HELD,
+            "runtime 3.12.0 → 3.13.0 on local-sync: 3 controls, held (largest change +0.0%, between +0.0% and +0.0%)",
+        ),
         (
             judgement(control(1.01)),
-            "runtime 3.12.0 → 3.13.0 on local-sync: 1 control, held (largest change +1.0% ± 0.0%)",
+            "runtime 3.12.0 → 3.13.0 on local-sync: 1 control, held (largest change +1.0%, between +1.0% and +1.0%)",
         ),
-        (MOVED, "runtime moved: 3.12.0 → 3.13.0 on local-sync: b +50.0% ± 0.0%"),
+        (MOVED, "runtime moved: 3.12.0 → 3.13.0 on local-sync: b +50.0%, between +50.0% and +50.0%"),
         (judgement(control(2.0), control(failure="died")), "runtime moved: 3.12.0 → 3.13.0 on local-sync: a died"),
         (
             judgement(Control("a", False, Comparison(0.9, None, None, 3, "undecided"), None, (), ())),
