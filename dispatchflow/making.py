@@ -150,10 +150,10 @@ def _conclude(
     wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
     made = {case.name for case in stages.made}
     table = run_report.table(wanted, measured)
-    unasked = {case.name for case, stage in last.items() if stage != "profile"}
+    asked = {case.name: stage for case, stage in last.items()}
     said = (table and f"{table}\n") + run_report.summary(
         stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures),
-        stages.broken, unasked,
+        stages.broken, asked,
     )  # fmt: skip
     print(said + units.seconds(time.monotonic() - workspace.began_monotonic))
     return int(failed or any(row["status"] == "failed" for row in rows)), said

@@ -276,9 +276,18 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
 
 def test_summary_says_nothing_of_measurements_that_were_not_asked_for():
     rows = [row("n", status="noisy"), row("s", status="suspect", reason="above the ceiling")]
-    assert run.summary({"emit": 2}, {"n", "s"}, rows, [], [], unasked={"n", "s"}).splitlines() == [
+    assert run.summary({"emit": 2}, {"n", "s"}, rows, [], [], asked={"n": "emit", "s": "emit"}).splitlines() == [
         "2 cases: 2 emitted; 0 reused, 0 failed, 0 skipped; "
     ]
+
+
+def test_summary_names_what_was_only_run_wherever_a_run_stopped_after_that():
+    said = {"operation": "module", "verification": "not compared", "status": "not measured", "median_ns": None}
+    for stage, told in (("emit", 0), ("compile", 0), ("verify", 1), ("profile", 1)):
+        for rows in ([row("a", **said)], [row("a", **said), row("b", **said | {"status": "no device"})]):
+            text = run.summary({}, set(), rows, [], [], asked=dict.fromkeys("ab", stage))
+            assert text.count("only run, compared with nothing: a; say expected") == told
+    assert "only run" not in run.summary({}, set(), [row("a", **said)], [], [], broken={"a"})
 
 
 def test_table_has_a_line_for_each_case_and_its_state():

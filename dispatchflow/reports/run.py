@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from dispatchflow.attributes import closing, split
@@ -147,11 +148,12 @@ def summary(
     notes: Sequence[str],
     in_vain: int = 0,
     broken: Collection[str] = (),
-    unasked: Collection[str] = (),
+    asked: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """What was made, reused, failed, skipped, each with its reasons; the seconds that it took belong at its end.
     `fresh`: the cases that something was made for; `in_vain`: how many stages were tried and failed; `broken`: the
-    cases of which one ended by an exception in this program; `unasked`: of those asked for less than profile."""
+    cases of which one ended by an exception in this program; `asked`: the last stage asked for of a case, profile where
+    none is named."""
     lines = [f"note: {note}" for note in notes]
     failed = [row for row in rows if row["status"] == "failed"]
     reasons = Counter(row["reason"] for row in failed)
@@ -167,11 +169,11 @@ def summary(
         lines.append(f"logs and inputs {where}; retry=yes tries recorded failures again")
     absent = Counter(row["reason"] for row in rows if row["status"] == "no device")
     lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
-    ran = [row for row in rows if row.get("operation") == "module" and row.get("median_ns") is not None]
-    if unsure := [row["case"] for row in ran if row["verification"] == "not compared"]:
+    called = [row for row in rows if asked.get(row["case"], "profile") in ("verify", "profile")]
+    if unsure := [row["case"] for row in called if _only_run(row) and row["case"] not in broken]:
         hint = "say expected, or a reference that runs here; bare numbers are never compared"
         lines.append(f"only run, compared with nothing: {_example(unsure[0], len(unsure))}; {hint}")
-    measured = [row for row in rows if row["case"] not in unasked]
+    measured = [row for row in rows if asked.get(row["case"], "profile") == "profile"]
     suspect = [f"suspect: {row['case']}: {row['reason']}" for row in measured if row["status"] == "suspect"]
     lines += suspect[:_SHOWN_REASONS]
     if suspect:
@@ -190,6 +192,12 @@ def summary(
     counts = f"{reused} reused, {len(bad)} failed, {len(skips)} skipped"
     lines.append(f"{units.count(len(rows), 'case')}: {stages}; {counts}; ")
     return "\n".join(lines)
+
+
+def _only_run(row: Mapping[str, Any]) -> bool:
+    """Of a case that was asked to be verified: it was called, and there was nothing to compare with."""
+    ran = row.get("operation") == "module" and row["status"] not in ("failed", "no device")
+    return ran and row["verification"] == "not compared"
 
 
 _DONE = {"emit": "emitted", "compile": "compiled", "verify": "verified", "profile": "measured"}
