@@ -42,6 +42,8 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
         return f"={number}", str(number).encode()
     if item.file is not None and item.type is None:
         return _npy(item.file, declared, index)
+    if declared == module.BUFFER_VIEW and item.type is None:
+        raise ToolError(f'input {index} is a {declared}, which has any type: give one, inputs = ["4x8xf32", …]')
     spelling = item.type or declared
     if (problem := module.problem_with(spelling, declared)) is not None:
         raise ToolError(f"input {index} {problem}")

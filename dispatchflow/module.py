@@ -37,6 +37,8 @@ _OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.
 _READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path)[\w-]*=[^\"\s}]*)")
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
 _TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
+BUFFER_VIEW = "!hal.buffer_view"
+"""A tensor whose sizes and element type come with it at run time, as in functions of IREE's own later dialects."""
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
 
 
@@ -209,6 +211,8 @@ def problem_with(given: str, declared: str) -> str | None:
     if "?" in given:
         return f'has the type {given}: give its sizes, inputs = ["{given.replace("?", "16")}", …]'
     wanted, found = shape_of(declared), shape_of(given)
+    if declared == BUFFER_VIEW and found is not None:
+        return None
     if wanted is None or found is None:
         return None if given == declared else f"is {given}, the function takes {declared}"
     same = len(wanted[0]) == len(found[0]) and all(w in (None, f) for w, f in zip(wanted[0], found[0], strict=True))

@@ -323,3 +323,29 @@ def test_a_tuning_that_did_nothing_to_a_module_is_a_failure(tmp_path):
     assert sorted(failed) == [f"module_sum_main_{tuning}@llvm-cpu-1t" for tuning in ("data_tiling", "split_k_4")]
     requested = (tmp_path / "build/module_product_main_data_tiling@llvm-cpu-1t/case.txt").read_text()
     assert "requested      --iree-opt-data-tiling\n" in requested
+
+
+BUFFERS = """\
+util.func public @main(%arg0: !hal.buffer_view, %arg1: !hal.buffer_view) -> !hal.buffer_view {
+  %0 = hal.tensor.import %arg0 "input0" : !hal.buffer_view -> tensor<4x8xf32>
+  %1 = hal.tensor.import %arg1 "input1" : !hal.buffer_view -> tensor<4x8xf32>
+  %2 = arith.addf %0, %1 : tensor<4x8xf32>
+  %3 = hal.tensor.export %2 "output0" : tensor<4x8xf32> -> !hal.buffer_view
+  util.return %3 : !hal.buffer_view
+}
+"""
+
+
+def test_a_function_of_buffer_views_takes_tensors_whose_type_is_given(tmp_path):
+    project = Project.make(tmp_path)
+    (tmp_path / "views.mlir").write_text(BUFFERS)
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", X + 2)
+    words = ("file=views.mlir", "threads=1", "protocol=fast")
+
+    right = project.doit(*words, "inputs=@x.npy;4x8xf32=2", "expected=y.npy")
+    assert right.code == 0, right
+    (row,) = project.rows()
+    assert row["verification"] == "equal" and row["median_ns"] > 0
+    assert project.doit("verify", *words, "inputs=@x.npy;4x8xf32=3", "expected=y.npy", "name=off").code == 1
+    assert "give one, inputs = " in project.doit("verify", *words, "name=untold").out

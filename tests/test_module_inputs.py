@@ -62,7 +62,11 @@ def test_recipes_literals_and_numbers_become_bytes():
         ([Input("i64", "5")], ["i32"], "input 0 is i64, the function takes i32"),
         (None, ["?x4xf32"], "give its sizes"),
         (None, ["i32"], "give it"),
-        (None, ["!hal.buffer_view"], "not known here"),
+        (None, ["!hal.fence"], "not known here"),
+        (None, ["!hal.buffer_view"], 'has any type: give one, inputs = ["4x8xf32", …]'),
+        ([Input(None, "5")], ["!hal.buffer_view"], "has any type: give one"),
+        ([Input("i32", "5")], ["!hal.buffer_view"], "input 0 is i32, the function takes !hal.buffer_view"),
+        ([Input("?xf32", "5")], ["!hal.buffer_view"], "give its sizes"),
     ],
 )
 def test_inputs_that_do_not_fit_are_told(inputs, types, told):
@@ -76,6 +80,8 @@ def test_arrays_come_from_files_in_the_order_of_rows(tmp_path):
     np.save(tmp_path / "a.npy", array)
     file = File(str(tmp_path / "a.npy"), digest_of((tmp_path / "a.npy").read_bytes()))
     assert made([Input(None, None, file)], ["2x3xf32"]) == [("2x3xf32", np.arange(6, dtype="float32").tobytes())]
+    assert made([Input(None, None, file)], [module.BUFFER_VIEW]) == made([Input(None, None, file)], ["2x3xf32"])
+    assert made([Input("4xf16", "0.5")], [module.BUFFER_VIEW]) == made([Input("4xf16", "0.5")], ["4xf16"])
     with pytest.raises(ToolError, match="is 2x3xf32, the function takes 3x2xf32"):
         made([Input(None, None, file)], ["3x2xf32"])
     np.save(tmp_path / "one.npy", np.float32(5))
