@@ -50,6 +50,10 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
     known = module.shape_of(spelling)
     if known is None:
         raise ToolError(f"input {index} has the type {declared}, which is not known here")
+    if item.type is None and item.value is not None and item.value not in module.RECIPES:
+        raise ToolError(
+            f'input {index} is a bare number, the function takes {declared}: "{declared}={item.value}" fills it'
+        )
     shape, element = tuple(size or 0 for size in known[0]), known[1]
     found = content(item.file) if item.file else _made(str(item.value), shape, element, index).tobytes()
     needed = int(np.prod(shape, dtype=np.int64)) * element.bits // 8

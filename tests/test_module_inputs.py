@@ -21,13 +21,13 @@ def made(inputs, types, **fields):
 def test_infinity_nan_and_the_ends_of_a_range_are_given_as_they_are(element):
     words = {"f8E4M3FN": "nan 448", "i1": "0 1", "i8": "-128 127"}.get(element, "inf nan" if "f" in element else "0 -1")
     values = np.array([float(word) for word in words.split()])
-    ((_, content),) = made([Input(None, words)], [f"2x{element}"])
+    ((_, content),) = made([Input(f"2x{element}", words)], [f"2x{element}"])
     held = np.frombuffer(content, dtype_of(module.ELEMENT_TYPES[element])).astype("float64")
     assert np.array_equal(held, values, equal_nan=True)
 
 
 def test_recipes_literals_and_numbers_become_bytes():
-    found = made([Input("2x2xf32", "0.5"), Input(None, "1 2 3"), Input(None, "7")], ["?x2xf32", "3xi16", "i32"])
+    found = made([Input("2x2xf32", "0.5"), Input("3xi16", "1 2 3"), Input(None, "7")], ["?x2xf32", "3xi16", "i32"])
     assert found == [
         ("2x2xf32", np.full(4, 0.5, "float32").tobytes()),
         ("3xi16", np.array([1, 2, 3], "int16").tobytes()),
@@ -53,9 +53,11 @@ def test_recipes_literals_and_numbers_become_bytes():
         ([Input("4xf32", "1 2")], ["4xf32"], "2 numbers"),
         ([Input("4xi32", "1")], ["4xf32"], "input 0 is 4xi32, the function takes 4xf32"),
         ([Input("4xbf16", "1")], ["4xf16"], "input 0 is 4xbf16, the function takes 4xf16"),
-        ([Input(None, "1 2.5")], ["2xi8"], "input 0: 2.5 is no i8"),
-        ([Input(None, "-1")], ["2xi1"], "input 0: -1 is no i1, 0 … 1"),
-        ([Input(None, "1 -70000")], ["2xf16"], "input 0: -70000 is no f16"),
+        ([Input("2xi8", "1 2.5")], ["2xi8"], "input 0: 2.5 is no i8"),
+        ([Input("2xi1", "-1")], ["2xi1"], "input 0: -1 is no i1, 0 … 1"),
+        ([Input("2xf16", "1 -70000")], ["2xf16"], "input 0: -70000 is no f16"),
+        ([Input(None, "5")], ["4x8xf32"], 'input 0 is a bare number, the function takes 4x8xf32: "4x8xf32=5" fills it'),
+        ([Input(None, "5")], ["tensor<f32>"], '"tensor<f32>=5" fills it'),
         ([Input(None, "99999999999")], ["i32"], "input 0: 99999999999 is no i32"),
         ([Input(None, "5.7")], ["i32"], "input 0: 5.7 is no i32"),
         ([Input(None, "1e39")], ["f32"], "input 0: 1e39 is no f32"),
