@@ -13,6 +13,7 @@ from dispatchflow import inputs, module
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import digest_of
 from dispatchflow.module import File, Input, Module
+from dispatchflow.reports import units
 from dispatchflow.types import ELEMENT_TYPES, ElementType
 
 if TYPE_CHECKING:
@@ -91,9 +92,8 @@ def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) 
     if value not in module.RECIPES:
         numbers = np.array(_numbers(value, element.mlir, index)).astype(dtype)
         if numbers.size not in (1, size):
-            raise ToolError(
-                f"input {index} has {numbers.size} numbers; its type {size} elements, and one stands for all"
-            )
+            has = f"{numbers.size} numbers; its type {units.count(size, 'element')}, and one stands for all"
+            raise ToolError(f"input {index} has {has}")
         return np.broadcast_to(numbers, (size,)) if numbers.size == 1 else numbers
     raw = inputs.stream(index, 1 if value == "random" else 0, size)
     if element is ElementType.I1:

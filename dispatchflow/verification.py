@@ -11,6 +11,7 @@ from dispatchflow.actions import Data
 from dispatchflow.keys import Digest
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
+from dispatchflow.reports import units
 from dispatchflow.running import Place, Result
 from dispatchflow.verdict import Verdict
 
@@ -127,7 +128,7 @@ def _judged(verdicts: Mapping[str, Verdict], outputs: dict[str, Digest]) -> Resu
     assert worst.worst is not None
     place = ", ".join(map(str, worst.worst.index))
     which = f"result {recipe}" if recipe.isdecimal() else f"the {recipe} inputs"
-    elements = f"{worst.wrong} elements of {which} are wrong"
+    elements = f"{units.count(worst.wrong, 'element')} of {which} {'is' if worst.wrong == 1 else 'are'} wrong"
     return (
         False,
         f"{elements}; worst at [{place}]: got {worst.worst.got}, expected {worst.worst.expected}",

@@ -104,7 +104,7 @@ def test_an_object_compiled_anew_is_linked_anew_and_one_that_is_gone_is_a_failur
     made_with(3)
     outcome = project.doit("verify")
     assert outcome.code == 1
-    assert "1 elements of result 0 are wrong; worst at [0]: got 3.0, expected 2.0" in outcome.out
+    assert "1 element of result 0 is wrong; worst at [0]: got 3.0, expected 2.0" in outcome.out
     (folder / "k.o").unlink()
     outcome = project.doit("verify")
     assert outcome.code == 1
