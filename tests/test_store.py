@@ -217,6 +217,16 @@ def test_measurement_is_complete_only_when_it_was_ended(records):
     assert (records.measurement(Key("k")).blocks_ns, records.measurement(Key("k")).reason) == ((99.0,), "loud")
 
 
+def test_measurements_come_newest_first_though_the_clock_was_set_back_between(records, monkeypatch):
+    for number, clock in enumerate((2e9, 1e9)):
+        monkeypatch.setattr("time.time", lambda clock=clock: clock)
+        taken = records.begin_measurement(Key("k"), {}, {}, f"run-{number}")
+        records.end_measurement(taken, "measured", None, {})
+    assert [(found.run, found.at) for found in records.measurements(Key("k"))] == [("run-1", 1e9), ("run-0", 2e9)]
+    newest = records.measurement(Key("k"))
+    assert newest is not None and newest.run == "run-1"
+
+
 def test_rows_belong_to_the_part_that_they_were_assigned_to_first(records):
     assert records.add_rows({"b": ("i2", {"case": "b"}), "a": ("i1", {"case": "a"})}, "run") == 2
     assert records.assign_rows("1.parquet") == 2
