@@ -113,7 +113,7 @@ class Records(Database):
     def held(self) -> list[Held]:
         """Every record that names objects."""
         rows = self._all("select key, stage, at, outputs from record where outputs <> '{}'")
-        return [Held(key, stage, at, json.loads(outputs)) for key, stage, at, outputs in rows]
+        return [Held(key, stage, at, self.value(outputs)) for key, stage, at, outputs in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
         """These records, on disk when this returns: their objects are removed next, and a power failure must not bring
@@ -140,6 +140,16 @@ class Records(Database):
             return [line for (line,) in self._all("pragma quick_check") if line != "ok"]
         except StoreError as error:
             return [str(error.facts.get("found", error.problem))]
+
+    def require_sound(self) -> None:
+        """For who takes their silence for an answer: of a page that is damaged in part SQLite may read some rows and
+        say nothing of the others.
+
+        Raises:
+            StoreError: SQLite finds something wrong with the file.
+        """
+        if problems := self.problems():
+            raise self._told(ValueError(" ".join(problems[0].split())))
 
     def cases(self) -> int:
         """How many were ever made."""

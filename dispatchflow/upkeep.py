@@ -212,7 +212,8 @@ def clean(workspace: Workspace) -> str:
     """`doit store clean`: alone, for it cannot be known which records and objects a run has in hand.
 
     Raises:
-        StoreError: the run that would have to end first is the one that started this.
+        StoreError: the run that would have to end first is the one that started this; or the records are damaged, and
+            what they do not name any more would go.
         SpecError: keep=referenced, and there are no cases.
         ToolchainError: keep=referenced, and a toolchain at hand does not run: what it needs cannot be known.
     """
@@ -226,6 +227,7 @@ def clean(workspace: Workspace) -> str:
         whom = f"process {process} no longer uses this store" if process else "another `doit store clean` is done"
         workspace.say(f"waits until {whom}")
 
+    store.records.require_sound()
     with nullcontext() if dry else store.users.alone(waiting):
         held, sizes = store.records.held(), store.objects()
         keep = _kept(workspace, held) if "keep" in values else None

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatchflow.errors import StoreError
 from dispatchflow.keeping import UNREFERENCED, Held, Removal, kinds, made_since, removal, tally
 from dispatchflow.keys import Digest, Key
-from dispatchflow.records import Record
+from dispatchflow.records import Record, Records
 from dispatchflow.reports import store as report
 from dispatchflow.store import Store
 
@@ -180,6 +181,28 @@ def test_what_is_no_object_is_left_alone_and_named(store, caplog):
     (objects / "ab/short").write_text("")
     assert store.objects() == {one: 3}
     assert len(caplog.records) == 4
+
+
+def test_records_that_lost_rows_without_a_word_are_known_to_be_unsound(store):
+    for number in range(100):
+        store.records.add(Record(Key(f"k{number}"), "compile", True, outputs={"vmfb": Digest("d" * 200)}))
+    store.records.require_sound()
+    store.records.close()
+    path = store.root / "records.sqlite"
+    content, silent = path.read_bytes(), 0
+    for page in range(4096, len(content), 4096):
+        path.write_bytes(content[: page + 2048] + bytes(2048) + content[page + 4096 :])
+        records = Records(path)
+        try:
+            lost = len(records.held()) < 100
+        except StoreError:
+            continue
+        if lost:
+            silent += 1
+            with pytest.raises(StoreError, match="the records cannot be read"):
+                records.require_sound()
+        records.close()
+    assert silent
 
 
 def test_discarded_records_and_objects_are_gone_and_no_others(store):

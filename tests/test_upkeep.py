@@ -199,6 +199,11 @@ def test_records_that_are_damaged_inside_are_told(copied: Project) -> None:
     assert outcome.code == 1, outcome
     assert f"WRONG     {copied.store / 'records.sqlite'}: " in outcome.out
     assert "move that file away" in outcome.out
+    files = objects(copied)
+    for word in ("keep=0", "keep=referenced", "dry=yes"):  # what they do not name any more would go
+        outcome = copied.doit("store", "clean", word)
+        assert outcome.code == 2 and "the records cannot be read" in outcome.err, outcome
+    assert objects(copied) == files
 
 
 def test_a_compile_that_gives_other_bytes_is_told_and_its_record_left(tmp_path: Path) -> None:
