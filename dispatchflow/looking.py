@@ -58,7 +58,7 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
     if not any(chain[stage].pending for chain, furthest in wanted for stage in STAGES[: furthest + 1]):
         yield "nothing to make"
         return
-    never = f"{', '.join(unknown)}, which never ran here" if unknown else ""
+    never = f"{', '.join(unknown)}, of which no time is recorded" if unknown else ""
     if never and not total_s:
         yield f"no estimate of {never}"
         return

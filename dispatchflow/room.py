@@ -11,6 +11,8 @@ from dispatchflow.reports import units
 
 MAKE_ROOM = "Make room (`doit store clean` needs none) and run again: what was finished is recorded."
 
+TO_BEGIN = "Make room, or set DISPATCHFLOW_STORE to a directory on a disk that has some: a new store needs a little."
+
 ELSEWHERE = "Make it writable, or set DISPATCHFLOW_STORE to a directory that is; `doit report` works without."
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)

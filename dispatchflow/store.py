@@ -50,16 +50,17 @@ class Store:
         if ".." in root.parts:  # what `..` of a symbolic link is, only the system knows; links to here must be right
             self.root = root = root.resolve()
         try:
-            _refuse_network(root)
-            for folder in ("objects", "locks", "tmp", "results"):
-                (root / folder).mkdir(parents=True, exist_ok=True)
-            scratch.sweep(root / "tmp")
-            # SQLite would only say that its own file cannot be written. Who looks or cleans needs no room.
-            with suppress(DiskFull), self.scratch():
-                pass
-            self.records = Records(root / "records.sqlite")
-        except OSError as error:
-            raise room.unwritable(root, error) from error
+            with self.writing():
+                _refuse_network(root)
+                for folder in ("objects", "locks", "tmp", "results"):
+                    (root / folder).mkdir(parents=True, exist_ok=True)
+                scratch.sweep(root / "tmp")
+                # SQLite would only say that its own file cannot be written. Who looks or cleans needs no room.
+                with suppress(DiskFull), self.scratch():
+                    pass
+                self.records = Records(root / "records.sqlite")
+        except DiskFull as full:  # a store that is there opens without room: this one has nothing to be removed
+            raise DiskFull(full.problem, full.facts, room.TO_BEGIN) from full
 
     @property
     def results(self) -> Path:

@@ -68,7 +68,7 @@ def _taken(paths: Iterator[Path]) -> tuple[int, int]:
 
 def check(workspace: Workspace) -> tuple[str, bool]:
     """`doit store check`: what was found, and whether all was sound. What is damaged is dropped, with its records, so
-    that the next run makes it anew; a compile whose bytes differ now is told and its record left."""
+    that a run that needs it makes it anew; a compile whose bytes differ now is told and its record left."""
     store, found = workspace.store, report.Findings()
     if problems := store.records.problems():  # then nothing that they say can be relied on
         found.wrong += [f"{store.root / 'records.sqlite'}: {' '.join(problem.split())}" for problem in problems]
@@ -116,7 +116,7 @@ def _is_sound(store: Store, digest: Digest, of: str, found: report.Findings) -> 
     try:
         store.checked(digest)
     except DamagedObject:
-        found.wrong.append(f"object {digest} ({of}) is {state}: dropped, the next run makes it anew")
+        found.wrong.append(f"object {digest} ({of}) is {state}: dropped, a run that needs it makes it anew")
     except UnreadableObject as error:
         file, why = error.facts.values()
         found.wrong.append(f"object {digest} ({of}) cannot be read: {why}. Move {file} away: it is made anew")

@@ -99,7 +99,7 @@ def _remeasure(value: str) -> str | int | None:
 
 def _count(value: str) -> int:
     if not value.isdecimal() or int(value) == 0:
-        raise ValueError("a number of 1 or more")
+        raise ValueError("a whole number, 1 or more")
     return int(value)
 
 
@@ -118,7 +118,7 @@ def _sample(value: str) -> int | None:
 def _keep(value: str) -> tuple[str | int, ...]:
     words = _words(value)
     if any(word != "referenced" and not word.isdecimal() for word in words):
-        raise ValueError("a number of days, referenced, or both")
+        raise ValueError("a whole number of days, referenced, or both")
     return tuple(int(word) if word.isdecimal() else word for word in words)
 
 

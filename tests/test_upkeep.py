@@ -64,6 +64,8 @@ def test_after_a_clean_everything_is_compiled_and_nothing_measured(copied: Proje
     for words in LOOKING:
         looked = copied.doit(*words.split())
         assert looked.code == 0, looked
+        # They ran here: what they took is gone with their records.
+        assert words != "plan" or "emit, compile, of which no time is recorded" in looked.out, looked
     made, again = copied.made_by("protocol=fast", "profile:matmul_*")
     assert made == {"emit": 2, "compile": 4, "verify": 0, "profile": 0}, again
     assert "0 failed" in again.out
@@ -181,7 +183,8 @@ def test_a_check_drops_what_is_damaged_and_the_next_run_makes_it_anew(copied: Pr
     assert f"object {digest} (compile of " in outcome.out
     assert "is damaged: dropped" in outcome.out
     assert f"object {missing} (inputs of " in outcome.out
-    assert "is missing: dropped" in outcome.out
+    # Not every run does: what calibration compiled is made by one that calibrates.
+    assert "is missing: dropped, a run that needs it makes it anew" in outcome.out
     assert f"{part} cannot be read" in outcome.out
     assert outcome.out.splitlines()[-1] == "3 wrong"
     part.unlink()

@@ -61,7 +61,12 @@ def test_variable_is_read_as_its_kind(name, text, value):
         *(("top", "-1", "1 or more"), ("top", "many", "1 or more"), ("operation", "x", "matmul")),
         *((name, text, "seconds") for name in TIME_LIMITS for text in ("0", "-1", "", "5min", "nan", "inf", "1e7")),
         *(("memory_limit", text, "8GiB") for text in ("", "0GiB", "8", "8gib", "-1GiB", "all")),
-        *(("sample", "0", "1 or more"), ("keep", "-1", "days, referenced"), ("keep", "all", "days, referenced")),
+        *(
+            ("sample", "1.5", "a whole number, 1 or more"),
+            ("keep", "1.5", "a whole number of days"),
+            ("keep", "-1", "days, referenced"),
+            ("keep", "all", "days, referenced"),
+        ),
         *(("limit", "2", "2GiB"), ("limit", "-1GiB", "2GiB"), ("limit", "2 gib", "2GiB"), ("dry", "no way", "yes, no")),
         *(("specs", text, "one or more paths") for text in ("", " , ")),
         *(("out", "", "a file's path"), ("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
