@@ -36,7 +36,8 @@ def refused(error: OSError) -> StoreError:
 def unwritable(store: Path, error: OSError) -> StoreError:
     """For an error of the store itself: no failure of a case, and every case would fail so."""
     file = error.filename2 or error.filename  # of a renaming, the new name
-    free = units.size(_free_bytes(os.statvfs(store))) if is_full(error) else None
+    there = next(place for place in (store, *store.parents) if place.exists())  # not even its directory may be
+    free = units.size(_free_bytes(os.statvfs(there))) if is_full(error) else None
     facts = {"store": store, "file": file, "free": free, "found": error.strerror or error}
     kind, way_out = (DiskFull, f"{MAKE_ROOM} {ELSEWHERE}") if is_full(error) else (StoreError, ELSEWHERE)
     return kind("the store cannot be written", {n: v for n, v in facts.items() if v}, way_out)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from dispatchflow import room
-from dispatchflow.errors import StoreError
+from dispatchflow.errors import DiskFull, StoreError
 
 
 def disk(free_bytes, files=100, free_files=50):
@@ -34,6 +34,12 @@ def test_a_failure_on_a_full_disk_is_told_as_that(status, said, tmp_path, monkey
 def test_a_failure_with_room_is_not(status, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda path: status)
     room.check(tmp_path, "error: no such device")
+
+
+def test_a_store_whose_directory_cannot_be_made_is_told_as_one_on_a_full_disk(tmp_path):
+    store = tmp_path / "no" / "store"
+    told = room.unwritable(store, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(store)))
+    assert isinstance(told, DiskFull) and told.facts["store"] == store
 
 
 @pytest.mark.parametrize(
