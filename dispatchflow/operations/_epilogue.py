@@ -68,7 +68,7 @@ class Summed(Operation):
 
     def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         # Also said of a convolution of one term: that one alone is no sum to IREE and would be fused.
-        if self.dispatches and not self.dynamic_dims and set(self.result().shape) == {1}:
+        if self.dispatches and not any(self.result().dynamic) and set(self.result().shape) == {1}:
             return "IREE fuses no epilogue with a sum of which there is only one (3.9 to 3.13): two dispatches"
         return super().inexpressible(syntax, target)
 
