@@ -138,7 +138,10 @@ VARIABLES: dict[str, Variable] = {
     "name": Variable("cases", "what stands for the file's name in a module's cases"),
     "operation": Variable("cases", "the operations of sweeps given here; of specs, only their sweeps", _operations),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
-    "layout": Variable("cases", "a letter an operand: t row-major, n column-major"),
+    "layout": Variable(
+        "cases",
+        "a letter for each of the first operands: t row-major, as those without one are, n column-major; or words",
+    ),
     **{word: Variable("cases", option.meaning) for word, option in OPTIONS.items()},
     "tuning": Variable("cases", f"families or names: default,data_tiling; or tuning_spec:my.mlir, a file {_FROM}"),
     "target": Variable("cases", "what is compiled for"),
