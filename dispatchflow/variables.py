@@ -10,7 +10,7 @@ from dispatchflow import limits, meant
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import COMMAND_LINE, Location
 from dispatchflow.module import Module
-from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, refuse_taken
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.providers import PROVIDERS
 from dispatchflow.reports.table import FORMATS
@@ -123,9 +123,7 @@ def _keep(value: str) -> tuple[str | int, ...]:
 
 
 _FROM = "from the directory of dodo.py (or of -d)"
-
-VARIABLES: dict[str, Variable] = {
-    **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
+_OWN: dict[str, Variable] = {
     "shape": Variable("cases", "whole shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
     "file": Variable("cases", f"a module's MLIR file, {_FROM}, instead of specs; several with commas between", _paths),
     "function": Variable("cases", "the module's functions; all when left out", _words),
@@ -142,7 +140,6 @@ VARIABLES: dict[str, Variable] = {
         "cases",
         "a letter for each of the first operands: t row-major, as those without one are, n column-major; or words",
     ),
-    **{word: Variable("cases", option.meaning) for word, option in OPTIONS.items()},
     "tuning": Variable("cases", f"families or names: default,data_tiling; or tuning_spec:my.mlir, a file {_FROM}"),
     "target": Variable("cases", "what is compiled for"),
     "threads": Variable("cases", "number of threads, or all"),
@@ -179,6 +176,12 @@ VARIABLES: dict[str, Variable] = {
     "format": Variable("report", f"one of {', '.join(FORMATS)}"),
     "out": Variable("report", f"write to this file, {_FROM}", _file),
     "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),
+}
+refuse_taken(OPERATIONS.values(), {*_OWN, "include", "exclude"}, "a word of every spec, or a variable")
+VARIABLES: dict[str, Variable] = {
+    **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
+    **{word: Variable("cases", option.meaning) for word, option in OPTIONS.items()},
+    **_OWN,
 }
 
 
