@@ -38,7 +38,7 @@ class Dispatch:
         equal bytes."""
         assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
         lowering = self.tuning.lowering(self.operation, syntax)
-        return lowering.prelude + _module(self.operation, lowering.attribute, lowering.region)
+        return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | Found) -> Dispatch:
         """With what the text of a user's module asks for; that of an operation asks what its tuning does."""
@@ -84,9 +84,9 @@ class Dispatch:
 
 
 @lru_cache(maxsize=64)
-def _module(operation: Operation, attribute: str, region: bool = False) -> str:
+def _module(operation: Operation, syntax: Syntax, attribute: str, region: bool = False) -> str:
     """Most tunings of an operation differ before the module only."""
-    body = operation.body(attribute)
+    body = operation.body_for(syntax, attribute)
     body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
     arguments = ", ".join(
         f"%arg{i}: {operand.type.mlir} loc(unknown)" for i, operand in enumerate(operation.operands())

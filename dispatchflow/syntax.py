@@ -33,6 +33,10 @@ class Syntax:
         on it. Seen with 3.9 and 3.10."""
         return self.release < (3, 11)
 
+    def maps_of(self, op: str) -> bool:
+        """Whether this named op of linalg takes `indexing_maps`, which say that an operand lies column by column."""
+        return self.release >= {"matmul": (3, 1), "batch_matmul": (3, 3)}.get(op, (0, 0))
+
     def cpu_pipeline(self, name: str) -> str:
         """`DoubleTilingExpert` as an attribute: an enumerator of its own before 3.12."""
         return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"

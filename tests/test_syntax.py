@@ -1,8 +1,11 @@
 """What differs between compiler releases is chosen by the release, in one place."""
 
+import re
+
 import pytest
 
 from dispatchflow.applied import parse
+from dispatchflow.dispatch import Dispatch
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
 from dispatchflow.targets import TARGETS, HostCpu
@@ -62,6 +65,19 @@ def test_release_without_the_configuration_skips_it_with_a_reason():
 def test_text_of_what_did_not_change_is_the_same_for_all_releases(case_of):
     dispatch = case_of(tuning="default").dispatch
     assert dispatch.module(Syntax((3, 0))) == dispatch.module(NEWEST)
+
+
+@pytest.mark.parametrize(("name", "first", "before"), [("matmul", (3, 1), (3, 0)), ("batch_matmul", (3, 3), (3, 2))])
+def test_column_major_operand_is_a_generic_ops_where_the_named_op_takes_no_maps(name, first, before, golden):
+    def text(layout, release):
+        operation = OPERATIONS[name].make((2, 3, 4, 5)[-len(OPERATIONS[name].dims) :], "f16_f32", layout)
+        return Dispatch(operation, TUNINGS["default"].expand({})[0]).module(Syntax(release))
+
+    golden(f"{name}_nt_before_{first[0]}.{first[1]}.mlir", old := text("nt", before))
+    assert text("nt", first) == text("nt", NEWEST.release)
+    maps = re.search(r"indexing_maps = \[.*?\]", text("nt", first))[0]
+    assert f"linalg.generic {{{maps}" in old
+    assert text("tt", before) == text("tt", first)
 
 
 @pytest.mark.parametrize(("release", "why"), [((3, 10), "IREE 3.10 has no f8E5M2"), ((3, 11), None)])
