@@ -78,6 +78,17 @@ def test_a_build_tree_may_know_less_of_itself_than_a_release(says, version, revi
     assert syntax_of(tools.version).has_gpu_pipelines
 
 
+@pytest.mark.parametrize("word", ["3", "3.012.0", "current,3.12.0", ""])
+def test_a_word_that_is_no_toolchain_is_told_which_words_are(word, store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ToolchainError, match=f"^iree={word} has no compiler") as error:
+        found(store, word)
+    assert all(
+        part in error.value.hint
+        for part in ("one toolchain at a time:", "current", "3.12.0", "no zero before", "tools/")
+    )
+
+
 def test_versions_and_devices_hold_nothing_that_a_terminal_obeys(store, tmp_path):
     version = r"3.13.0\033[31mx @ 0abc\033]0;t\007def\033[2J"
     dump = r"printf '# --device=vulkan://a\033[31mX\nname: b\033[2Jc\ndriver: \001\n'"
