@@ -9,14 +9,11 @@ import datetime
 import logging
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow.errors import DispatchflowError
-from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
-from dispatchflow.registry import HINT
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, refuse_taken
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,22 +98,7 @@ _OF_ALL = {
     "number": "int64",
 }
 COLUMNS: dict[str, str] = {**_FIRST, **_OF_OPERATIONS, **_OF_ALL}
-
-
-def refuse_taken_words(operations: Iterable[type[Operation]]) -> None:
-    """
-    Raises:
-        DispatchflowError: a dim or an option is called as a column of every row, where its value would be lost.
-    """
-    for operation in operations:
-        for word in (*operation.dims, *operation.options):
-            if word in _FIRST or word in _OF_ALL:
-                facts = {"file": sys.modules[operation.__module__].__file__}
-                hint = f"Give the dimension or option another name. {HINT}"
-                raise DispatchflowError(f"'{word}' is a column of every row", facts, hint)
-
-
-refuse_taken_words(OPERATIONS.values())
+refuse_taken(OPERATIONS.values(), {*_FIRST, *_OF_ALL}, "a column of every row")
 
 VERIFICATIONS = ("equal", "within bound", "different", "mistrusted", "not compared", "not verified")
 PASSED = ("equal", "within bound")

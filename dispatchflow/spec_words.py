@@ -117,6 +117,11 @@ def _class(word: str, words: Any, operation: type[Operation], place: Location) -
     if twice := [option for option in own if getattr(words, option) is not None]:
         facts = {"spec": place.at("shape"), "also given": ", ".join(twice)}
         raise SpecError(f"the shapes of '{word}' say their own {twice[0]}", facts, "Leave one of them out.")
+    for shape in known[word]:
+        if len(shape.sizes) != len(operation.dims):
+            facts = {"shape": "x".join(map(str, shape.sizes)), "dims": "x".join(operation.dims)}
+            problem = f"class '{word}' has a shape for {operation.name} of another number of sizes"
+            raise SpecError(problem, facts, "Mend the operation's list in dispatchflow/shapes.toml.")
     return known[word]
 
 

@@ -10,7 +10,7 @@ from dispatchflow import limits, meant
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import COMMAND_LINE, Location
 from dispatchflow.module import Module
-from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, refuse_taken
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.providers import PROVIDERS
 from dispatchflow.reports.table import FORMATS
@@ -122,8 +122,7 @@ def _keep(value: str) -> tuple[str | int, ...]:
     return tuple(int(word) if word.isdecimal() else word for word in words)
 
 
-VARIABLES: dict[str, Variable] = {
-    **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
+_OWN: dict[str, Variable] = {
     "shape": Variable("cases", "whole shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
     "file": Variable("cases", "a module's MLIR file, instead of specs; several with commas between", _paths),
     "function": Variable("cases", "the module's functions; all when left out", _words),
@@ -135,7 +134,6 @@ VARIABLES: dict[str, Variable] = {
     "operation": Variable("cases", "the operations of sweeps given here; of specs, only their sweeps", _operations),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
     "layout": Variable("cases", "a letter an operand: t row-major, n column-major"),
-    **{word: Variable("cases", option.meaning) for word, option in OPTIONS.items()},
     "tuning": Variable("cases", "families or names: default,data_tiling"),
     "target": Variable("cases", "what is compiled for"),
     "threads": Variable("cases", "number of threads, or all"),
@@ -170,6 +168,12 @@ VARIABLES: dict[str, Variable] = {
     "format": Variable("report", f"one of {', '.join(FORMATS)}"),
     "out": Variable("report", "write to this file", _file),
     "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),
+}
+refuse_taken(OPERATIONS.values(), {*_OWN, "include", "exclude"}, "a word of every spec, or a variable")
+VARIABLES: dict[str, Variable] = {
+    **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
+    **{word: Variable("cases", option.meaning) for word, option in OPTIONS.items()},
+    **_OWN,
 }
 
 

@@ -93,8 +93,8 @@ def _moved(name: str, tensor: TensorType, axis: int) -> str:
     rest = _part(tensor, axis, tensor.shape[axis] - 1)
     text = _mlir.filled(tensor, tensor.element.zero, "spoil")
     place = _place(tensor, rest, axis, 1)
-    text += f"    %rest = tensor.extract_slice %{name}{place} : {tensor.mlir} to {rest.mlir} loc(unknown)\n"
-    return text + _inserted("rest", rest, "spoilinit", tensor, axis, 0)
+    text += f"    %spoilrest = tensor.extract_slice %{name}{place} : {tensor.mlir} to {rest.mlir} loc(unknown)\n"
+    return text + _inserted("spoilrest", rest, "spoilinit", tensor, axis, 0)
 
 
 def _turned(name: str, tensor: TensorType, axis: int) -> str:

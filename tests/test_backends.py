@@ -66,7 +66,7 @@ CONVOLUTIONS = [
     ("metal", "quantized_conv2d", "i8", "1x2x2x6x8x1x1", "nhwc_hwcf", {}, True),
 ]
 
-# Of a single element, and not.
+# What follows a sum: of a single element, and not.
 EPILOGUES = [
     ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {"epilogue": "bias"}, False),
     ("cuda-sm_80", "batch_matmul", "f16", "1x1x1x1", None, {"epilogue": "residual"}, False),
@@ -74,6 +74,9 @@ EPILOGUES = [
     ("llvm-cpu", "matmul", "f32", "1x2x16", "tt", {"epilogue": "bias"}, True),
     ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {"epilogue": "bias", "dynamic": "m"}, True),
     ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {}, True),
+    ("llvm-cpu", "matmul_splitk", "f32", "1x1x16", "nn", {"slices": 4}, True),
+    ("vmvx", "matmul_splitk", "i8", "1x1x16", "tt", {"slices": 4}, True),
+    ("llvm-cpu", "matmul_splitk", "f16_f32_f16", "1x1x16", "tt", {"slices": 4}, False),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 from itertools import count
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 import dispatchflow
 from dispatchflow.errors import DispatchflowError
-from dispatchflow.operations import OPERATIONS, Operation, Option, options_of
+from dispatchflow.operations import OPERATIONS, Operation, Option
+from dispatchflow.operations._words import options_of
 from dispatchflow.registry import members
 
 PACKAGE = Path(dispatchflow.__file__).parent
@@ -71,7 +73,7 @@ def test_a_file_that_holds_no_whole_class_is_named_with_what_it_lacks(old, new, 
     [
         (("m",), ("sum", "max"), None),
         (("m",), range(1, 3), "'kind' is of numbers in one operation, of words in another:\n  numbers  {here}\n  words    {other}\n"),
-        (("kind",), ("sum",), "'kind' is of numbers in one operation, of words in another:\n  numbers  {here}\n"),
+        (("kind",), None, "'kind' is of numbers in one operation, of words in another:\n  numbers  {here}\n"),
         (("m",), (1, 2), "the values of option 'kind' are neither a range nor words:\n  file  {here}\n  says  1, 2\n"),
     ],
 )  # fmt: skip
@@ -79,7 +81,8 @@ def test_a_word_of_numbers_in_one_operation_and_of_words_in_another_is_refused(d
     """Their column could hold only one of them."""
     reduction = OPERATIONS["reduction"]
     assert isinstance(reduction.options["kind"].values, tuple)
-    other = type("Other", (reduction,), {"__module__": __name__, "dims": dims, "options": {"kind": Option(values, "")}})
+    options = {} if values is None else {"kind": Option(values, "")}
+    other = type("Other", (reduction,), {"__module__": __name__, "dims": dims, "options": options})
     for order in [(reduction, other), (other, reduction)]:
         if says is None:
             assert options_of(order)["kind"] is order[1].options["kind"]
@@ -88,3 +91,49 @@ def test_a_word_of_numbers_in_one_operation_and_of_words_in_another_is_refused(d
             options_of(order)
         assert says.format(here=__file__, other=sys.modules[reduction.__module__].__file__) in str(caught.value)
         assert caught.value.exit_code == 2
+
+
+KIND = {"kind": Option(("sum",), "")}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"options": {"kind": Option((), "")}}, "the values of option 'kind' are neither a range nor words:\n  file  {}\n  says  nothing\n"),
+        ({"options": {"kind": Option(range(0), "")}}, "neither a range nor words"),
+        ({"options": {"sign": Option(("plus", "mi,nus"), "")}}, "says  'plus', 'mi,nus'"),
+        ({"options": {"sign": Option(("a/b",), "")}}, "neither a range nor words"),
+        ({"options": {"kind": range(1, 3)}}, "option 'kind' is no Option:\n  file  {}\n  says  range(1, 3)\n"),
+        ({"options": {"Big-word": Option(("a",), "")}}, "'Big-word' cannot be the word of a dimension or an option:\n  file  {}\n"),
+        ({"dims": ("b", "j", "j")}, "'j' stands twice among dimensions and options:\n  file  {}\n  says  b, j, j, kind\n"),
+        ({"dims": ("b", "kind")}, "'kind' stands twice"),
+    ],
+)  # fmt: skip
+def test_words_that_nobody_can_say_are_refused(words, says):
+    other = type("Other", (OPERATIONS["pooling"],), {"__module__": __name__, "dims": ("b",), "options": KIND, **words})
+    with pytest.raises(DispatchflowError) as caught:
+        options_of([other])
+    assert says.format(__file__) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "by"),
+    [
+        ("reason", "a column of every row"),
+        ("median_ns", "a column of every row"),
+        ("top", "a word of every spec, or a variable"),
+        ("file", "a word of every spec, or a variable"),
+        ("exclude", "a word of every spec, or a variable"),
+    ],
+)
+@pytest.mark.parametrize("words", ["'dims': ('m', '{}')", "'options': {{'{}': Option(('a', 'b'), '')}}"])
+def test_words_that_mean_something_else_are_refused(word, by, words):
+    """Their values would be lost, or taken for the other's."""
+    body = f"{{'__module__': 'dispatchflow.operations.matmul', {words.format(word)}}}"
+    lines = [
+        "from dispatchflow.operations import OPERATIONS, Option",
+        f"OPERATIONS['other'] = type('Other', (OPERATIONS['matmul'],), {body})",
+        "import dispatchflow.results, dispatchflow.variables",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    assert f"'{word}' is {by}:\n  file  {PACKAGE / 'operations/matmul.py'}\n" in done.stderr

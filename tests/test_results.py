@@ -11,9 +11,8 @@ import pytest
 
 from dispatchflow import publish, results, rows
 from dispatchflow.calibration import Work, ceilings, compute_kind, processor
-from dispatchflow.errors import DispatchflowError
 from dispatchflow.keys import digest_file
-from dispatchflow.operations import OPERATIONS, Option
+from dispatchflow.operations import OPERATIONS
 from dispatchflow.records import Record
 from dispatchflow.results import COLUMNS, read, write_part
 from dispatchflow.store import Store
@@ -225,14 +224,6 @@ def test_row_that_was_measured_goes_through_parquet_whole(row, tmp_path):
     assert {name: back[name] for name in found if name not in times} == {
         n: v for n, v in found.items() if n not in times
     }
-
-
-@pytest.mark.parametrize("word", ["case", "reason", "threads", "median_ns"])
-def test_dim_or_option_called_as_a_column_of_every_row_is_refused(word):
-    matmul = OPERATIONS["matmul"]
-    for words in ({"dims": ("m", word)}, {"options": {word: Option(("a", "b"), "")}}):
-        with pytest.raises(DispatchflowError, match=f"'{word}' is a column of every row:\n  file  .*test_results.py"):
-            results.refuse_taken_words([matmul, type("Other", (matmul,), {"__module__": __name__, **words})])
 
 
 def _raise(*_):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from real import REPOSITORY
 
-from dispatchflow import meant
+from dispatchflow import meant, spec_words
 from dispatchflow.errors import SpecError
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.reports.shapes import page
@@ -213,3 +213,11 @@ def test_classes_times_everything_are_planned_at_once(plan_of):
     found = plan_of('[[sweep]]\noperation = "matmul"\n' + shape + words + dtypes + "threads = [1, 2]\n")
     assert len(found.cases) + len(found.skips) > 10_000
     assert time.perf_counter() - began < 20  # about one second
+
+
+def test_a_list_for_an_operation_with_another_number_of_dims_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(spec_words, "classes_of", lambda _: classes_of("matmul"))
+    with pytest.raises(
+        SpecError, match="class 'tiny' has a shape for transpose of another number of sizes:\n  shape  "
+    ):
+        _ = Workspace(tmp_path, {"operation": ("transpose",), "shape": "tiny"}).plan

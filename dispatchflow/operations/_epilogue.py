@@ -68,9 +68,14 @@ class Summed(Operation):
 
     def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         # Also said of a convolution of one term: that one alone is no sum to IREE and would be fused.
-        if self.dispatches and not self.dynamic_dims and set(self.result().shape) == {1}:
-            return "IREE fuses no epilogue with a sum of which there is only one (3.9 to 3.13): two dispatches"
+        if self.dispatches and self._goes_on and not self.dynamic_dims and set(self.result().shape) == {1}:
+            return "IREE fuses nothing with a sum of which there is only one (3.9 to 3.13): one dispatch more"
         return super().inexpressible(syntax, target)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether something is done to the sum before it is the result."""
+        return self.epilogue != "none" or self.types.accumulator is not self.types.result
 
     @property
     def recipes(self) -> tuple[str, ...]:

@@ -1,0 +1,72 @@
+"""The words of all operations, their dims and options: each is a column of every row, and a variable."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable
+from typing import NoReturn
+
+from dispatchflow.errors import DispatchflowError
+from dispatchflow.operations._base import Operation, Option
+from dispatchflow.registry import HINT
+
+
+def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
+    """All options, each with what the last of these operations takes for it.
+
+    Raises:
+        DispatchflowError: a word cannot be one of a spec, or stands twice in an operation; a value cannot be said; a
+            word is of numbers in one operation and of words in another: it is one column. Dims are of numbers.
+    """
+    found: dict[str, Option] = {}
+    operations = tuple(operations)
+    kinds = {(dim, "numbers"): _file(operation) for operation in operations for dim in operation.dims}
+    for operation in operations:
+        words = (*operation.dims, *operation.options)
+        for word in words:
+            if not (isinstance(word, str) and word.isascii() and word.isidentifier()):
+                _refuse(operation, f"{word!r} cannot be the word of a dimension or an option", "letters, digits and _")
+            if words.count(word) > 1:
+                _refuse(operation, f"'{word}' stands twice among dimensions and options", ", ".join(words))
+        for word, option in operation.options.items():
+            if not isinstance(option, Option):
+                _refuse(operation, f"option '{word}' is no Option", repr(option))
+            numbers = isinstance(option.values, range)
+            if not option.values or not (numbers or all(map(_sayable, option.values))):
+                said = ", ".join(map(repr, option.values))
+                _refuse(operation, f"the values of option '{word}' are neither a range nor words", said or "nothing")
+            kinds[word, "numbers" if numbers else "words"] = _file(operation)
+            if (word, "numbers") in kinds and (word, "words") in kinds:
+                facts = {kind: kinds[word, kind] for kind in ("numbers", "words")}
+                hint = f"It is one column: give one of them another name. {HINT}"
+                raise DispatchflowError(f"'{word}' is of numbers in one operation, of words in another", facts, hint)
+            found[word] = option
+    return found
+
+
+def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], by: str) -> None:
+    """
+    Raises:
+        DispatchflowError: a dim or an option is called as something else, which its values would be taken for.
+    """
+    for operation in operations:
+        for word in (*operation.dims, *operation.options):
+            if word in taken:
+                hint = f"Give the dimension or option another name. {HINT}"
+                raise DispatchflowError(f"'{word}' is {by}", {"file": _file(operation)}, hint)
+
+
+def _sayable(value: object) -> bool:
+    """In a spec, on the command line and in a name."""
+    return isinstance(value, str) and value.isascii() and value.translate(_JOINS).isalnum()
+
+
+_JOINS = str.maketrans("_+-.", "0000")
+
+
+def _file(operation: type[Operation]) -> str | None:
+    return sys.modules[operation.__module__].__file__
+
+
+def _refuse(operation: type[Operation], problem: str, says: str) -> NoReturn:
+    raise DispatchflowError(problem, {"file": _file(operation), "says": says}, HINT)
