@@ -181,6 +181,10 @@ class Operation(Program):
         """MLIR of the function's body, up to and with `return`; operands are `%arg0`, `%arg1`, …; every op
         ends in `loc(unknown)`; `attribute` stands on the op that a tuning configures (empty, or `{…} `)."""
 
+    def body_for(self, syntax: Syntax, attribute: str) -> str:
+        """`body` as this release can read it; another text where an op was written otherwise then."""
+        return self.body(attribute)
+
     @property
     def loops(self) -> tuple[Loop, ...]:
         """The iteration space of the op that `attribute` stands on, outermost first; none where the body leaves the
