@@ -145,6 +145,7 @@ class Variables(Look):
         variables.parse(self.app.variables, ())
         groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
         groups |= {"history": "what report alone shows"}
+        groups |= {"toolchains": "what toolchains removes"}
         groups |= {"check": "what store check looks at", "clean": "what store clean removes"}
         for group, title in groups.items():
             print(f"{title}:")

@@ -38,7 +38,7 @@ class Dispatch:
         equal bytes."""
         assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
         lowering = self.tuning.lowering(self.operation, syntax)
-        return lowering.prelude + _module(self.operation, lowering.attribute, lowering.region)
+        return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | Found) -> Dispatch:
         """With what the text of a user's module asks for; that of an operation asks what its tuning does."""
@@ -50,29 +50,29 @@ class Dispatch:
         of_tuning = self.tuning.requested(cast(Operation, self.operation))
         return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
 
-    @property
-    def _counted(self) -> Operation | None:
-        """Whose dispatches are counted: None where it is not known how many, or this tuning's to say."""
+    def _counted(self, packed: bool) -> Operation | None:
+        """Whose dispatches are counted: None where it is not known how many, or the compiler's or this tuning's to
+        say."""
         operation = self.operation
         known = isinstance(operation, Operation) and operation.dispatches is not None
-        return cast(Operation, operation) if known and self.tuning.keeps_dispatches else None
+        return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
 
-    @property
-    def demanded(self) -> str | None:
-        """All that the compiler's dump must show: as `missed` checks it, in words that enter the compile's key."""
-        if (operation := self._counted) is None:
+    def demanded(self, packed: bool = False) -> str | None:
+        """All that the compiler's dump must show: as `missed` checks it, in words that enter the compile's key.
+        `packed`: the compiler packs unasked, as `Syntax.packs` says it."""
+        if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""
         return f"{self.requested or 'default'}; {operation.dispatches} dispatches{beside}"
 
-    def missed(self, applied: Applied) -> str | None:
-        """Why what was made is not what was asked, None when it is."""
+    def missed(self, applied: Applied, packed: bool = False) -> str | None:
+        """Why what was made is not what was asked, None when it is. `packed` as in `demanded`."""
         why = self.tuning.ignored(cast(Operation, self.operation), applied)
         if why is not None:
             return f"configuration ignored: {why}"
         if (own := lacking(self.asks, applied)) is not None:
             return f"configuration ignored: the module asks for {own}; applied {applied.text or 'nothing'}"
-        if (operation := self._counted) is None:
+        if (operation := self._counted(packed)) is None:
             return None
         names, expected = [executable.name for executable in applied.executables], operation.dispatches
         copies = [name for name in names if name.endswith(_COPY)][: operation.may_copy]
@@ -84,9 +84,9 @@ class Dispatch:
 
 
 @lru_cache(maxsize=64)
-def _module(operation: Operation, attribute: str, region: bool = False) -> str:
+def _module(operation: Operation, syntax: Syntax, attribute: str, region: bool = False) -> str:
     """Most tunings of an operation differ before the module only."""
-    body = operation.body(attribute)
+    body = operation.body_for(syntax, attribute)
     body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
     arguments = ", ".join(
         f"%arg{i}: {operand.type.mlir} loc(unknown)" for i, operand in enumerate(operation.operands())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -89,9 +90,9 @@ class Executor(Maker):
             text, objects, dispatch = printed.text, printed.objects, dispatch.printed(printed.record)
         else:
             text, objects = dispatch.module(resolver.syntax).encode(), {}
-        return self.compile_module(
-            text, resolver.flags(case), dispatch.demanded, dispatch.missed, dispatch.tuning.files, objects
-        )
+        packed = resolver.packed(case)
+        demanded, missed = dispatch.demanded(packed), partial(dispatch.missed, packed=packed)
+        return self.compile_module(text, resolver.flags(case), demanded, missed, dispatch.tuning.files, objects)
 
     def _printed(self, program: Module) -> Printed | None:
         for _ in range(_ATTEMPTS):

@@ -33,8 +33,8 @@ class Location:
 
     @property
     def folder(self) -> str:
-        """That paths are relative to."""
-        return "the current directory" if self._is_line else "the spec's directory"
+        """That paths are relative to: doit makes the first the current one, under -k and -f too."""
+        return "the directory of dodo.py (or of -d)" if self._is_line else "the spec's directory"
 
     @property
     def paths(self) -> str:

@@ -122,6 +122,10 @@ class Resolver:
         assert case.library is not None
         return providers.code(digest_of(case.call().encode()), case.library, self.installed(case))
 
+    def packed(self, case: Case) -> bool:
+        """Whether the compiler packs a product's operands unasked."""
+        return self.syntax.packs(case.target.backend)
+
     def sets(self, case: Case) -> int | None:
         """So many copies of the inputs are taken in turn; None for one."""
         if case.cache == rotation.HOT:
@@ -144,7 +148,7 @@ class Resolver:
                 why = f"no public function '{case.operation.function}'; the file has {', '.join(known) or 'none'}"
                 return Step("compile", "failed", why)
             printed, dispatch = emitted.record.outputs["module"], dispatch.printed(emitted.record)
-        action = self.compilation(printed, self.flags(case), dispatch.demanded)
+        action = self.compilation(printed, self.flags(case), dispatch.demanded(self.packed(case)))
         return self._step(action, "never compiled with these ingredients")
 
     def compilation(self, module: Digest, flags: tuple[str, ...], demanded: str | None = None) -> Action:

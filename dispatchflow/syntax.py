@@ -33,6 +33,20 @@ class Syntax:
         on it. Seen with 3.9 and 3.10."""
         return self.release < (3, 11)
 
+    def maps_of(self, op: str) -> bool:
+        """Whether this named op of linalg takes `indexing_maps`, which say that an operand lies column by column."""
+        return self.release >= {"matmul": (3, 1), "batch_matmul": (3, 3)}.get(op, (0, 0))
+
+    def packs(self, backend: str) -> bool:
+        """Whether this backend packs the operands of products unasked, in dispatches of their own. Seen with 20241104
+        and 3.0 to 3.7."""
+        return backend in ("llvm-cpu", "vmvx") and self.release < (3, 8)
+
+    @property
+    def packs_in_global_opt(self) -> bool:
+        """`--iree-global-opt-data-tiling`. Before 3.9 data tiling has one path."""
+        return self.release >= (3, 9)
+
     def cpu_pipeline(self, name: str) -> str:
         """`DoubleTilingExpert` as an attribute: an enumerator of its own before 3.12."""
         return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"

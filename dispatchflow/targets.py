@@ -33,6 +33,8 @@ class Gpu:
     threads: int = 1024
     assumed_bytes: int | None = None
     """The shared memory that IREE takes it to have, where that is not what it has."""
+    uncompiled: tuple[str, ...] = ()
+    """Instructions that IREE lists for it and does not compile with the pipelines that take one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ def _cpu(name: str, features: tuple[str, ...] = ()) -> Target:
 
 
 _NV = tuple(f"NV_MMA_SYNC_{types}" for types in ("F32_16x8x16_F16", "F16_16x8x16_F16", "F32_16x8x16_BF16"))
+_NV_WMMA = tuple(f"NV_WMMA_{types}" for types in ("F32_16x16x16_F16", "F16_16x16x16_F16"))
 _NV_F8 = tuple(f"NV_MMA_SYNC_F32_16x8x32_{types}" for types in ("F8E4M3FN", "F8E5M2"))
 _MFMA = ("MFMA_F32_16x16x16_F16", "MFMA_F32_32x32x8_F16", "MFMA_F32_16x16x4_F32", "MFMA_F64_16x16x4_F64")
 _CDNA2 = ("MFMA_F32_16x16x8_BF16", "MFMA_F32_32x32x4_BF16", "MFMA_I32_16x16x16_I8", "MFMA_I32_32x32x8_I8")
@@ -156,13 +159,13 @@ _RDNA4_F8 = ("F32_16x16x16_F8E4M3FN", "F32_16x16x16_F8E5M2")
 
 # Shared memory of a workgroup: CUDA C++ Programming Guide, table of technical specifications (163 KiB for 8.0, 99 KiB
 # for 8.6, 8.9 and 12.0, where IREE 3.13 itself allows 8.6 as much as 8.0); LDS of AMD's ISA manuals, 64 KiB.
-# Instructions: as IREE 3.13 lists them in `iree_codegen.target_info`; without NV_WMMA, which does not compile with the
-# pipelines that take one, and without AMD's blocked ones (`…x4B`) and mixed f8.
+# Instructions: as IREE 3.13 lists them in `iree_codegen.target_info`; without AMD's blocked ones
+# (`…x4B`) and mixed f8.
 _GPUS = {
-    "sm_80": Gpu(166912, 32, _NV),
-    "sm_86": Gpu(101376, 32, _NV, assumed_bytes=166912),
-    "sm_89": Gpu(101376, 32, (*_NV, *_NV_F8)),
-    "sm_120": Gpu(101376, 32, (*_NV, *_NV_F8)),
+    "sm_80": Gpu(166912, 32, _NV, uncompiled=_NV_WMMA),
+    "sm_86": Gpu(101376, 32, _NV, assumed_bytes=166912, uncompiled=_NV_WMMA),
+    "sm_89": Gpu(101376, 32, (*_NV, *_NV_F8), uncompiled=_NV_WMMA),
+    "sm_120": Gpu(101376, 32, (*_NV, *_NV_F8), uncompiled=_NV_WMMA),
     "gfx90a": Gpu(65536, 64, (*_MFMA, *_CDNA2)),
     "gfx942": Gpu(65536, 64, (*_MFMA, *_CDNA3)),
     "gfx1100": Gpu(65536, 32, tuple(f"WMMAR3_{types}" for types in _RDNA)),

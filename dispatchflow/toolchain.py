@@ -61,8 +61,15 @@ class Toolchain:
 
     @property
     def printer(self) -> str:
-        """Path of iree-opt, which reads what the compiler reads."""
-        return os.path.join(os.path.dirname(self.compiler), "iree-opt")
+        """Path of iree-opt, which reads what the compiler reads.
+
+        Raises:
+            OSError: it is not there: no file of the toolchain's identity, a build tree may lack it.
+        """
+        folder = os.path.dirname(self.compiler)
+        if not os.path.isfile(path := os.path.join(folder, "iree-opt")):
+            raise FileNotFoundError(f"this toolchain has no iree-opt, which prints modules: looked in {folder}")
+        return path
 
 
 _LIBRARIES = "LD_LIBRARY_PATH"
@@ -89,7 +96,10 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
         see(os.fspath(root / "lib"))  # which may gain a Python
         pythons = sorted(root.glob("lib/python*"), key=_version_in, reverse=True)
         places = [root, *(python / "site-packages" for python in pythons)]
-        hint = "Name a release (3.12.0), a build tree with tools/, or a Python environment."
+        hint = (
+            "Name one toolchain at a time: current, a release (3.12 or 3.12.0, no zero before a number), "
+            "a build tree with tools/, or a Python environment."
+        )
     # A build tree has its tools side by side.
     compiler = _first(places, (COMPILER, "tools/iree-compile"), see)
     runtime = _first(places, (RUNTIME, "tools/iree-run-module"), see)

@@ -122,27 +122,35 @@ def _keep(value: str) -> tuple[str | int, ...]:
     return tuple(int(word) if word.isdecimal() else word for word in words)
 
 
+_FROM = "from the directory of dodo.py (or of -d)"
 _OWN: dict[str, Variable] = {
     "shape": Variable("cases", "whole shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
-    "file": Variable("cases", "a module's MLIR file, instead of specs; several with commas between", _paths),
+    "file": Variable("cases", f"a module's MLIR file, {_FROM}, instead of specs; several with commas between", _paths),
     "function": Variable("cases", "the module's functions; all when left out", _words),
-    "inputs": Variable("cases", "its inputs, with ; between: 4x8xf32;4x8xf32=0.5;@a.npy;5", _semicolons),
-    "expected": Variable("cases", "files of a module's results, with ; between: y.npy;z.bin", _semicolons),
+    "inputs": Variable(
+        "cases", f"its inputs, with ; between: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons
+    ),
+    "expected": Variable("cases", f"files of a module's results, {_FROM}, with ; between: y.npy;z.bin", _semicolons),
     "reference": Variable("cases", "the target whose results a module is compared with"),
     "rtol": Variable("cases", "relative tolerance of a module's floating-point results", _number),
     "name": Variable("cases", "what stands for the file's name in a module's cases"),
     "operation": Variable("cases", "the operations of sweeps given here; of specs, only their sweeps", _operations),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
-    "layout": Variable("cases", "a letter an operand: t row-major, n column-major"),
-    "tuning": Variable("cases", "families or names: default,data_tiling"),
+    "layout": Variable(
+        "cases",
+        "a letter for each of the first operands: t row-major, as those without one are, n column-major; or words",
+    ),
+    "tuning": Variable("cases", f"families or names: default,data_tiling; or tuning_spec:my.mlir, a file {_FROM}"),
     "target": Variable("cases", "what is compiled for"),
     "threads": Variable("cases", "number of threads, or all"),
     "flags": Variable("cases", "extra flags of the compiler; several values with ;, an empty one for none", _values),
     "provider": Variable("cases", f"who computes it: {', '.join(PROVIDERS)}"),
     "cache": Variable("cases", "hot: the same inputs each call; cold: inputs that no cache holds; or both"),
     "tags": Variable("cases", "only sweeps with one of these tags", _words),
-    "specs": Variable("cases", "spec files or directories, separated by commas", _paths),
-    "iree": Variable("run", "the toolchain: current, a release such as 3.12.0, or the path of a build or environment"),
+    "specs": Variable("cases", "spec files or directories, from the directory of dodo.py, separated by commas", _paths),
+    "iree": Variable(
+        "run", f"the toolchain: current, a release such as 3.12.0, or the path of a build or environment, {_FROM}"
+    ),
     "protocol": Variable("run", f"how long is measured: {', '.join(PROTOCOLS)}", _one_of(PROTOCOLS)),
     "verify": Variable("run", "on; off; warn: measure wrong results too", _one_of(VERIFY_MODES)),
     "remeasure": Variable("run", "yes; noisy; older than so many days", _remeasure),
@@ -166,7 +174,7 @@ _OWN: dict[str, Variable] = {
     "top": Variable("report", "the first so many of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
     "format": Variable("report", f"one of {', '.join(FORMATS)}"),
-    "out": Variable("report", "write to this file", _file),
+    "out": Variable("report", f"write to this file, {_FROM}", _file),
     "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),
 }
 refuse_taken(OPERATIONS.values(), {*_OWN, "include", "exclude"}, "a word of every spec, or a variable")

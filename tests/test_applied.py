@@ -186,15 +186,15 @@ def test_slices_are_read_from_the_names_of_what_was_made(case_of):
 )
 def test_an_operation_says_how_many_dispatches_it_becomes_and_a_tuning_may_add_some(words, expected, case_of):
     dispatch = case_of(**words).dispatch
-    assert (dispatch._counted.dispatches if dispatch._counted else None) == expected
-    assert (dispatch.demanded == dispatch.requested) == (expected is None)
+    assert (dispatch._counted(False).dispatches if dispatch._counted(False) else None) == expected
+    assert (dispatch.demanded() == dispatch.requested) == (expected is None)
 
 
 @pytest.mark.parametrize("padding", [0, 1])
 def test_only_the_paddings_copy_may_be_a_dispatch_before_a_fused_convolution(padding, case_of):
     shape, copy = {"operation": "conv2d", "shape": "1x8x8x3x4x3x3"}, "main_dispatch_0_slow_memcpy"
     dispatch = case_of(**shape, padding=padding, epilogue="bias").dispatch
-    assert dispatch.demanded == f"default; 1 dispatches{' beside a copy' if padding else ''}"
+    assert dispatch.demanded() == f"default; 1 dispatches{' beside a copy' if padding else ''}"
     assert dispatch.missed(made()) == "expected one dispatch, the compiler made 0: none"
     assert dispatch.missed(made("a")) is None
     assert dispatch.missed(made("a", "b")) == "expected one dispatch, the compiler made 2: a, b"
@@ -204,7 +204,7 @@ def test_only_the_paddings_copy_may_be_a_dispatch_before_a_fused_convolution(pad
     assert dispatch.missed(made(copy, "b", "c")) == (
         f"expected one dispatch{beside}, the compiler made 3: {copy}, b, c"
     )
-    assert case_of(**shape, padding=padding).dispatch.demanded is None
+    assert case_of(**shape, padding=padding).dispatch.demanded() is None
 
 
 def test_other_dispatches_than_expected_are_told(case_of):

@@ -73,6 +73,7 @@ EPILOGUES = [
     ("vmvx", "conv2d", "f32", "1x3x3x4x1x3x3", "nchw_fchw", {"epilogue": "scale"}, False),
     ("llvm-cpu", "matmul", "f32", "1x2x16", "tt", {"epilogue": "bias"}, True),
     ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {"epilogue": "bias", "dynamic": "m"}, True),
+    ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {"epilogue": "bias", "dynamic": "k"}, False),
     ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {}, True),
     ("llvm-cpu", "matmul_splitk", "f32", "1x1x16", "nn", {"slices": 4}, True),
     ("vmvx", "matmul_splitk", "i8", "1x1x16", "tt", {"slices": 4}, True),

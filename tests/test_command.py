@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from real import DODO, LIMIT_S, Project, finished, wait_until
+from real import DODO, LIMIT_S, Project, finished, sweep, wait_until
 
 DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
 WORDS = ("list m=1", "m=1 lst", "-f other.py list", "-f dodo.py list m=1", "m=1 help", "help list", "dumpdb", "strace")
@@ -49,6 +49,21 @@ def test_dispatchflow_takes_the_file_that_doit_is_configured_to_take(tmp_path: P
     (project.root / name).write_text(text)
     (project.root / "other.py").write_text("def task_other():\n    return {'actions': None}\n")
     assert_dispatchflow_is_doit(project, "list")
+
+
+def test_paths_are_from_the_directory_of_dodo_py_or_of_d(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "project", spec=sweep())
+    (project.root / "m.mlir").write_text("func.func @main() { return }\n")
+    below = Project(project.root / "below")
+    below.root.mkdir()
+    listed = ("list", "--all", "emit")
+
+    assert below.doit("-k", "file=m.mlir", *listed).code == 0
+    assert below.doit("-k", "specs=specs/a.toml", *listed).code == 0
+    assert str(project.root / "no-tree") in below.doit("-k", "iree=./no-tree", *listed).err
+    assert project.doit("-d", "below", "file=../m.mlir", *listed).code == 0
+    assert project.doit("-d", "below", "specs=specs/a.toml", *listed).code == 0
+    assert "relative to the directory of dodo.py (or of -d)" in project.doit("-d", "below", "file=m.mlir", *listed).err
 
 
 def test_dispatchflow_is_interrupted_without_a_traceback_before_main_is_called(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ The product is `doit check_all`. Here every choice of every operation (a type, a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -12,6 +13,7 @@ from pathlib import PurePath
 
 import pytest
 from everything import CASES, EVERYTHING, RUN_HERE, SHAPES, TUNING, chosen_of, operation_of
+from real import REPOSITORY
 
 from dispatchflow import plan, spec
 from dispatchflow.dispatch import Case, Dispatch
@@ -19,7 +21,7 @@ from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.plan import unsupported_reason
 from dispatchflow.records import Record
 from dispatchflow.results import PASSED
-from dispatchflow.targets import TARGETS, Target
+from dispatchflow.targets import TARGETS, Target, named
 from dispatchflow.tunings import TUNINGS, Tuning
 from dispatchflow.types import ElementType
 from dispatchflow.workspace import Workspace
@@ -203,6 +205,25 @@ def test_tiles_are_cut_off_and_need_not_divide_each_other(
     compiled = workspace.executor.compile(Case(Dispatch(operation, asked), target, 1))
 
     assert compiled.ok, compiled.reason
+
+
+def test_what_the_page_of_caching_shows_of_the_compiler_holds(workspace: Workspace) -> None:
+    """A configuration that is the compiler's own choice, and one that it refuses, for the CPU that is named there."""
+    page = (REPOSITORY / "docs/caching.md").read_text()
+    asked = re.findall(r"compile matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t", page)
+    asked += re.findall(r"16384 bytes.*\(matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t\)", page)
+    made = [("default", asked[0][1]), *asked]
+    operation = OPERATIONS["matmul"].make((64, 64, 64))
+    tunings = [next(filter(None, (family.parse(name) for family in TUNINGS.values()))) for name, _ in made]
+
+    compiled = [
+        workspace.executor.compile(Case(Dispatch(operation, tuning), named(target), 1))
+        for tuning, (_, target) in zip(tunings, made, strict=True)
+    ]
+
+    own, same, refused = compiled
+    assert same.facts["code_digest"] == own.facts["code_digest"]
+    assert "large vector sizes (16384 bytes)" in (refused.reason or "")
 
 
 def test_a_vector_tile_too_large_is_refused_and_says_so(workspace: Workspace) -> None:

@@ -18,6 +18,7 @@ from dispatchflow.operations._contraction import zero_points
 from dispatchflow.program import Program
 from dispatchflow.reference import _wide, bounds, expected
 from dispatchflow.reports.operations import page
+from dispatchflow.variables import AXES
 from dispatchflow.verdict import compare_bits, compare_bounded
 
 EACH = pytest.mark.parametrize("name", OPERATIONS)
@@ -158,6 +159,7 @@ def test_more_queries_than_keys_are_no_causal_attention():
 def test_the_page_of_operations_is_current():
     """`doit docs` writes it."""
     assert (REPOSITORY / "docs/operations.md").read_text() == page()
+    assert all(f"`{axis}`" in page().partition("## ")[0] for axis in set(AXES) - {"dtype", "layout", *OPTIONS})
 
 
 @EACH

@@ -104,7 +104,7 @@ KIND = {"kind": Option(("sum",), "")}
         ({"options": {"sign": Option(("plus", "mi,nus"), "")}}, "says  'plus', 'mi,nus'"),
         ({"options": {"sign": Option(("a/b",), "")}}, "neither a range nor words"),
         ({"options": {"kind": range(1, 3)}}, "option 'kind' is no Option:\n  file  {}\n  says  range(1, 3)\n"),
-        ({"options": {"Big-word": Option(("a",), "")}}, "'Big-word' cannot be the word of a dimension or an option:\n  file  {}\n"),
+        ({"options": {"Big-word": Option(("a",), "")}}, "'Big-word' is no word of letters, digits and _:\n  file  {}\n"),
         ({"dims": ("b", "j", "j")}, "'j' stands twice among dimensions and options:\n  file  {}\n  says  b, j, j, kind\n"),
         ({"dims": ("b", "kind")}, "'kind' stands twice"),
     ],

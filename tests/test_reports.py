@@ -2,13 +2,15 @@ import csv
 import datetime
 import io
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatchflow.plan import Skip
-from dispatchflow.reports import run, units
+from dispatchflow.reports import run, table, units
 from dispatchflow.reports.best import best, columns, newest
 from dispatchflow.reports.providers import compared
 from dispatchflow.reports.run import applied
@@ -27,6 +29,17 @@ CELLS = st.none() | st.text(max_size=8) | st.integers() | st.floats(allow_nan=Fa
 def test_columns_of_text_are_aligned_numbers_to_the_right():
     shown = text(("name", "ns"), [{"name": "a", "ns": 1.5}, {"name": "long", "ns": 20000}])
     assert shown.splitlines() == ["name     ns", "a       1.5", "long  20000"]
+
+
+def test_a_format_is_added_as_the_page_says():
+    page = (Path(__file__).parent.parent / "docs/adding.md").read_text()
+    (code,) = re.findall(r"^## A report format.*?^```python\n(.*?)^```", page, re.M | re.S)
+    names = dict(vars(table))
+    exec(code, names)
+
+    shown = names["tab_separated"](("case", "median_ns"), [{"case": "a", "median_ns": 1234.5}, {"case": "b"}])
+
+    assert shown == "case\tmedian_ns\na\t1,234\nb\t"
 
 
 @pytest.mark.parametrize(

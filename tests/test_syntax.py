@@ -1,12 +1,17 @@
 """What differs between compiler releases is chosen by the release, in one place."""
 
+import re
+from dataclasses import replace
+
 import pytest
+from conftest import TOOLCHAIN
 
 from dispatchflow.applied import parse
+from dispatchflow.dispatch import Dispatch
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
 from dispatchflow.targets import TARGETS, HostCpu
-from dispatchflow.tunings import TUNINGS
+from dispatchflow.tunings import TUNINGS, Applied, AppliedExecutable
 
 CPU = TARGETS["llvm-cpu"]
 TILED = TUNINGS["double_tiling"].parse("double_tiling_64x64_4x16x4")
@@ -62,6 +67,44 @@ def test_release_without_the_configuration_skips_it_with_a_reason():
 def test_text_of_what_did_not_change_is_the_same_for_all_releases(case_of):
     dispatch = case_of(tuning="default").dispatch
     assert dispatch.module(Syntax((3, 0))) == dispatch.module(NEWEST)
+
+
+@pytest.mark.parametrize(("name", "first", "before"), [("matmul", (3, 1), (3, 0)), ("batch_matmul", (3, 3), (3, 2))])
+def test_column_major_operand_is_a_generic_ops_where_the_named_op_takes_no_maps(name, first, before, golden):
+    def text(layout, release):
+        operation = OPERATIONS[name].make((2, 3, 4, 5)[-len(OPERATIONS[name].dims) :], "f16_f32", layout)
+        return Dispatch(operation, TUNINGS["default"].expand({})[0]).module(Syntax(release))
+
+    golden(f"{name}_nt_before_{first[0]}.{first[1]}.mlir", old := text("nt", before))
+    assert text("nt", first) == text("nt", NEWEST.release)
+    maps = re.search(r"indexing_maps = \[.*?\]", text("nt", first))[0]
+    assert f"linalg.generic {{{maps}" in old
+    assert text("tt", before) == text("tt", first)
+
+
+@pytest.mark.parametrize(
+    ("version", "target", "demanded"),
+    [
+        ("20241104.1068", "llvm-cpu", None),
+        ("3.7.0rc20250828", "llvm-cpu", None),
+        ("3.7.0rc20250828", "vmvx", None),
+        ("3.7.0rc20250828", "cuda-sm_80", "default; 1 dispatches"),
+        ("3.8.0rc20251006", "llvm-cpu", "default; 1 dispatches"),
+    ],
+)
+def test_dispatches_are_not_counted_where_the_release_packs_unasked(version, target, demanded, case_of, resolver_of):
+    case, resolver = case_of(epilogue="bias", target=target), resolver_of(toolchain=replace(TOOLCHAIN, version=version))
+    assert resolver.chain(case)["compile"].action.ingredients["requested"] == demanded
+    four = Applied(tuple(AppliedExecutable(name, "", ()) for name in ("pack", "pack", "mmt4d", "unpack")))
+    assert (case.dispatch.missed(four, resolver.packed(case)) is None) == (demanded is None)
+
+
+@pytest.mark.parametrize(
+    ("release", "why"), [((3, 8), "IREE 3.8 has no --iree-global-opt-data-tiling"), ((3, 9), None)]
+)
+def test_data_tiling_had_one_path(release, why):
+    for name, expected in (("data_tiling_global_opt_ukernels_none", why), ("data_tiling", None)):
+        assert TUNINGS["data_tiling"].parse(name).inexpressible(Syntax(release), CPU) == expected
 
 
 @pytest.mark.parametrize(("release", "why"), [((3, 10), "IREE 3.10 has no f8E5M2"), ((3, 11), None)])

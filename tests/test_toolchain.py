@@ -76,6 +76,23 @@ def test_a_build_tree_may_know_less_of_itself_than_a_release(says, version, revi
     tools = found(store, tmp_path / "build")
     assert (tools.version, tools.revision) == (version, revision)
     assert syntax_of(tools.version).has_gpu_pipelines
+    with pytest.raises(FileNotFoundError) as lacks:
+        _ = tools.printer
+    folder = tmp_path / "build/tools"
+    assert str(lacks.value) == f"this toolchain has no iree-opt, which prints modules: looked in {folder}"
+    write_script(folder / "iree-opt", "")
+    assert tools.printer == str(folder / "iree-opt")
+
+
+@pytest.mark.parametrize("word", ["3", "3.012.0", "current,3.12.0", ""])
+def test_a_word_that_is_no_toolchain_is_told_which_words_are(word, store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ToolchainError, match=f"^iree={word} has no compiler") as error:
+        found(store, word)
+    assert all(
+        part in error.value.hint
+        for part in ("one toolchain at a time:", "current", "3.12.0", "no zero before", "tools/")
+    )
 
 
 def test_versions_and_devices_hold_nothing_that_a_terminal_obeys(store, tmp_path):

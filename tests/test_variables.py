@@ -1,9 +1,12 @@
+import re
+from pathlib import Path
+
 import pytest
 
-from dispatchflow import meant
+from dispatchflow import answers, line, meant
 from dispatchflow.errors import SpecError
 from dispatchflow.limits import Limits
-from dispatchflow.operations import OPERATIONS
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.resolver import Settings
 from dispatchflow.variables import VARIABLES, parse, settings
@@ -149,3 +152,17 @@ def test_limits_are_the_given_ones_and_the_machine_s_memory():
     values = {"compile_limit": 1.0, "run_limit": 2.0, "block_limit": 3.0, "memory_limit": None}
     assert settings(values, 5).limits == Limits(1, 2, 3, None)
     assert settings({"memory_limit": 4}, 5).limits == Limits(memory_bytes=4, memory_asked=True)
+
+
+def test_every_variable_is_printed(tmp_path, capsys):
+    assert answers.answer(tmp_path, {}, line.read(["variables"]), None) == 0
+
+    assert set(re.findall(r"^  (\w+)= ", capsys.readouterr().out, re.M)) == set(VARIABLES)
+
+
+def test_every_variable_is_in_the_page_s_table():
+    page = (Path(__file__).parent.parent / "docs/specs.md").read_text()
+    table = page.partition("### Variables")[2].partition("## Selection")[0]
+    named = {word for first in re.findall(r"^\| (.*?) \|", table, re.M) for word in re.findall(r"`(\w+)`", first)}
+
+    assert set(VARIABLES) - {*DIMS, *OPTIONS} <= named

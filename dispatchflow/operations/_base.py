@@ -100,7 +100,8 @@ class Operation(Program):
     """Short word → element types; the first is the default. Both the word and the full spelling are accepted. They are
     the types of data, accumulator and result; how many operands there are `operands` says."""
     layouts: ClassVar[tuple[str, ...]] = ("t",)
-    """One letter an operand (`t` row-major, `n` column-major) or words; the first is the default."""
+    """A letter for each of the first operands (`t` row-major, `n` column-major; those without one are row-major), or
+    words; the first is the default."""
     options: ClassVar[Mapping[str, Option]] = {}
     """Further axes: words of a spec, variables and columns."""
     by_dims: ClassVar[bool] = True
@@ -179,6 +180,10 @@ class Operation(Program):
     def body(self, attribute: str) -> str:
         """MLIR of the function's body, up to and with `return`; operands are `%arg0`, `%arg1`, …; every op
         ends in `loc(unknown)`; `attribute` stands on the op that a tuning configures (empty, or `{…} `)."""
+
+    def body_for(self, syntax: Syntax, attribute: str) -> str:
+        """`body` as this release can read it; another text where an op was written otherwise then."""
+        return self.body(attribute)
 
     @property
     def loops(self) -> tuple[Loop, ...]:

@@ -127,22 +127,50 @@ class Contraction(Summed):
         return self._tensor(self.out, 3)
 
     def body(self, attribute: str) -> str:
+        return self._filled() + self._named(attribute) + self.finished(self._total)
+
+    def body_for(self, syntax: Syntax, attribute: str) -> str:
+        if set(self.layout) == {"t"} or syntax.maps_of(self.name):
+            return self.body(attribute)
+        return self._filled() + self._generic(attribute) + self.finished(self._total)
+
+    @property
+    def _total(self) -> TensorType:
+        return self._tensor(self.out, 2)
+
+    @property
+    def _init(self) -> str:
+        """Where the sum begins."""
+        return "arg2" if self._accumulates else "init"
+
+    def _filled(self) -> str:
+        return self._sizes() + ("" if self._accumulates else _mlir.filled(self._total, self._total.element.zero))
+
+    def _maps(self) -> tuple[str, list[str]]:
+        """(dims, maps from them to the operands as they lie in memory, and to the result)"""
+        dims = "".join(loop.dim for loop in self.loops)
+        return dims, _mlir.affine(dims, *self._stored(), self.out)
+
+    def _named(self, attribute: str) -> str:
         a, b = (operand.type.mlir for operand in self.operands()[:2])
-        accumulator = self._tensor(self.out, 2)
-        c, maps = accumulator.mlir, ""
-        if set(self.layout) != {"t"}:
-            dims = "".join(loop.dim for loop in self.loops)
-            maps = f"indexing_maps = [{', '.join(_mlir.affine(dims, *self._stored(), self.out))}] "
-        text = self._sizes()
-        text += "" if self._accumulates else _mlir.filled(accumulator, accumulator.element.zero)
-        init = "%arg2" if self._accumulates else "%init"
-        names, values, constants = _mlir.scalars(zero_points(self), accumulator.element)
-        text += constants
+        c = self._total.mlir
+        maps = "" if set(self.layout) == {"t"} else f"indexing_maps = [{', '.join(self._maps()[1])}] "
+        names, values, constants = _mlir.scalars(zero_points(self), self._total.element)
         ins = f"ins(%arg0, %arg1{names} : {a}, {b}{values})"
-        text += f"""\
-    %sum = linalg.{self.name} {maps}{attribute}{ins} outs({init} : {c}) -> {c} loc(unknown)
+        return f"""\
+{constants}\
+    %sum = linalg.{self.name} {maps}{attribute}{ins} outs(%{self._init} : {c}) -> {c} loc(unknown)
 """
-        return text + self.finished(accumulator)
+
+    def _generic(self, attribute: str) -> str:
+        """The same without the op's name; its zero points are none."""
+        dims, maps = self._maps()
+        inputs = {f"arg{i}": operand.type for i, operand in enumerate(self.operands()[:2])}
+        # A size that is known at run time only is `%b`, as its dim is.
+        names = ("left", "right")
+        lines = _mlir.multiplied(dict(zip(names, inputs.values(), strict=True)), self._total.element)
+        iterators, out = "p" * (len(dims) - 1) + "r", (self._init, self._total)
+        return _mlir.generic("sum", maps, iterators, inputs, out, (*names, "so_far"), lines, attribute)
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:

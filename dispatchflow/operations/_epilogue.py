@@ -68,7 +68,8 @@ class Summed(Operation):
 
     def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         # Also said of a convolution of one term: that one alone is no sum to IREE and would be fused.
-        if self.dispatches and self._goes_on and not self.dynamic_dims and set(self.result().shape) == {1}:
+        result = self.result()
+        if self.dispatches and self._goes_on and not any(result.dynamic) and set(result.shape) == {1}:
             return "IREE fuses nothing with a sum of which there is only one (3.9 to 3.13): one dispatch more"
         return super().inexpressible(syntax, target)
 

@@ -105,6 +105,19 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
     return [f"%{name} = arith.{cast} %{of} : {source.mlir} to {to.mlir}"], name
 
 
+def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
+    """The lines of a generic op that add to `%so_far` the product of two factors' elements, which are so called."""
+    wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
+    (a_lines, left), (b_lines, right) = wide
+    return [
+        *a_lines,
+        *b_lines,
+        f"%term = {arith('mul', to)} %{left}, %{right} : {to.mlir}",
+        f"%next = {arith('add', to)} %so_far, %term : {to.mlir}",
+        "next",
+    ]
+
+
 def narrowed(source: str, wide: TensorType, result: TensorType, prefix: str = "") -> str:
     """`%out`: `%source` rounded to the result's type; with a prefix `%PREFIXout`."""
     dims = "mnopqrst"[: len(wide.shape)]

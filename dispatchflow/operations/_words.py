@@ -25,7 +25,7 @@ def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
         words = (*operation.dims, *operation.options)
         for word in words:
             if not (isinstance(word, str) and word.isascii() and word.isidentifier()):
-                _refuse(operation, f"{word!r} cannot be the word of a dimension or an option", "letters, digits and _")
+                _refuse(operation, f"{word!r} is no word of letters, digits and _", ", ".join(map(repr, words)))
             if words.count(word) > 1:
                 _refuse(operation, f"'{word}' stands twice among dimensions and options", ", ".join(words))
         for word, option in operation.options.items():

@@ -61,11 +61,8 @@ class MatmulSplitk(Contraction):
             )
             inputs[f"sliced{i}"] = kind
             maps.append(sliced)
-        element, product = total.element, _mlir.arith("mul", total.element)
-        wide = [_mlir.widened(f"wide_{x}", x, t.element, element) for x, t in zip("ab", inputs.values(), strict=True)]
-        (a_lines, a), (b_lines, b) = wide
-        lines = [*a_lines, *b_lines, f"%term = {product} %{a}, %{b} : {element.mlir}"]
-        lines += [f"%next = {_mlir.arith('add', element)} %so_far, %term : {element.mlir}", "next"]
+        element = total.element
+        lines = _mlir.multiplied(dict(zip("ab", inputs.values(), strict=True)), element)
         text += _mlir.filled(parts, element.zero, "parts_")
         text += _mlir.generic(
             *("parts", _mlir.affine("smnk", *maps, "smn"), "pppr", inputs, ("parts_init", parts)),

@@ -5,17 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.operations import OPERATIONS, OPTIONS, Operation
 from dispatchflow.providers import IREE, LIBRARIES
 from dispatchflow.reports.table import markdown
 from dispatchflow.shapes import classes_of
+from dispatchflow.variables import AXES
 
 _HEAD = """\
 # Operations
 
 Made by `doit docs` from [`operations/`](../dispatchflow/operations); do not edit.
 
-These words stand in a [spec](specs.md) or on the command line, besides `tuning`, `target` and `threads`.
+These words stand in a [spec](specs.md) or on the command line, besides the axes that all have: {axes}.
 Each word may be a list; its first value is the default, unless another is named.
 An operation's own words show in names where they are not the default, and are columns of the [rows](results.md).
 A combination that an operation cannot have is a skip with its reason.
@@ -25,7 +26,8 @@ How results are checked is in [verification](verification.md).
 
 
 def page() -> str:
-    return _HEAD + "\n".join("\n".join(_section(cls)) for cls in OPERATIONS.values())
+    shared = [f"`{word}`" for word in AXES if word not in ("dtype", "layout", *OPTIONS)]
+    return _HEAD.format(axes=", ".join(shared)) + "\n".join("\n".join(_section(cls)) for cls in OPERATIONS.values())
 
 
 def _section(cls: type[Operation]) -> Iterator[str]:

@@ -248,6 +248,8 @@ class MmaTiling(Tuning, ABC):
         if self.mma not in gpu.mma or not mma.multiplies(types):
             fitting = [name for name in gpu.mma if (known := Mma.of(name)) and known.multiplies(types)]
             hint = f"write mma = {' or '.join(fitting)}" if fitting else f"{target.name} has none for {types.spelling}"
+            if self.mma in gpu.uncompiled:
+                return f"IREE lists {self.mma} for {target.name} and does not compile it (3.13); {hint}"
             if self.mma not in gpu.mma:
                 return f"{target.name} has no {self.mma}; {hint}"
             return f"{self.mma} multiplies {mma.operand} into {mma.accumulator}, not {types.spelling}; {hint}"

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
+from dispatchflow.syntax import Syntax
 from dispatchflow.targets import Target
 from dispatchflow.tunings._base import Applied, Tuning
 from dispatchflow.tunings._gpu import Mma
@@ -96,6 +97,11 @@ class DataTiling(Tuning):
         if any(mma.multiplies(types) for mma in map(Mma.of, target.gpu.mma) if mma):
             return None
         return f"{target.name} packs for its matrix instructions, and has none for {types.spelling} (IREE 3.13)"
+
+    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+        if self.path == "global_opt" and not syntax.packs_in_global_opt:
+            return f"{syntax} has no {_PATHS[self.path]}"
+        return None
 
     def requested(self, operation: Operation) -> str:
         return " ".join(self.flags)

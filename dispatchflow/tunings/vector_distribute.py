@@ -61,7 +61,7 @@ class VectorDistribute(MmaTiling):
             across = columns * operation.signature.operands[i].bits // _COPY_BITS
             copies = rows * across
             if copies > self.threads and (copies % self.threads or (self.threads % across and across % self.threads)):
-                what = f"the {rows}x{columns} elements of promoted operand {i}"
+                what = f"the {rows}x{columns} elements of promoted operand {i}, {across} pieces of 16 B a row,"
                 return (
                     f"{what} are not shared out evenly to {self.threads} threads (IREE 3.13: 'failed to derive layout')"
                 )
