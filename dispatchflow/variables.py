@@ -13,6 +13,7 @@ from dispatchflow.module import Module
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, refuse_taken
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.providers import PROVIDERS
+from dispatchflow.reports import best
 from dispatchflow.reports.table import FORMATS
 from dispatchflow.resolver import VERIFY_MODES, Settings
 
@@ -178,6 +179,7 @@ _OWN: dict[str, Variable] = {
     "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),
 }
 refuse_taken(OPERATIONS.values(), {*_OWN, "include", "exclude"}, "a word of every spec, or a variable")
+refuse_taken(OPERATIONS.values(), best.COLUMNS, "a column of reports")
 VARIABLES: dict[str, Variable] = {
     **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
     **{word: Variable("cases", option.meaning) for word, option in OPTIONS.items()},

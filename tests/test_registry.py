@@ -74,7 +74,7 @@ def test_a_file_that_holds_no_whole_class_is_named_with_what_it_lacks(old, new, 
         (("m",), ("sum", "max"), None),
         (("m",), range(1, 3), "'kind' is of numbers in one operation, of words in another:\n  numbers  {here}\n  words    {other}\n"),
         (("kind",), None, "'kind' is of numbers in one operation, of words in another:\n  numbers  {here}\n"),
-        (("m",), (1, 2), "the values of option 'kind' are neither a range nor words:\n  file  {here}\n  says  1, 2\n"),
+        (("m",), (1, 2), "the values of option 'kind' are neither a range nor words of letters, digits, _, +, - and .:\n  file  {here}\n  says  (1, 2)\n"),
     ],
 )  # fmt: skip
 def test_a_word_of_numbers_in_one_operation_and_of_words_in_another_is_refused(dims, values, says):
@@ -99,11 +99,19 @@ KIND = {"kind": Option(("sum",), "")}
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ({"options": {"kind": Option((), "")}}, "the values of option 'kind' are neither a range nor words:\n  file  {}\n  says  nothing\n"),
+        ({"options": {"kind": Option((), "")}}, "the values of option 'kind' are neither a range nor words of letters, digits, _, +, - and .:\n  file  {}\n  says  ()\n"),
         ({"options": {"kind": Option(range(0), "")}}, "neither a range nor words"),
-        ({"options": {"sign": Option(("plus", "mi,nus"), "")}}, "says  'plus', 'mi,nus'"),
+        ({"options": {"sign": Option(("plus", "mi,nus"), "")}}, "says  ('plus', 'mi,nus')"),
+        ({"options": {"kind": Option("sum", "")}}, "says  'sum'\n"),
+        ({"options": {"kind": Option({"sum", "max"}, "")}}, "neither a range nor words"),
+        ({"options": None}, "options of pooling must be words, each with an Option(…):\n  file  {}\n  says  None\n"),
+        ({"options": ["kind"]}, "options of pooling must be"),
+        ({"signatures": {}}, "signatures of pooling must be words, each with a signature(…):\n  file  {}\n  says  {{}}\n"),
+        ({"signatures": {"f32": "f32->f32"}}, "signatures of pooling must be"),
+        ({"layouts": ()}, "layouts of pooling must be a tuple of words:\n  file  {}\n  says  ()\n"),
+        ({"dims": "mk"}, "dims of pooling must be a tuple of words:\n  file  {}\n  says  'mk'\n"),
         ({"options": {"sign": Option(("a/b",), "")}}, "neither a range nor words"),
-        ({"options": {"kind": range(1, 3)}}, "option 'kind' is no Option:\n  file  {}\n  says  range(1, 3)\n"),
+        ({"options": {"kind": range(1, 3)}}, "options of pooling must be words, each with an Option(…):\n  file  {}\n  says  {{'kind': range(1, 3)}}\n"),
         ({"options": {"Big-word": Option(("a",), "")}}, "'Big-word' is no word of letters, digits and _:\n  file  {}\n"),
         ({"dims": ("b", "j", "j")}, "'j' stands twice among dimensions and options:\n  file  {}\n  says  b, j, j, kind\n"),
         ({"dims": ("b", "kind")}, "'kind' stands twice"),
@@ -124,6 +132,8 @@ def test_words_that_nobody_can_say_are_refused(words, says):
         ("top", "a word of every spec, or a variable"),
         ("file", "a word of every spec, or a variable"),
         ("exclude", "a word of every spec, or a variable"),
+        ("percent_of_best_provider", "a column of reports"),
+        ("speedup", "a column of reports"),
     ],
 )
 @pytest.mark.parametrize("words", ["'dims': ('m', '{}')", "'options': {{'{}': Option(('a', 'b'), '')}}"])

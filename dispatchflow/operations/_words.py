@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable
-from typing import NoReturn
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NoReturn
 
 from dispatchflow.errors import DispatchflowError
 from dispatchflow.operations._base import Operation, Option
 from dispatchflow.registry import HINT
+from dispatchflow.types import Signature
 
 
 def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
     """All options, each with what the last of these operations takes for it.
 
     Raises:
-        DispatchflowError: a word cannot be one of a spec, or stands twice in an operation; a value cannot be said; a
-            word is of numbers in one operation and of words in another: it is one column. Dims are of numbers.
+        DispatchflowError: a table of an operation's words is none; a word cannot be one of a spec, or stands twice in
+            an operation; a value cannot be said; a word is of numbers in one operation and of words in another: it is
+            one column. Dims are of numbers.
     """
     found: dict[str, Option] = {}
     operations = tuple(operations)
+    for operation in operations:
+        _require_tables(operation)
     kinds = {(dim, "numbers"): _file(operation) for operation in operations for dim in operation.dims}
     for operation in operations:
         words = (*operation.dims, *operation.options)
@@ -29,12 +33,13 @@ def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
             if words.count(word) > 1:
                 _refuse(operation, f"'{word}' stands twice among dimensions and options", ", ".join(words))
         for word, option in operation.options.items():
-            if not isinstance(option, Option):
-                _refuse(operation, f"option '{word}' is no Option", repr(option))
             numbers = isinstance(option.values, range)
-            if not option.values or not (numbers or all(map(_sayable, option.values))):
-                said = ", ".join(map(repr, option.values))
-                _refuse(operation, f"the values of option '{word}' are neither a range nor words", said or "nothing")
+            sayable = isinstance(option.values, tuple | list) and all(map(_sayable, option.values))
+            if not option.values or not (numbers or sayable):
+                problem = (
+                    f"the values of option '{word}' are neither a range nor words of letters, digits, _, +, - and ."
+                )
+                _refuse(operation, problem, repr(option.values))
             kinds[word, "numbers" if numbers else "words"] = _file(operation)
             if (word, "numbers") in kinds and (word, "words") in kinds:
                 facts = {kind: kinds[word, kind] for kind in ("numbers", "words")}
@@ -42,6 +47,23 @@ def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
                 raise DispatchflowError(f"'{word}' is of numbers in one operation, of words in another", facts, hint)
             found[word] = option
     return found
+
+
+_TABLES: dict[str, tuple[type, type, str]] = {
+    "dims": (tuple, str, "a tuple of words"),
+    "layouts": (tuple, str, "a tuple of words"),
+    "signatures": (Mapping, Signature, "words, each with a signature(…)"),
+    "options": (Mapping, Option, "words, each with an Option(…)"),
+}
+
+
+def _require_tables(operation: type[Operation]) -> None:
+    for name, (kind, member, what) in _TABLES.items():
+        said: Any = getattr(operation, name)
+        members = said.values() if isinstance(said, Mapping) else said
+        whole = isinstance(said, kind) and all(isinstance(one, member) for one in members)
+        if not whole or not (said or name == "options"):
+            _refuse(operation, f"{name} of {operation.name} must be {what}", repr(said))
 
 
 def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], by: str) -> None:
