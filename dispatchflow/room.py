@@ -39,7 +39,7 @@ def unwritable(store: Path, error: OSError) -> StoreError:
     there = next(place for place in (store, *store.parents) if place.exists())  # not even its directory may be
     free = units.size(_free_bytes(os.statvfs(there))) if is_full(error) else None
     facts = {"store": store, "file": file, "free": free, "found": error.strerror or error}
-    kind, way_out = (DiskFull, f"{MAKE_ROOM} {ELSEWHERE}") if is_full(error) else (StoreError, ELSEWHERE)
+    kind, way_out = (DiskFull, MAKE_ROOM) if is_full(error) else (StoreError, ELSEWHERE)
     return kind("the store cannot be written", {n: v for n, v in facts.items() if v}, way_out)
 
 

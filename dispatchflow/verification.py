@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,8 @@ def verify_module(place: Place, program: Module, data: Data, results: Sequence[s
             outputs[f"got_{index}"] = place.store.put_bytes(got)
     if not verdicts:
         return True, None, {}, {"verification": "not compared", "score": None}
-    return _judged(verdicts, outputs)
+    untyped = [str(index) for index, declared in enumerate(results) if module.shape_of(declared) is None]
+    return _judged(verdicts, outputs, untyped)
 
 
 def _compared_bytes(got: bytes, expected: bytes, declared: str, rtol: str | None) -> Verdict:
@@ -104,7 +105,8 @@ def _compared_bytes(got: bytes, expected: bytes, declared: str, rtol: str | None
     return verdict.compare_bounded(arrays[0], wide, bounds)
 
 
-def _judged(verdicts: Mapping[str, Verdict], outputs: dict[str, Digest]) -> Result:
+def _judged(verdicts: Mapping[str, Verdict], outputs: dict[str, Digest], untyped: Collection[str] = ()) -> Result:
+    """`untyped`: of which bytes were compared."""
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
     last = list(verdicts.values())[-1]
     worst = next(iter(wrong.values()), last)
@@ -128,10 +130,11 @@ def _judged(verdicts: Mapping[str, Verdict], outputs: dict[str, Digest]) -> Resu
     assert worst.worst is not None
     place = ", ".join(map(str, worst.worst.index))
     which = f"result {recipe}" if recipe.isdecimal() else f"the {recipe} inputs"
-    elements = f"{units.count(worst.wrong, 'element')} of {which} {'is' if worst.wrong == 1 else 'are'} wrong"
+    what = units.count(worst.wrong, "byte" if recipe in untyped else "element")
+    wrongs = f"{what} of {which} {'is' if worst.wrong == 1 else 'are'} wrong"
     return (
         False,
-        f"{elements}; worst at [{place}]: got {worst.worst.got}, expected {worst.worst.expected}",
+        f"{wrongs}; worst at [{place}]: got {worst.worst.got}, expected {worst.worst.expected}",
         outputs,
         facts,
     )
