@@ -46,14 +46,16 @@ class Bounds:
 
     @classmethod
     def of(cls, program: Program, ceilings: tuple[float | None, float | None], margin: float) -> Bounds:
-        words = _said(program, "flops"), _said(program, "traffic_bytes")
-        work = zip(_counted(words), ceilings, strict=True)
+        said = _said(program, "flops"), _said(program, "traffic_bytes")
+        work = zip(map(_counted, _AMOUNTS, said), ceilings, strict=True)
         least = (w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None)
-        return cls(words, ceilings, max(least, default=0.0))
+        return cls(said, ceilings, max(least, default=0.0))
 
     @property
     def amounts(self) -> tuple[int | None, int | None]:
-        return _counted(self.said)
+        """(flops, bytes) of one call; None as in `traffic_bytes`."""
+        flops, traffic_bytes = map(_counted, _AMOUNTS, self.said)
+        return flops, traffic_bytes
 
 
 def _said(program: Program, amount: str) -> Any:
@@ -67,15 +69,13 @@ def _said(program: Program, amount: str) -> Any:
         return error
 
 
-def _counted(said: tuple[Any, Any]) -> tuple[int | None, int | None]:
-    """None where nobody said, or said no whole number."""
-    flops, traffic_bytes = (value if fits(n, value) else None for n, value in zip(_AMOUNTS, said, strict=True))
-    return flops, traffic_bytes
+def _counted(amount: str, said: Any) -> int | None:
+    return said if fits(amount, said) else None
 
 
 def traffic_bytes(program: Program) -> int | None:
     """Of one call; None where nobody said, or said no whole number."""
-    return _counted((None, _said(program, "traffic_bytes")))[1]
+    return _counted("traffic_bytes", _said(program, "traffic_bytes"))
 
 
 def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundings, now: float) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def _keep(value: str) -> tuple[str | int, ...]:
     return tuple(int(word) if word.isdecimal() else word for word in words)
 
 
-_FROM = "from the directory of dodo.py (or of -d)"
+_FROM = f"from {Location(COMMAND_LINE).folder}"
 _OWN: dict[str, Variable] = {
     "shape": Variable("cases", "whole shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
     "file": Variable("cases", f"a module's MLIR file, {_FROM}, instead of specs; several with commas between", _paths),

@@ -49,6 +49,10 @@ COVERING = {
 PARAMETERS = [pytest.param(case, id=case.name) for case in CASES.values() if case in COVERING]
 
 
+def tuning_of(name: str) -> Tuning:
+    return next(filter(None, (family.parse(name) for family in TUNINGS.values())))
+
+
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """One store for all cases of this file that go well."""
@@ -198,7 +202,7 @@ def test_vmvx_packs_bf16_only_where_nothing_is_padded(name: str, shape: tuple[in
 def test_tiles_are_cut_off_and_need_not_divide_each_other(
     name: str, shape: tuple[int, ...], tuning: str, workspace: Workspace
 ) -> None:
-    asked = next(filter(None, (family.parse(tuning) for family in TUNINGS.values())))
+    asked = tuning_of(tuning)
     operation, target = OPERATIONS[name].make(shape, "f32"), TARGETS["llvm-cpu"]
     assert unsupported_reason(operation, asked, target) is None
 
@@ -214,11 +218,9 @@ def test_what_the_page_of_caching_shows_of_the_compiler_holds(workspace: Workspa
     asked += re.findall(r"16384 bytes.*\(matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t\)", page)
     made = [("default", asked[0][1]), *asked]
     operation = OPERATIONS["matmul"].make((64, 64, 64))
-    tunings = [next(filter(None, (family.parse(name) for family in TUNINGS.values()))) for name, _ in made]
-
     compiled = [
-        workspace.executor.compile(Case(Dispatch(operation, tuning), named(target), 1))
-        for tuning, (_, target) in zip(tunings, made, strict=True)
+        workspace.executor.compile(Case(Dispatch(operation, tuning_of(name)), named(target), 1))
+        for name, target in made
     ]
 
     own, same, refused = compiled

@@ -3,11 +3,11 @@ import datetime
 import io
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from real import REPOSITORY
 
 from dispatchflow.plan import Skip
 from dispatchflow.reports import run, table, units
@@ -32,7 +32,7 @@ def test_columns_of_text_are_aligned_numbers_to_the_right():
 
 
 def test_a_format_is_added_as_the_page_says():
-    page = (Path(__file__).parent.parent / "docs/adding.md").read_text()
+    page = (REPOSITORY / "docs/adding.md").read_text()
     (code,) = re.findall(r"^## A report format.*?^```python\n(.*?)^```", page, re.M | re.S)
     names = dict(vars(table))
     exec(code, names)

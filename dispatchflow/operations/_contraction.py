@@ -130,9 +130,13 @@ class Contraction(Summed):
         return self._filled() + self._named(attribute) + self.finished(self._total)
 
     def body_for(self, syntax: Syntax, attribute: str) -> str:
-        if set(self.layout) == {"t"} or syntax.maps_of(self.name):
+        if self._row_major or syntax.maps_of(self.name):
             return self.body(attribute)
         return self._filled() + self._generic(attribute) + self.finished(self._total)
+
+    @property
+    def _row_major(self) -> bool:
+        return set(self.layout) == {"t"}
 
     @property
     def _total(self) -> TensorType:
@@ -154,7 +158,7 @@ class Contraction(Summed):
     def _named(self, attribute: str) -> str:
         a, b = (operand.type.mlir for operand in self.operands()[:2])
         c = self._total.mlir
-        maps = "" if set(self.layout) == {"t"} else f"indexing_maps = [{', '.join(self._maps()[1])}] "
+        maps = "" if self._row_major else f"indexing_maps = [{', '.join(self._maps()[1])}] "
         names, values, constants = _mlir.scalars(zero_points(self), self._total.element)
         ins = f"ins(%arg0, %arg1{names} : {a}, {b}{values})"
         return f"""\

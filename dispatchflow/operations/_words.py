@@ -20,27 +20,15 @@ def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
             an operation; a value cannot be said; a word is of numbers in one operation and of words in another: it is
             one column. Dims are of numbers.
     """
-    found: dict[str, Option] = {}
     operations = tuple(operations)
     for operation in operations:
         _require_tables(operation)
+        _require_words(operation)
+    found: dict[str, Option] = {}
     kinds = {(dim, "numbers"): _file(operation) for operation in operations for dim in operation.dims}
     for operation in operations:
-        words = (*operation.dims, *operation.options)
-        for word in words:
-            if not (isinstance(word, str) and word.isascii() and word.isidentifier()):
-                _refuse(operation, f"{word!r} is no word of letters, digits and _", ", ".join(map(repr, words)))
-            if words.count(word) > 1:
-                _refuse(operation, f"'{word}' stands twice among dimensions and options", ", ".join(words))
         for word, option in operation.options.items():
-            numbers = isinstance(option.values, range)
-            sayable = isinstance(option.values, tuple | list) and all(map(_sayable, option.values))
-            if not option.values or not (numbers or sayable):
-                problem = (
-                    f"the values of option '{word}' are neither a range nor words of letters, digits, _, +, - and ."
-                )
-                _refuse(operation, problem, repr(option.values))
-            kinds[word, "numbers" if numbers else "words"] = _file(operation)
+            kinds[word, "numbers" if isinstance(option.values, range) else "words"] = _file(operation)
             if (word, "numbers") in kinds and (word, "words") in kinds:
                 facts = {kind: kinds[word, kind] for kind in ("numbers", "words")}
                 hint = f"It is one column: give one of them another name. {HINT}"
@@ -64,6 +52,21 @@ def _require_tables(operation: type[Operation]) -> None:
         whole = isinstance(said, kind) and all(isinstance(one, member) for one in members)
         if not whole or not (said or name == "options"):
             _refuse(operation, f"{name} of {operation.name} must be {what}", repr(said))
+
+
+def _require_words(operation: type[Operation]) -> None:
+    """That each can be said, and each value of an option."""
+    words = (*operation.dims, *operation.options)
+    for word in words:
+        if not (isinstance(word, str) and word.isascii() and word.isidentifier()):
+            _refuse(operation, f"{word!r} is no word of letters, digits and _", ", ".join(map(repr, words)))
+        if words.count(word) > 1:
+            _refuse(operation, f"'{word}' stands twice among dimensions and options", ", ".join(words))
+    for word, option in operation.options.items():
+        sayable = isinstance(option.values, tuple | list) and all(map(_sayable, option.values))
+        if not option.values or not (sayable or isinstance(option.values, range)):
+            what = "neither a range nor words of letters, digits, _, +, - and ."
+            _refuse(operation, f"the values of option '{word}' are {what}", repr(option.values))
 
 
 def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], by: str) -> None:
