@@ -16,7 +16,7 @@ from doit.task import Task
 from dispatchflow import dodo_file, tasks, variables
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App, Loader
-from dispatchflow.errors import SpecError, plain, suggestion
+from dispatchflow.errors import SpecError, escaped, plain, suggestion
 from dispatchflow.line import JOBS, Line
 from dispatchflow.machine import cores
 from dispatchflow.making import Run
@@ -221,7 +221,7 @@ class Report(Look):
             except OSError as error:
                 raise _unwritable(Path(out), error) from error
         else:
-            print(text)
+            print(escaped(text))  # tags and names of functions may hold anything
         return 0
 
 

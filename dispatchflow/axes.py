@@ -8,12 +8,18 @@ from dataclasses import dataclass
 
 from dispatchflow.errors import written
 
-_RANGE = re.compile(r"(-?\d+):(-?\d+)(?::(-?\d+))?")
-_POWERS = re.compile(r"2\^(\d+)\.\.2\^(\d+)")
-_POWER = re.compile(r"2\^(\d+)")
+_WHOLE = r"(?:0|[1-9][0-9]*)"
+_RANGE = re.compile(rf"(-?{_WHOLE}):(-?{_WHOLE})(?::(-?{_WHOLE}))?")
+_POWERS = re.compile(rf"2\^({_WHOLE})\.\.2\^({_WHOLE})")
+_POWER = re.compile(rf"2\^({_WHOLE})")
 
 MAX_SIZE = 2**31 - 1
 FORMS = '64, [64, 128], "64:1024:128" (ends included), "2^4..2^10"'
+
+
+def whole(text: str) -> int | None:
+    """The number that these digits say, as TOML has them: ASCII, without a leading zero; None for anything else."""
+    return int(text) if re.fullmatch(_WHOLE, text) else None
 
 
 class AxisError(ValueError):
@@ -66,7 +72,7 @@ def _part(word: object) -> tuple[Sequence[int], str | None]:
         raise AxisError(
             f"'{word[:20]}…'; sizes are 1 … {MAX_SIZE}" if len(word) > 20 else f"'{word}'; sizes are 1 … {MAX_SIZE}"
         )
-    if word.isdecimal() or (word[:1] == "-" and word[1:].isdecimal()):
+    if whole(word.removeprefix("-")) is not None:
         return (int(word),), None
     if match := _POWER.fullmatch(word):
         return (_power(match[1]),), None

@@ -24,8 +24,13 @@ _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 
 
 def plain(text: str) -> str:
-    """A tool's words, or a file's, without what a terminal would obey; other control characters are written out."""
-    return re.sub(_CONTROL, lambda match: f"\\x{ord(match[0]):02x}", re.sub(_STEERING, "", text))
+    """A tool's output without colours and other terminal sequences; other control characters are escaped."""
+    return escaped(re.sub(_STEERING, "", text))
+
+
+def escaped(text: str) -> str:
+    """A user's words with control characters as escapes, `\\x1b`, so that a terminal shows them and obeys none."""
+    return re.sub(_CONTROL, lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 class DispatchflowError(Exception):
@@ -40,7 +45,7 @@ class DispatchflowError(Exception):
     exit_code: ClassVar[int] = 2
 
     def __init__(self, problem: str, facts: Mapping[str, object] | None = None, hint: str = "") -> None:
-        self.problem = plain(problem)
+        self.problem = escaped(problem)
         super().__init__(self.problem)
         self.facts = dict(facts or {})
         self.hint = hint
@@ -48,8 +53,8 @@ class DispatchflowError(Exception):
     def __str__(self) -> str:
         width = max(map(len, self.facts), default=0)
         lines = [self.problem + (":" if self.facts else "")]
-        lines += [f"  {label:<{width}}  {plain(str(value))}" for label, value in self.facts.items()]
-        return "\n".join([*lines, self.hint] if self.hint else lines)
+        lines += [f"  {label:<{width}}  {escaped(str(value))}" for label, value in self.facts.items()]
+        return "\n".join([*lines, escaped(self.hint)] if self.hint else lines)
 
 
 class SpecError(DispatchflowError):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _FIELDS = {"compile_limit": "compile_s", "run_limit": "run_s", "block_limit": "block_s", "memory_limit": "memory_bytes"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _LONGEST_S = 1e6  # what the system calls take is not unlimited either
+_LARGEST_BYTES = 2**60
 
 # How the tools say it: LLVM, C++, the C library, IREE's status, a thread without room for its stack.
 _NO_MEMORY = re.compile(
@@ -117,8 +118,8 @@ def memory(text: str) -> int | None:
         value = size(text)
     except ValueError:
         value = 0
-    if not value:
-        raise ValueError("a size such as 512MiB or 8GiB, or none")
+    if not 0 < value <= _LARGEST_BYTES:
+        raise ValueError("a size such as 512MiB or 8GiB, at most 1,048,576TiB, or none")
     return value
 
 

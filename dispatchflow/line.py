@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dispatchflow.axes import whole
 from dispatchflow.errors import SpecError
 
 
 def _jobs(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= 1024:
+    if not 0 < (whole(text) or 0) <= 1024:
         hint = "Leave it out for as many as there are cores."
         raise SpecError(f"-n cannot be '{text}'", {"allowed": "1 … 1024"}, hint)
     return int(text)

@@ -63,6 +63,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
                 for note in a.notes
             }
         )
+        item = None
         for item in _combinations(sweep):
             if isinstance(item, Skip):
                 skips.setdefault(item.name, item)
@@ -70,6 +71,8 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
                 _check_name(item, modules, sweep.place)
                 before = found.get(item)
                 found[item] = sweep.tags if before is None else tuple(dict.fromkeys((*before, *sweep.tags)))
+        if item is None and (sweep.include or sweep.exclude):
+            notes[f"{sweep.place}: include and exclude leave no case"] = None
     return Plan(tuple(found), found, tuple(skips.values()), tuple(notes))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ class Sources:
             if path.is_dir():
                 if self._seen:
                     self._seen.look("stamp", _from_anywhere(path))
-                files += sorted(path.glob("*.toml"))
+                files += _toml_files(path)
             else:
                 files.append(path)
         if not files:
@@ -125,6 +126,18 @@ class Sources:
             if self._seen:
                 self._seen.see("file", _from_anywhere(path), ABSENT if content is None else digest_of(content))
         return content
+
+
+def _toml_files(folder: Path) -> list[Path]:
+    """The TOML files in a folder, sorted. Hidden ones are left out: editors and file systems keep their own there."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 (glob hides that a folder cannot be read)
+    except OSError as error:
+        facts = {"folder": folder, "found": error.strerror}
+        raise SpecError(
+            "the specs cannot be read", facts, f"Allow it: chmod u+rx {shlex.quote(str(folder))}."
+        ) from error
+    return [folder / name for name in sorted(names) if name.endswith(".toml") and not name.startswith(".")]
 
 
 def _from_anywhere(path: Path) -> str:

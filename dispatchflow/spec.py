@@ -13,10 +13,10 @@ import msgspec
 
 from dispatchflow import flags, meant, module_spec, spec_words
 from dispatchflow.axes import Axis
-from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.errors import SpecError, suggestion, written
 from dispatchflow.location import Location
 from dispatchflow.module import Module
-from dispatchflow.operations import OPERATIONS, OPTIONS, Operation
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
 from dispatchflow.program import Program
 from dispatchflow.providers import IREE, PROVIDERS
 from dispatchflow.rotation import CACHES, HOT
@@ -138,11 +138,14 @@ def sweep(
         SpecError: an unknown word, a wrong type, a value out of range.
     """
     program, place = _program(table.get("operation"), where), Location(where, replaced)
-    words, at = _typed(table, program, where), place.at
+    words, at = _typed(table, program, where, replaced), place.at
     for word, *_ in (*_OPERATION_FIELDS, *_FIELDS):
         # An empty string is flags too.
         if word in table and word != "flags" and not spec_words.listed(getattr(words, word)):
             raise SpecError(f"'{word}' is empty", {"spec": at(word)}, "Name at least one, or leave the word out.")
+        if word in table and word != "flags" and spec_words.has_gap(getattr(words, word)):
+            facts = {"spec": at(word), "found": written(getattr(words, word))}
+            raise SpecError(f"'{word}' has an empty value", facts, "Remove the comma, or write a word there.")
     axes: dict[str, Any] = dict.fromkeys(("dims", "shapes", "signatures", "layouts", "modules"), ()) | {"options": {}}
     if issubclass(program, Operation):
         axes |= _operation_axes(words, program, place)
@@ -205,7 +208,7 @@ def _program(name: object, place: str) -> type[Program]:
     raise SpecError(problem, facts, hint or f'Write operation = "{next(iter(OPERATIONS))}".')
 
 
-def _typed(table: Mapping[str, Any], program: type[Program], place: str) -> Any:
+def _typed(table: Mapping[str, Any], program: type[Program], place: str, replaced: Collection[str]) -> Any:
     own = [(dim, Any, None) for dim in program.dims]  # `axis` says better what a size may be
     if issubclass(program, Operation):
         own += [*_OPERATION_FIELDS, *[(word, Any, None) for word in program.options]]
@@ -217,8 +220,11 @@ def _typed(table: Mapping[str, Any], program: type[Program], place: str) -> Any:
     except msgspec.ValidationError as error:
         allowed = [field for field in struct.__struct_fields__]
         if unknown := sorted(set(table) - set(allowed)):
-            facts = {"spec": f"{place}.{unknown[0]}", "allowed": ", ".join(allowed)}
-            raise SpecError(f"unknown word '{unknown[0]}'", facts, suggestion(unknown[0], allowed)) from error
+            facts = {"spec": Location(place, replaced).at(unknown[0]), "allowed": ", ".join(allowed)}
+            problem, hint = f"unknown word '{unknown[0]}'", suggestion(unknown[0], allowed)
+            if unknown[0] in DIMS and program.dims:
+                problem, hint = f"{program.name} has no dim '{unknown[0]}'", f"It has {', '.join(program.dims)}."
+            raise SpecError(problem, facts, hint) from error
         what, _, where = str(error).partition(" - at `$")
         allowed_type, _, found = what.removeprefix("Expected ").partition(", got ")
         names = (

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from dispatchflow import errors, flags, module_spec
-from dispatchflow.axes import Axis, AxisError, axis
+from dispatchflow.axes import Axis, AxisError, axis, whole
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import Location
 from dispatchflow.operations import Operation, Option
@@ -62,6 +62,12 @@ def listed(value: Any) -> list[Any]:
     return [word for words in split for word in words]
 
 
+def has_gap(value: Any) -> bool:
+    """Whether no word stands before, between or behind its commas: `default,,data_tiling`."""
+    items = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(item, str) and re.search(r"^\s*,|,\s*,|,\s*$", item) for item in items)
+
+
 def chosen(words: Sequence[str], known: Mapping[str, T], what: str, place: str) -> tuple[T, ...]:
     for word in words:
         if word not in known:
@@ -99,7 +105,7 @@ def shapes(words: Any, operation: type[Operation], place: Location) -> tuple[Sha
     found: list[Shape] = []
     for word in listed(words.shape or []):
         sizes = word.split("x")
-        if len(sizes) == len(operation.dims) and all(s.isdecimal() and 0 < int(s) < 2**31 for s in sizes):
+        if len(sizes) == len(operation.dims) and all(0 < (whole(s) or 0) < 2**31 for s in sizes):
             found.append(Shape(tuple(map(int, sizes))))
         else:
             found += _class(word, words, operation, place)
@@ -232,7 +238,7 @@ def extra_flags(written: str | list[str], place: Location) -> tuple[flags.Flags,
 def threads(word: int | str, place: str) -> int | None:
     if word == "all":
         return None
-    count = int(word) if str(word).isdecimal() else 0
+    count = whole(str(word)) or 0
     if not 0 < count <= 4096:
         raise SpecError(f"{word!r} is not a number of threads", {"spec": place, "allowed": '1 … 4096, or "all"'}, "")
     return count

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dispatchflow import limits, meant
+from dispatchflow import limits, meant, spec_words
+from dispatchflow.axes import whole
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import COMMAND_LINE, Location
 from dispatchflow.module import Module
@@ -50,8 +51,8 @@ def _one_of(words: Iterable[str], beside: str = "") -> Callable[[str], str]:
 
 
 def _words(value: str) -> tuple[str, ...]:
-    words = tuple(dict.fromkeys(value.replace(",", " ").split()))
-    if not words:
+    words = tuple(dict.fromkeys(spec_words.listed(value)))
+    if not words or spec_words.has_gap(value):
         raise ValueError("one or more words, separated by commas")
     return words
 
@@ -75,8 +76,8 @@ def _semicolons(value: str) -> tuple[str, ...]:
 
 
 def _paths(value: str) -> tuple[str, ...]:
-    paths = tuple(word.strip(" ") for word in value.split(",") if word.strip(" "))
-    if not paths:
+    paths = tuple(word.strip(" ") for word in value.split(","))
+    if not all(paths):
         raise ValueError("one or more paths, separated by commas")
     return paths
 
@@ -92,16 +93,16 @@ def _yes(value: str) -> bool:
 
 
 def _remeasure(value: str) -> str | int | None:
-    if value.isdecimal():
-        return int(value)
+    if (days := whole(value)) is not None:
+        return days
     known = _one_of(("yes", "no", "noisy"), beside=", or a whole number of days")
     return None if known(value) == "no" else value
 
 
 def _count(value: str) -> int:
-    if not value.isdecimal() or int(value) == 0:
+    if not (count := whole(value)):
         raise ValueError("a whole number, 1 or more")
-    return int(value)
+    return count
 
 
 def _number(value: str) -> float:
@@ -118,9 +119,9 @@ def _sample(value: str) -> int | None:
 
 def _keep(value: str) -> tuple[str | int, ...]:
     words = _words(value)
-    if any(word != "referenced" and not word.isdecimal() for word in words):
+    if any(word != "referenced" and whole(word) is None for word in words):
         raise ValueError("a whole number of days, referenced, or both")
-    return tuple(int(word) if word.isdecimal() else word for word in words)
+    return tuple(word if word == "referenced" else int(word) for word in words)
 
 
 _FROM = f"from {Location(COMMAND_LINE).folder}"

@@ -16,8 +16,9 @@ from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
 from dispatchflow.dodo_file import store_path
-from dispatchflow.errors import NothingMatched, suggestion
+from dispatchflow.errors import NothingMatched, ToolchainError, suggestion
 from dispatchflow.execute import Executor
+from dispatchflow.location import Location
 from dispatchflow.locks import Machine
 from dispatchflow.measure import Bench
 from dispatchflow.operations import Operation
@@ -91,9 +92,14 @@ class Workspace:
         if lacking := [tag for tag in tags if tag not in known]:
             facts = {"given": ", ".join(lacking), "tags": ", ".join(known) or "none"}
             raise NothingMatched("no sweep has this tag", facts, suggestion(lacking[0], known))
-        for target in dict.fromkeys(target for sweep in sweeps for target in sweep.targets):
+        first = {target: sweep.place for sweep in reversed(sweeps) for target in sweep.targets}
+        for target, place in first.items():
             if target.name not in TARGETS:
-                devices.features(target, self.toolchain, self.store, self.settings.limits)
+                try:
+                    devices.features(target, self.toolchain, self.store, self.settings.limits)
+                except ToolchainError as error:
+                    error.facts = {"spec": Location(place).at("target"), **error.facts}
+                    raise
         found = plan.expand(sweeps, tags)
         fits, skips = list[Case](), list[Skip]()
         for case in found.cases:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from real import DODO, LIMIT_S, Project, finished, sweep, wait_until
+from real import DODO, LIMIT_S, Project, finished, rightless, sweep, wait_until
 
 DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
 WORDS = ("list m=1", "m=1 lst", "-f other.py list", "-f dodo.py list m=1", "m=1 help", "help list", "dumpdb", "strace")
@@ -73,3 +73,21 @@ def test_dispatchflow_is_interrupted_without_a_traceback_before_main_is_called(t
     process.send_signal(signal.SIGINT)
     outcome = finished(process)
     assert (outcome.code, "interrupted" in outcome.err) == (128 + signal.SIGINT, True)
+
+
+def test_hidden_files_of_editors_and_file_systems_are_no_specs(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "project", spec=sweep())
+    (project.root / "specs/.#a.toml").symlink_to("user@host.1234")  # Emacs marks an open file so
+    (project.root / "specs/._a.toml").write_bytes(b"\0\5\26\7")  # macOS keeps attributes so
+
+    assert project.doit("list", "--all", "emit").code == 0
+
+
+def test_specs_that_may_not_be_read_are_reported_as_such(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "project", spec=sweep())
+    (project.root / "specs").chmod(0)
+
+    outcome = finished(project.start("list", "--all", "emit", argv=[*rightless(), sys.executable, "-m", "doit"]))
+
+    (project.root / "specs").chmod(0o755)
+    assert (outcome.code, "the specs cannot be read" in outcome.err) == (2, True), outcome

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from real import NAME, Project, assert_whole, finished, only, recorded, sweep
+from real import NAME, Project, assert_whole, finished, only, recorded, rightless, sweep
 
 from dispatchflow.keys import digest_file
 
@@ -126,16 +126,6 @@ def test_a_directory_or_a_pipe_in_an_object_s_place_is_told_and_the_check_goes_o
     assert f"Move {path} away" in checked.out, checked
     assert "is missing: dropped" in checked.out
     assert (checked.code, checked.out.splitlines()[-1]) == (1, "2 wrong")
-
-
-def rightless() -> list[str]:
-    """What a command begins with so that modes mean something to root too."""
-    if os.geteuid():
-        return []
-    if shutil.which("setpriv") is None:
-        pytest.skip("without setpriv root may write everything")
-    rights = "-dac_override,-dac_read_search"
-    return ["setpriv", "--bounding-set", rights, "--inh-caps", rights]
 
 
 @pytest.mark.parametrize("part", ["objects", "locks", "results", "tmp", "records.sqlite"])

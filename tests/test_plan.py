@@ -74,6 +74,7 @@ def test_include_and_exclude_are_patterns_over_names(plan_of, filters, count):
     found = plan_of(LINES + filters)
     assert len(found.cases) == count
     assert found.skips == ()
+    assert any("leave no case" in note for note in found.notes) == (not count)
 
 
 def test_what_cannot_be_is_a_skip_with_name_reason_and_place(plan_of):

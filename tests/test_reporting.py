@@ -42,6 +42,14 @@ def test_columns_of_csv_are_there_once(said, command):
     assert len(header) == len(set(header))
 
 
+@pytest.mark.parametrize("style", ["text", "csv", "markdown", "jsonl"])
+def test_a_tag_cannot_steer_the_terminal(said, style):
+    text = said(f"report columns=case,tags format={style}", {"tags": ["\x1b]0;title\x07"]})
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "0;title" in text
+
+
 @pytest.mark.parametrize("style", ["text", "jsonl"])
 def test_best_of_none_that_is_right_says_how_they_stand(said, style):
     suspect = {"status": "suspect", "reason": "above\nthe ceiling"}

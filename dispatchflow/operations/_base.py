@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from dispatchflow.axes import whole
 from dispatchflow.program import Program
 from dispatchflow.syntax import Syntax
 from dispatchflow.types import ElementType, Layout, Signature, TensorType
@@ -51,7 +52,7 @@ class Option:
         if isinstance(word, bool):
             word = "yes" if word else "no"
         number = isinstance(self.values, range)
-        value = int(word) if number and isinstance(word, str) and word.removeprefix("-").isdecimal() else word
+        value = int(word) if number and isinstance(word, str) and whole(word.removeprefix("-")) is not None else word
         if not isinstance(value, int if number else str) or value not in self.values:
             raise ValueError(self.allowed)
         assert isinstance(value, str | int)
