@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from dispatchflow import flags as extra
 from dispatchflow.applied import AND, lacking
-from dispatchflow.keys import digest_of
+from dispatchflow.keys import Digest, digest_of, key_of
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import ENTRY, Program
@@ -97,6 +97,20 @@ module @dispatch {{
 {body}  }} loc(unknown)
 }} loc(unknown)
 """
+
+
+@lru_cache(maxsize=64)
+def program_digest(program: Program) -> Digest:
+    """What is computed, whoever computes it: equal for all tunings, flags, targets, toolchains and libraries. Of an
+    operation its name, sizes, types, layouts and options, and its module without a tuning; of a user's module the bytes
+    of its file and of the objects that it names, and the function."""
+    if isinstance(program, Module):
+        objects = tuple((path, file.digest) for path, file in program.objects)
+        source = program.source.digest
+        return Digest(key_of("program", {"source": source, "objects": objects, "function": program.function}))
+    assert isinstance(program, Operation)
+    # A dynamic module leaves out sizes, which the name has.
+    return Digest(key_of("program", {"operation": program.shape_name, "module": _module(program, NEWEST, "")}))
 
 
 def _in_region(body: str, attribute: str, result: str) -> str:

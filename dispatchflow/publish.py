@@ -6,6 +6,7 @@ import logging
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from dispatchflow import calibration, machine, results
@@ -20,8 +21,9 @@ _log = logging.getLogger(__name__)
 def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
     """One row a chain, as it stands now."""
     around = Surroundings(
-        workspace.toolchain, platform.node(), machine.cpu().model, workspace.settings.protocol.id, workspace.run
-    )
+        workspace.toolchain, platform.node(), machine.cpu().model, workspace.settings.protocol.id, workspace.run,
+        folder=str(Path.cwd()),
+    )  # fmt: skip
     tags, now = workspace.plan.tags, time.time()
     known: dict[tuple[str, str, int, str], Bounds] = {}
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dispatchflow.dispatch import program_digest
 from dispatchflow.flags import quoted
-from dispatchflow.keys import digest_of
+from dispatchflow.keys import digest_of, key_of
+from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.results import SCHEMA_VERSION, fits
@@ -28,6 +31,8 @@ class Surroundings:
     cpu: str
     protocol: str
     run: str
+    folder: str = ""
+    """From where relative paths are."""
 
 
 _AMOUNTS = ("flops", "traffic_bytes")
@@ -93,6 +98,9 @@ def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundin
         "shape": case.shape_name,
         "element_types": operation.element_types,
         "layout": operation.layout,
+        "file": _file(operation, around.folder),
+        "program_digest": program_digest(operation),
+        "data_digest": _data_digest(chain),
         "provider": case.provider,
         "tuning": case.tuning.name if case.library is None else None,
         "flags": quoted(case.flags) if case.flags else None,
@@ -138,6 +146,21 @@ def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundin
     if row.get("reason") is None and unsure:
         row["reason"] = verified.why
     return row
+
+
+def _file(program: Program, folder: str) -> str | None:
+    """Bytes of a path that are no UTF-8 are escaped: Parquet takes text only."""
+    if not isinstance(program, Module):
+        return None
+    return os.path.join(folder, program.source.path).encode(errors="backslashreplace").decode()  # noqa: PTH118 (text)
+
+
+def _data_digest(chain: Chain) -> str | None:
+    """Of the inputs that a case is measured on, with their types; None while they are not made, or where nothing asks
+    for them."""
+    if (action := chain["profile"].action) is None:
+        return None
+    return key_of("data", {name: action.ingredients[name] for name in ("arguments", "data")})
 
 
 def _makers(chain: Chain, toolchain: Toolchain) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def test_words_that_nobody_can_say_are_refused(words, says):
         ("reason", "a column of every row"),
         ("median_ns", "a column of every row"),
         ("top", "a word of every spec, or a variable"),
-        ("file", "a word of every spec, or a variable"),
+        ("inputs", "a word of every spec, or a variable"),
         ("exclude", "a word of every spec, or a variable"),
         ("percent_of_best_provider", "a column of reports"),
         ("speedup", "a column of reports"),
