@@ -232,7 +232,7 @@ def run_block(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[blocks.
     """One block, alone on the machine, and the seconds that it cost.
 
     Raises:
-        ToolError: the tool failed, or printed no block; why it may go better is in `trial.failure`.
+        ToolError: the tool failed, or printed no block that can be true; why it may go better is in `trial.failure`.
         OSError: it could not be started.
     """
     with bench.store.scratch() as scratch:
@@ -251,4 +251,6 @@ def run_block(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[blocks.
                 raise ToolError(outcome.failure, facts)
             trial.failure["limit"] = (hit.name, hit.value)
             raise ToolError(hit.reason(outcome.failure), {} if hit.certain else facts)
-        return blocks.parse((scratch / "stdout").read_text(errors="replace")), outcome.wall_s
+        block = blocks.parse((scratch / "stdout").read_text(errors="replace"))
+        blocks.refuse_impossible(block, outcome.wall_s, trial.protocol.block_s, trial.iterations is not None)
+        return block, outcome.wall_s

@@ -139,6 +139,8 @@ NONSENSE = {
     "cut short": "echo '{\"benchmarks\": ['",
     "another shape": "echo '{\"benchmarks\": [1, 2]}'",
     "no time": f"echo '{{\"benchmarks\": [{RECORD % 'NaN'}]}}'",
+    "next to no time": f"echo '{{\"benchmarks\": [{RECORD % '1e-12'}]}}'",
+    "a time that is longer than it ran": f"echo '{{\"benchmarks\": [{RECORD % '1e297'}]}}'",
     "a time below zero": f"echo '{{\"benchmarks\": [{RECORD % '-5.0'}]}}'",
     "death": "kill -ABRT $$",
     "an error": "echo 'no device' >&2; exit 3",

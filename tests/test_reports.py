@@ -328,7 +328,7 @@ def test_fastest_of_a_long_table_is_right():
     ("value", "shown"),
     [
         *((0.4, "0.40 ns"), (999.0, "999 ns"), (1000.0, "1.00 µs"), (12_345.0, "12.3 µs"), (1.5e6, "1.50 ms")),
-        *((2e9, "2.00 s"), (3.6e12, "3600 s")),
+        *((2e9, "2.00 s"), (3.6e12, "3600 s"), (1e300, "1e+291 s"), (1e-9, "1e-09 ns")),
     ],
 )
 def test_nanoseconds_have_three_digits_and_a_unit(value, shown):
@@ -337,6 +337,8 @@ def test_nanoseconds_have_three_digits_and_a_unit(value, shown):
 
 def test_seconds_of_minutes_are_minutes():
     assert [units.seconds(s) for s in (0.412, 59.9, 252)] == ["412 ms", "59.9 s", "4 min 12 s"]
+    assert units.seconds(1e290) == "1e+290 s"
+    assert units.giga(8.192e21) == "8.19e+12"
 
 
 def test_best_has_modules_whose_flops_nobody_knows():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def seconds(value_s: float) -> str:
     """`412 ms`, `3.21 s`, `4 min 12 s`."""
-    if value_s >= 60:
+    if 60 <= value_s < 1e6:
         return f"{int(value_s // 60)} min {int(value_s % 60)} s"
     return nanoseconds(value_s * 1e9)
 
@@ -35,4 +35,6 @@ def giga(value: float | None) -> str:
 
 
 def _digits(value: float) -> str:
+    if value >= 1e6 or 0 < value < 0.005:
+        return f"{value:.3g}"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
