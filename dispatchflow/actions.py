@@ -28,7 +28,7 @@ CONFIGURATION_CHECK = 5
 PRINTING = 3
 """Version of what is read from a user's module when it is printed."""
 
-VERIFICATION = 2
+VERIFICATION = 3
 """Version of the verification ladder. Raise it when what counts as right changes."""
 
 

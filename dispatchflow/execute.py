@@ -153,7 +153,7 @@ class Executor(Maker):
         return self.make(action, make)
 
     def _expected_of_module(self, program: Module) -> Record | None:
-        from dispatchflow import given
+        from dispatchflow import given, verification
 
         module_of_reference: Digest | None = None
         if program.against is not None:
@@ -178,8 +178,9 @@ class Executor(Maker):
                 device, files = self.resolver.supplies.reference_device(program), {"module.vmfb": module_of_reference}
                 place = self.place(scratch, device, files)
                 names = module.output_names(results)
-                if (failure := place.call(data, "given", names, program.function)) is not None:
-                    return failure
+                if (failure := verification.unsound(place, program, data, results)) is not None:
+                    ok, reason, outputs, facts = failure
+                    return ok, f"{program.reference_name}: {reason}", outputs, facts
                 made = {i: (scratch / name).read_bytes() for i, name in enumerate(names) if name != "-"}
             return True, None, {str(i): self.store.put_bytes(content) for i, content in made.items()}, {}
 

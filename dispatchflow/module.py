@@ -103,6 +103,12 @@ class Module(Program):
     def compared(self) -> bool:
         return bool(self.expected) or self.against is not None
 
+    @property
+    def reference_name(self) -> str:
+        """`the reference, module on vmvx`"""
+        assert self.against is not None
+        return f"the reference, {self.name} on {self.against.name}"
+
     def flops(self) -> int | None:
         return None
 

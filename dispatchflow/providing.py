@@ -30,6 +30,9 @@ class LibraryPlace(Place):
             place.store, place.toolchain, place.environment, place.limits, place.scratch, place.device, case, installed
         )
 
+    def again(self) -> None:
+        """A library's own memory is no subject here."""
+
     @property
     def ran_with(self) -> dict[str, Any]:
         return {}  # its version is in the code's digest

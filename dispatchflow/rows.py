@@ -145,6 +145,8 @@ def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundin
     unsure = verified.state == "absent" or (verified.state == "off" and row["verification"] == "different")
     if row.get("reason") is None and unsure:
         row["reason"] = verified.why
+    if why := verdict.get("why"):
+        row["reason"] = why if status == "not measured" else "; ".join(filter(None, (why, row.get("reason"))))
     return row
 
 

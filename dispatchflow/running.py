@@ -33,9 +33,14 @@ class Place:
     scratch: Path
     device: Device
 
+    def again(self) -> Place | None:
+        """Where the second call runs, as `commands.poisoned` says it; None where nothing is called twice."""
+        return PoisonedPlace(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
+
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
         """Writes the results as `outputs` into the scratch directory. None when it went well, else the failure."""
-        self.store.place(self.scratch, data.files(recipe))
+        missing = {name: digest for name, digest in data.files(recipe).items() if not (self.scratch / name).exists()}
+        self.store.place(self.scratch, missing)  # a second call finds those of the first
         command = processes.Command(
             self.argv(data, recipe, outputs, function), self.scratch, self.environment,
             time_limit_s=self.limits.run_s, memory_limit_bytes=self.limits.memory_bytes,
@@ -55,14 +60,25 @@ class Place:
         return commands.run_argv(
             self.toolchain.tool("iree-run-module"),
             "module.vmfb",
-            commands.device_flags(self.device.uri, self.device.cpus),
+            self.device_flags,
             data.inputs(recipe),
             outputs,
             function,
         )
 
+    @property
+    def device_flags(self) -> tuple[str, ...]:
+        return commands.device_flags(self.device.uri, self.device.cpus)
+
     def log(self) -> dict[str, Digest]:
         return log_of(self.store, self.scratch)
+
+
+@dataclass(frozen=True, slots=True)
+class PoisonedPlace(Place):
+    @property
+    def device_flags(self) -> tuple[str, ...]:
+        return commands.poisoned(commands.device_flags(self.device.uri, self.device.cpus))
 
 
 def log_of(store: Store, scratch: Path) -> dict[str, Digest]:

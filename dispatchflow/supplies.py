@@ -139,7 +139,7 @@ class Supplies:
         if type(program) is not Module or program.against is None:  # asked of every case
             return None
         lacking = self.reference_device(program).absent
-        return None if lacking is None else f"the reference, {program.name} on {program.against.name}: {lacking}"
+        return None if lacking is None else f"{program.reference_name}: {lacking}"
 
     def _reference_compile(self, program: Module) -> Action | None:
         """For the target that a module is compared with; None where there is none, and while nothing is printed."""
@@ -154,8 +154,7 @@ class Supplies:
         if isinstance(program, Module):
             reference = self._record(self._reference_compile(program))
             if reference is not None and not reference.ok and self._again(reference) is None:
-                against = program.against and program.against.name
-                return f"the reference, {program.name} on {against}: {reference.reason}"
+                return f"{program.reference_name}: {reference.reason}"
         for action in (self.inputs_action(program), self.expected_action(program)):
             record = self._record(action)
             if record is not None and not record.ok and self._again(record) is None:

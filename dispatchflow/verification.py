@@ -6,39 +6,51 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow import inputs, module, verdict
+from dispatchflow import inputs, module, repeat, verdict
 from dispatchflow.actions import Data
 from dispatchflow.keys import Digest
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.reports import units
 from dispatchflow.running import Place, Result
-from dispatchflow.verdict import Verdict
+from dispatchflow.verdict import Verdict, Worst
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
 
 
 def verify_operation(place: Place, operation: Operation, data: Data) -> Result:
-    """On exact inputs bit by bit, on random ones within the bound."""
-    outputs: dict[str, Digest] = {}
+    """On exact inputs bit by bit, on random ones within the bound; and these once more, as `repeat` says."""
     verdicts: dict[str, Verdict] = {}
+    result = operation.result()
+    dtype, why, name = inputs.dtype_of(result.element), None, ""
     for recipe in operation.recipes:
-        if recipe == "exact" and inputs.mistrust(operation):
+        if recipe == "exact" and (why := inputs.mistrust(operation)):
             verdicts[recipe] = Verdict("mistrusted")
             continue
-        if (failure := place.call(data, recipe, ("output.bin",), operation.function)) is not None:
+        name = f"got_{recipe}.bin"
+        if (failure := place.call(data, recipe, (name,), operation.function)) is not None:
             return failure
-        output = place.scratch / "output.bin"
+        output = place.scratch / name
         size = output.stat().st_size if output.exists() else 0
-        if size != operation.result().nbytes:
-            reason = f"{size} B were written; the result has {operation.result().nbytes}"
-            return False, reason, place.log(), {"verification": "not compared"}
-        got = _array(output, inputs.dtype_of(operation.result().element), operation)
-        verdicts[recipe] = _compared(place, recipe, got, operation, data)
-        if not verdicts[recipe].passed:
-            outputs[f"got_{recipe}"] = place.store.put_file(output)
-    return _judged(verdicts, outputs)
+        if size != result.nbytes:
+            short = f"{size} B were written; the result has {result.nbytes}"
+            return False, short, place.log(), {"verification": "not compared"}
+        verdicts[recipe] = _compared(place, recipe, _array(output, dtype, operation), operation, data)
+    found = repeat.difference(place, data, recipe, (name,), operation.function, [_like(result.shape, dtype)])
+    if isinstance(found, tuple):
+        return found
+    judged = _judged(verdicts, {}, why=why)
+    wrong = [recipe for recipe, v in verdicts.items() if v.word == "different"]
+    if found is not None:
+        again = place.scratch / found.second[0]
+        second = verdicts | {recipe: _compared(place, recipe, _array(again, dtype, operation), operation, data)}
+        judged = _doubted(found, found.text(f"the {recipe} inputs' result"), judged, _judged(second, {}, why=why))
+        wrong = list(dict.fromkeys((*wrong, recipe)))
+    ok, reason, _, facts = judged
+    outputs = {f"got_{recipe}": place.store.put_file(place.scratch / f"got_{recipe}.bin") for recipe in wrong}
+    outputs |= {f"second_{recipe}": place.store.put_file(again)} if found is not None else {}
+    return ok, reason, outputs, facts
 
 
 def _compared(place: Place, recipe: str, got: Array, operation: Operation, data: Data) -> Verdict:
@@ -57,13 +69,48 @@ def _array(path: Path, dtype: Any, operation: Operation) -> Array:
     return array
 
 
+def _like(shape: Sequence[int], dtype: Any) -> Array:
+    """An array of this type and shape, which takes no memory."""
+    import numpy as np
+
+    array: Array = np.broadcast_to(np.zeros((), dtype), shape)
+    return array
+
+
 def verify_module(place: Place, program: Module, data: Data, results: Sequence[str]) -> Result:
-    """Each result against the expected one; `not compared`, and no failure, where there is none."""
+    """Each result against the expected one; `not compared`, and no failure, where there is none. Whatever it is
+    compared with, it is called twice, as `repeat` says."""
     names = module.output_names(results)
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
-    if not program.compared:
-        return True, None, {}, {"verification": "not compared", "score": None}
+    judged = _judged_module(place, program, data, results, names)
+    found = repeat.difference(place, data, "given", names, program.function, [_of_result(r) for r in results])
+    if not isinstance(found, repeat.Difference):
+        return found or judged
+    second = _judged_module(place, program, data, results, found.second)
+    kept = {f"second_{i}": place.store.put_file(place.scratch / found.second[i]) for i in found.verdicts}
+    ok, reason, outputs, facts = _doubted(found, _text(found, results), judged, second)
+    return ok, reason, outputs | kept, facts
+
+
+def unsound(place: Place, program: Module, data: Data, results: Sequence[str]) -> Result | None:
+    """Why what a module gives here is no reference: the call failed, or another one gave something else. None where it
+    can be one: then its results lie in the files of `module.output_names`."""
+    names = module.output_names(results)
+    if (failure := place.call(data, "given", names, program.function)) is not None:
+        return failure
+    found = repeat.difference(place, data, "given", names, program.function, [_of_result(r) for r in results])
+    if isinstance(found, repeat.Difference):
+        return False, _text(found, results), place.log(), {}
+    return found
+
+
+def _text(found: repeat.Difference, results: Sequence[str]) -> str:
+    index = next(iter(found.verdicts))
+    return found.text(f"result {index}", "byte" if str(index) in _untyped(results) else "element")
+
+
+def _judged_module(place: Place, program: Module, data: Data, results: Sequence[str], names: Sequence[str]) -> Result:
     outputs: dict[str, Digest] = {}
     verdicts: dict[str, Verdict] = {}
     for index, (name, declared) in enumerate(zip(names, results, strict=True)):
@@ -79,8 +126,18 @@ def verify_module(place: Place, program: Module, data: Data, results: Sequence[s
             outputs[f"got_{index}"] = place.store.put_bytes(got)
     if not verdicts:
         return True, None, {}, {"verification": "not compared", "score": None}
-    untyped = [str(index) for index, declared in enumerate(results) if module.shape_of(declared) is None]
-    return _judged(verdicts, outputs, untyped)
+    return _judged(verdicts, outputs, _untyped(results))
+
+
+def _untyped(results: Sequence[str]) -> list[str]:
+    """The places of results of which bytes are compared: their type is not known."""
+    return [str(index) for index, declared in enumerate(results) if module.shape_of(declared) is None]
+
+
+def _of_result(declared: str) -> Array:
+    """Empty where a size is not known."""
+    known = module.shape_of(declared)
+    return _like([size or 0 for size in known[0]], inputs.dtype_of(known[1])) if known else _like((0,), "uint8")
 
 
 def _compared_bytes(got: bytes, expected: bytes, declared: str, rtol: str | None) -> Verdict:
@@ -105,8 +162,31 @@ def _compared_bytes(got: bytes, expected: bytes, declared: str, rtol: str | None
     return verdict.compare_bounded(arrays[0], wide, bounds)
 
 
-def _judged(verdicts: Mapping[str, Verdict], outputs: dict[str, Digest], untyped: Collection[str] = ()) -> Result:
-    """`untyped`: of which bytes were compared."""
+def _doubted(found: repeat.Difference, why: str, first: Result, second: Result) -> Result:
+    """Of two calls that differ, what each was judged: never right where memory decides, and where chance does, wrong as
+    soon as one of them is."""
+    ok, reason, outputs, facts = second if first[0] else first
+    if not ok:
+        return False, f"{why}; {reason}", outputs, facts
+    if found.steady:
+        worst = next(iter(found.verdicts.values())).worst
+        assert worst is not None
+        return False, why, outputs, facts | {"verification": "different", **_worst(worst)}
+    word = "not compared" if facts["verification"] == "not compared" else "mistrusted"
+    return True, None, outputs, facts | {"verification": word, "why": why}
+
+
+def _worst(worst: Worst) -> dict[str, Any]:
+    return {"worst_index": worst.index, "worst_got": worst.got, "worst_expected": worst.expected}
+
+
+def _judged(
+    verdicts: Mapping[str, Verdict],
+    outputs: dict[str, Digest],
+    untyped: Collection[str] = (),
+    why: str | None = None,
+) -> Result:
+    """`untyped`: of which bytes were compared. `why` one is mistrusted."""
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
     last = list(verdicts.values())[-1]
     worst = next(iter(wrong.values()), last)
@@ -118,12 +198,9 @@ def _judged(verdicts: Mapping[str, Verdict], outputs: dict[str, Digest], untyped
         "score": max(scores, default=None),
         "rungs": {r: v.word for r, v in verdicts.items()},
     }
+    facts |= {"why": why} if why else {}
     if worst.worst is not None:
-        facts |= {
-            "worst_index": worst.worst.index,
-            "worst_got": worst.worst.got,
-            "worst_expected": worst.worst.expected,
-        }
+        facts |= _worst(worst.worst)
     if not wrong:
         return True, None, outputs, facts
     recipe = next(iter(wrong))

@@ -173,6 +173,8 @@ def summary(
     if unsure := [row["case"] for row in called if _only_run(row) and row["case"] not in broken]:
         hint = "say expected, or a reference that runs here; bare numbers are never compared"
         lines.append(f"only run, compared with nothing: {_example(unsure[0], len(unsure))}; {hint}")
+    doubted = [f"mistrusted: {row['case']}: {row['reason']}" for row in called if _mistrusted(row)]
+    lines += doubted[:_SHOWN_REASONS]
     measured = [row for row in rows if asked.get(row["case"], "profile") == "profile"]
     suspect = [f"suspect: {row['case']}: {row['reason']}" for row in measured if row["status"] == "suspect"]
     lines += suspect[:_SHOWN_REASONS]
@@ -198,6 +200,11 @@ def _only_run(row: Mapping[str, Any]) -> bool:
     """Of a case that was asked to be verified: it was called, and there was nothing to compare with."""
     ran = row.get("operation") == "module" and row["status"] not in ("failed", "no device")
     return ran and row["verification"] == "not compared"
+
+
+def _mistrusted(row: Mapping[str, Any]) -> bool:
+    """Of a user's module, about which the table's word alone says too little."""
+    return row.get("operation") == "module" and row["status"] != "failed" and row["verification"] == "mistrusted"
 
 
 _DONE = {"emit": "emitted", "compile": "compiled", "verify": "verified", "profile": "measured"}
