@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -55,23 +56,23 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> DispatchflowError | No
     if new:
         records.add_rows({name: (found, row.cells) for name, (found, row) in new.items()}, workspace.run)
     # Rows first belong to a part, then the part is written: whatever kills us, the next run writes what lacks.
-    records.assign_rows(f"{workspace.run}.parquet")
+    records.assign_rows(_unused(workspace.run, records.parts()))
     for part in records.parts():
         path = workspace.store.results / part
         if not results.whole(path):
+            rows_of_part, unfit = results.fitting(records.rows_of(part))
+            if unfit:
+                _log.warning("%s: cells of another type are left out: %s", part, ", ".join(unfit))
             with workspace.store.scratch() as scratch, workspace.store.writing():
-                results.write_part(scratch / part, _fitting(part, records.rows_of(part)))
+                results.write_part(scratch / part, rows_of_part)
                 (scratch / part).rename(path)
     return _told(refused) if refused else None
 
 
-def _fitting(part: str, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Recorded rows, without cells that do not fit the columns: what an earlier version let in, or an operation's file
-    that says another thing today."""
-    unfit = [results.misfits(row) for row in rows]
-    if columns := sorted({name for names in unfit for name in names}):
-        _log.warning("%s: cells of another type are left out: %s", part, ", ".join(columns))
-    return [{**row, **dict.fromkeys(names)} for row, names in zip(rows, unfit, strict=True)]
+def _unused(run: str, parts: Collection[str]) -> str:
+    """The next part of a run: a part is never written again, and a run publishes before each task of the user's own."""
+    names = (f"{run}{f'-{number}' if number > 1 else ''}.parquet" for number in count(1))
+    return next(name for name in names if name not in parts)
 
 
 def _told(refused: Sequence[Row]) -> DispatchflowError:

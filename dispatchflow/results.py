@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 _MARK = "dispatchflow.schema_version"
-_PART = re.compile(r"\d{8}T\d{6}Z-\w+\.parquet")
-"""Named after its run."""
+_PART = re.compile(r"\d{8}T\d{6}Z-\w+(-\d+)?\.parquet")
+"""Named after its run; with a number behind it when the run published before."""
 _END = b"PAR1"
 
 # name → Arrow type. Units are in the names; a null is "not known" or "not done", never zero.
@@ -143,20 +143,34 @@ def _fits(value: Any, kind: str) -> bool:
     return type(value) is int and -limit <= value < limit  # no bool, nor an integer of numpy's
 
 
-def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """One immutable part, synced."""
+def fitting(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """(recorded rows without the cells that do not fit their columns, those columns): what an earlier version let in,
+    or an operation's file that has another type today."""
+    unfit = [(row, misfits(row)) for row in rows]
+    columns = sorted({name for _, names in unfit for name in names})
+    return [{**row, **dict.fromkeys(names)} for row, names in unfit], columns
+
+
+def in_arrow(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     def cell(name: str, value: Any) -> Any:
         if value is not None and COLUMNS[name] == "timestamp":
             return datetime.datetime.fromtimestamp(value, datetime.UTC)
         return value
 
-    table = pa.Table.from_pylist([{n: cell(n, row.get(n)) for n in COLUMNS} for row in rows], schema=arrow_schema())
+    return pa.Table.from_pylist([{n: cell(n, row.get(n)) for n in COLUMNS} for row in rows], schema=arrow_schema())
+
+
+def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """One immutable part, synced. Each page has a checksum: without, one flipped bit of four changes a number and
+    nothing reports it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     # Through memory: by path pyarrow takes UTF-8 only; with a Python stream its threads call Python, even at exit.
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(in_arrow(rows), sink, compression="zstd", write_page_checksum=True)
     with path.open("wb") as stream:
         stream.write(sink.getvalue())
         stream.flush()
@@ -182,14 +196,33 @@ def table(part: Path) -> pa.Table | None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    ours = _PART.fullmatch(part.name)
     try:
-        file = pq.ParquetFile(pa.BufferReader(part.read_bytes()))  # by path pyarrow takes UTF-8 only
-        if _MARK.encode() in (file.schema_arrow.metadata or {}):
-            return file.read()
-    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-        if _PART.fullmatch(part.name):
+        content = pa.BufferReader(part.read_bytes())  # by path pyarrow takes UTF-8 only
+        file = pq.ParquetFile(content, page_checksum_verification=True)
+        if ours or _MARK.encode() in (file.schema_arrow.metadata or {}):
+            found = file.read()
+            found.validate(full=True)  # text that is not UTF-8
+            return found
+    except (OSError, ValueError, pa.ArrowException) as error:
+        if ours:
             raise ValueError(f"{part.name}: {' '.join(str(error).split())}") from error
     _log.warning("%s is no part of these results: left out", part)
+    return None
+
+
+def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]]) -> str | None:
+    """What of a part is not as these recorded rows, None when all is: `row 3 has another median_ns`. Columns that the
+    part does not have are those of a later version, where the record has nothing either."""
+    wanted, names = in_arrow(fitting(rows)[0]).to_pylist(), set(found.column_names)
+    if unknown := sorted(names - set(COLUMNS)):
+        return f"it has a column {unknown[0]!r}, which dispatchflow has not"
+    if found.num_rows != len(wanted):
+        return f"it has {found.num_rows} rows; the records have {len(wanted)}"
+    for number, (row, want) in enumerate(zip(found.to_pylist(), wanted, strict=True), 1):
+        for name in COLUMNS:
+            if row.get(name) != want.get(name):
+                return f"row {number} has another {name} than the records"
     return None
 
 

@@ -32,6 +32,7 @@ from dispatchflow.workspace import Workspace
 
 _SAMPLE = 20
 _OBJECTS_A_COMPILE = 10
+_REWRITTEN = "Remove it: the next run writes it again"
 
 _Item = TypeVar("_Item")
 
@@ -88,13 +89,18 @@ def _sample(items: Sequence[_Item], count: int | None) -> list[_Item]:
 
 
 def _check_parts(store: Store, found: report.Findings) -> None:
+    recorded = set(store.records.parts())
     for part in sorted(store.results.glob("*.parquet")):
         try:
-            found.parts += results.table(part) is not None
+            table = results.table(part)
         except (OSError, ValueError) as error:
-            found.wrong.append(
-                f"{part} cannot be read: {str(error).rstrip('.')}. Remove it: the next run writes it again"
-            )
+            found.wrong.append(f"{part} cannot be read: {str(error).rstrip('.')}. {_REWRITTEN}")
+            continue
+        if table is None:
+            continue
+        found.parts += 1
+        if part.name in recorded and (other := results.difference(table, store.records.rows_of(part.name))):
+            found.wrong.append(f"{part}: {other}. {_REWRITTEN}")
 
 
 def _check_objects(store: Store, count: int | None, found: report.Findings) -> None:

@@ -175,7 +175,7 @@ _OWN: dict[str, Variable] = {
     "sort": Variable("report", "a column; -column for descending"),
     "top": Variable("report", "the first so many of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
-    "format": Variable("report", f"one of {', '.join(FORMATS)}"),
+    "format": Variable("report", f"one of {', '.join(FORMATS)}", _one_of(FORMATS)),
     "out": Variable("report", f"write to this file, {_FROM}", _file),
     "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),
 }

@@ -49,7 +49,7 @@ class Findings:
 
 def checked(found: Findings) -> str:
     lines = [
-        f"results   {units.count(found.parts, 'part')} read",
+        f"results   {units.count(found.parts, 'part')} read and compared with the records",
         f"objects   {found.objects_read:,} of {found.objects:,} read and compared with their digests",
         f"compiles  {found.compiles_again:,} of {found.compiles:,} made again and compared",
         *(f"          {count:,} not: {reason}" for reason, count in found.not_again.most_common()),
