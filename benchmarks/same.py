@@ -17,7 +17,7 @@ from dispatchflow.spec import sweep
 from dispatchflow.workspace import Workspace
 
 ROUNDS = comparison.MIN_ROUNDS
-_BLOCK = Protocol("same", 1, warmup_s=0.005, block_s=0.01, min_blocks=1, max_blocks=1, budget_s=1.0, precision=0.0)
+_BLOCK = Protocol("same", 1, warmup_s=0.005, block_s=0.01, blocks=1, span_s=0.0, budget_s=1.0)
 
 
 def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Comparison]:

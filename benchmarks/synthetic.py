@@ -84,7 +84,7 @@ def fill(workspace: Workspace) -> None:
             _verified(records, workspace, workspace.resolver.chain(case))
             (workspace.view_path / case.name).mkdir(parents=True)
         first = workspace.resolver.chain(workspace.plan.cases[0])
-        records.remember(workspace.ceilings._name(first.case.target, first.device), json.dumps(rates))
+        records.remember(workspace.ceilings.name(first.case.target, first.device), json.dumps(rates))
         publish.publish(workspace, rows := publish.rows_of(workspace, workspace.chains(workspace.plan.cases)))
         for row in rows:  # or the next run would write the views
             name = row.chain.case.name

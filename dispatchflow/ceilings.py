@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -18,15 +18,14 @@ from dispatchflow.measure import Session, Trial
 from dispatchflow.operations import Operation
 from dispatchflow.program import ENTRY
 from dispatchflow.protocols import Protocol
+from dispatchflow.records import Record
 from dispatchflow.rotation import COLD
 from dispatchflow.rows import traffic_bytes
 from dispatchflow.store import Store
 from dispatchflow.targets import TARGETS, Device, Target
 from dispatchflow.toolchain import Toolchain
 
-_PROTOCOL = Protocol(
-    "calibration", 1, warmup_s=0.05, block_s=0.05, min_blocks=3, max_blocks=3, budget_s=10.0, precision=0.0
-)
+_PROTOCOL = Protocol("calibration", 1, warmup_s=0.05, block_s=0.05, blocks=3, span_s=0.0, budget_s=10.0)
 
 
 class _KernelTrial(Trial):
@@ -72,7 +71,7 @@ class Ceilings:
         flags = self._flags(target)
         return [
             self._executor.resolver.compilation(digest_of(kernel.module.encode()), flags)
-            for kernel in self._kernels(target)
+            for kernel in self.kernels(target)
         ]
 
     def _flags(self, target: Target) -> tuple[str, ...]:
@@ -85,11 +84,11 @@ class Ceilings:
             self._processors[target.name] = found
         return self._processors[target.name]
 
-    def _kernels(self, target: Target) -> tuple[Kernel, ...]:
+    def kernels(self, target: Target) -> tuple[Kernel, ...]:
         return calibration.kernels(self._processor(target), machine.memory_bytes())
 
-    def _name(self, target: Target, device: Device) -> str:
-        modules = digest_of("".join(kernel.module for kernel in self._kernels(target)).encode())
+    def name(self, target: Target, device: Device) -> str:
+        modules = digest_of("".join(kernel.module for kernel in self.kernels(target)).encode())
         ingredients: dict[str, Any] = {"modules": modules}
         if target.has_threads:
             processor = machine.cpu()
@@ -106,7 +105,7 @@ class Ceilings:
     def _rates(self, target: Target, device: Device) -> dict[str, float]:
         """What was reached so far; empty when never calibrated."""
         if (place := self.place(target, device)) not in self._known:
-            self._known[place] = json.loads(self._store.records.remembered(self._name(target, device)) or "{}")
+            self._known[place] = json.loads(self._store.records.remembered(self.name(target, device)) or "{}")
         return self._known[place]
 
     def _most(self, target: Target, device: Device) -> dict[str, float]:
@@ -121,28 +120,26 @@ class Ceilings:
 
     def lacking(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
         """Those of these kinds that were never measured, and can be."""
-        known = {kernel.kind for kernel in self._kernels(target)} - set(self._rates(target, device))
+        known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
 
     def calibrate(
         self, target: Target, device: Device, session: Session, kinds: Collection[str], spare: bool = False
     ) -> None:
         """Once more; the highest ever stands. A kernel that does not compile or run here leaves its ceiling unknown."""
-        if target.has_threads:
-            uri = TARGETS["llvm-cpu"].device(device.threads)
-            device = Device(uri, device.threads, device.cpus, device.identity)
-        wanted = [kernel for kernel in self._kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
-        flags, rates, enough = self._flags(target), dict[str, float](), set[str]()
+        device = self.calibrated(target, device)
+        wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
+        rates, enough = dict[str, float](), set[str]()
         for _, larger in groupby(sorted(wanted, key=lambda kernel: kernel.growth), lambda kernel: kernel.growth):
             lacking = [kernel for kernel in larger if kernel.kind not in enough]
-            trials = [(kernel, trial) for kernel in lacking if (trial := self._trial(kernel, flags, device, session))]
+            trials = [(kernel, trial) for kernel in lacking if (trial := self._trial(kernel, target, device, session))]
             for kernel, trial in trials:
                 session.decide(trial)
                 if trial.blocks_ns:
                     ns = min(trial.blocks_ns)
                     rates[kernel.kind] = max(rates.get(kernel.kind, 0.0), kernel.work / ns * 1e9)
                     enough |= {kernel.kind} if ns > calibration.ENOUGH_NS else set()
-        self._known[self.place(target, device)] = self._remember(self._name(target, device), rates)
+        self._known[self.place(target, device)] = self._remember(self.name(target, device), rates)
         self._reached.clear()
 
     def _remember(self, name: str, rates: Mapping[str, float]) -> dict[str, float]:
@@ -155,8 +152,18 @@ class Ceilings:
         found: dict[str, float] = json.loads(self._store.records.revise(name, highest))
         return found
 
-    def _trial(self, kernel: Kernel, flags: Sequence[str], device: Device, session: Session) -> Trial | None:
-        compiled = self._executor.compile_module(kernel.module.encode(), flags)
+    @staticmethod
+    def calibrated(target: Target, device: Device) -> Device:
+        """This one, as the code that is calibrated runs on it."""
+        if not target.has_threads:
+            return device
+        return Device(TARGETS["llvm-cpu"].device(device.threads), device.threads, device.cpus, device.identity)
+
+    def compiled(self, kernel: Kernel, target: Target) -> Record:
+        return self._executor.compile_module(kernel.module.encode(), self._flags(target))
+
+    def _trial(self, kernel: Kernel, target: Target, device: Device, session: Session) -> Trial | None:
+        compiled = self.compiled(kernel, target)
         if not compiled.ok:
             return None
         ones = f"{kernel.input.spelling}=1"

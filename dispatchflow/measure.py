@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+from typing import Protocol as Protocol_
 
 from dispatchflow import blocks, commands, machine, processes, room, statistics
+from dispatchflow.anchors import Moment
 from dispatchflow.errors import ToolError, in_one_line
 from dispatchflow.keys import Digest, Key
 from dispatchflow.limits import Limits
@@ -25,8 +27,23 @@ from dispatchflow.targets import Device
 from dispatchflow.toolchain import Toolchain
 
 _PATIENCE_S = 0.2
+_DISPATCH_BLOCKS = 6
+"""Of a case's blocks the first so many have the runtime's account of each dispatch."""
 _GROUP_S = 600.0
 """Of the budgets of a group's cases together; a shape with more is a group alone."""
+
+
+class Anchored(Protocol_):
+    """Anchors that are measured in the same rounds (`anchoring.Place`)."""
+
+    @property
+    def trials(self) -> Sequence[Trial]: ...
+
+    def failed(self, trial: Trial) -> None: ...
+
+    def marks(self) -> dict[str, int]: ...
+
+    def moment(self, since: dict[str, int]) -> tuple[Moment, dict[str, list[float]]]: ...
 
 
 @dataclass
@@ -63,6 +80,11 @@ class Trial:
     adopted: bool = False
     """Another invocation measured it while this one was waiting."""
 
+    anchors: Anchored | None = None
+    """What tells how fast the machine is meanwhile."""
+    since: dict[str, int] = field(default_factory=dict)
+    """The anchors' blocks before its own."""
+
     rotation: ClassVar[str | None] = None
     """The module that calls the measured one with other inputs each time."""
     what: ClassVar[str] = "case"
@@ -89,7 +111,7 @@ class Trial:
             self.protocol,
             self.iterations,
             # A second pass as long as the first: enough of them for a median, not one a block.
-            dispatches=toolchain.dispatch_statistics and len(self.blocks_ns) < self.protocol.min_blocks,
+            dispatches=toolchain.dispatch_statistics and len(self.blocks_ns) < _DISPATCH_BLOCKS,
             function=self.function,
             rotation=self.rotation,
         )
@@ -115,9 +137,10 @@ class Session:
         run: str,
         on_block: Callable[[Trial, int], None] = lambda trial, undecided: None,
         refusal: Callable[[Measurement, Device], str | None] = lambda measurement, device: None,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain
-        self._run, self._on_block, self._refusal = run, on_block, refusal
+        self._run, self._on_block, self._refusal, self._sleep = run, on_block, refusal, sleep
         self._trials: dict[Key, Trial] = {}
         self._random = random.Random(run)  # the run's name is in every row: the order can be had again
         self._blocks = self._rounds()
@@ -160,17 +183,45 @@ class Session:
         return found
 
     def _rounds(self) -> Iterator[None]:
+        began = 0.0
         while True:
             order = self._group = [trial for trial in self._group if trial.outcome is None]
-            self._random.shuffle(order)
             ours = [trial for trial in order if self._claimed(trial)]
-            for trial in ours:
-                self._block(trial)
-                yield
             if not ours:
                 if any(trial.outcome is None for trial in order):  # another invocation is at all that is left
-                    time.sleep(_PATIENCE_S)
+                    self._sleep(_PATIENCE_S)
                 yield
+                continue
+            self._sleep(max(0.0, began + max(trial.protocol.pause_s for trial in ours) - time.monotonic()))
+            began = time.monotonic()
+            for trial in self._round(ours):
+                if trial.what == "anchor":
+                    self._anchor(trial, ours)
+                elif trial.outcome is None:
+                    self._block(trial)
+                    yield
+
+    def _round(self, ours: Sequence[Trial]) -> list[Trial]:
+        """A block of each anchor, then of each case, both in random order: anchors are in a case's last round too."""
+        places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
+        for trial in ours:
+            if not trial.blocks_ns and trial.anchors is not None:
+                trial.since = trial.anchors.marks()
+        anchors = [anchor for place in places.values() for anchor in place.trials]
+        return [*self._random.sample(anchors, len(anchors)), *self._random.sample(ours, len(ours))]
+
+    def _anchor(self, anchor: Trial, ours: Sequence[Trial]) -> None:
+        """A block of it. An anchor that cannot be run is left out, and is no failure of a case."""
+        try:
+            block, _ = run_block(self._bench, self._toolchain, anchor)
+        except (ToolError, OSError) as error:
+            room.check(self._store.root, str(error))
+            if not anchor.blocks_ns:
+                for place in {id(trial.anchors): trial.anchors for trial in ours if trial.anchors}.values():
+                    place.failed(anchor)
+            return
+        anchor.blocks_ns.append(block.ns)
+        anchor.iterations = anchor.iterations or max(1, round(anchor.protocol.block_s * 1e9 / block.ns))
 
     def _claimed(self, trial: Trial) -> bool:
         """Whether the next block of this trial is ours to run. What another invocation measured meanwhile is taken."""
@@ -208,7 +259,8 @@ class Session:
             trial.spent_s += trial.spent(block, cost_s)
             typical_ns = statistics.median(sorted(trial.blocks_ns))
             trial.iterations = max(1, round(trial.protocol.block_s * 1e9 / typical_ns))
-            trial.outcome = statistics.decision(trial.blocks_ns, trial.spent_s, trial.protocol)
+            if statistics.decided(len(trial.blocks_ns), trial.spent_s, trial.protocol):
+                trial.outcome = "noisy" if statistics.noisy(trial.blocks_ns) else "measured"
         if trial.outcome is not None:
             records.end_measurement(trial.id, trial.outcome, trial.reason, self._conditions(trial))
             self._store.claims.drop(trial.key)
@@ -217,9 +269,12 @@ class Session:
     def _conditions(self, trial: Trial) -> dict[str, Any]:
         now = machine.conditions()
         steal = now["steal_ticks"] - trial.began["steal_ticks"]
+        moment, anchors_ns = trial.anchors.moment(trial.since) if trial.anchors is not None else (None, {})
         return {
             **trial.began,
             **trial.failure,
+            "session": None if moment is None else moment.json(),
+            "anchors_ns": anchors_ns,
             "dispatches_ns": trial.dispatches_ns,
             "steal_ticks": steal,
             "load_1m_end": now["load_1m"],

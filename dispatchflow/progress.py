@@ -59,10 +59,10 @@ class Progress:
         with self._lock:
             self._advance(stage)
 
-    def measuring(self, count: int, max_blocks: int) -> None:
-        """So many cases are to be measured, each in at most so many blocks."""
+    def measuring(self, count: int, blocks: int) -> None:
+        """So many cases are to be measured, each in so many blocks."""
         if self._live is not None and count:
-            self._live.update(self._tasks["profile"], total=count * max_blocks)
+            self._live.update(self._tasks["profile"], total=count * blocks)
         elif count:
             self._print(f"measuring {units.count(count, 'case')} in rounds, one block each, nothing else running")
             self._spoke_at = time.monotonic()
@@ -86,14 +86,14 @@ class Progress:
     def block(self, trial: Trial, undecided: int) -> None:
         """One block of this trial has ended; so many trials go on."""
         with self._lock:
-            number, most = len(trial.blocks_ns), trial.protocol.max_blocks
+            number, most = len(trial.blocks_ns), trial.protocol.blocks
             if self._live is not None:
                 # The bar's total is of the cases.
                 ahead = 0 if trial.what != "case" else 1 if trial.outcome is None else 1 + most - number
                 self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
             elif time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
-                self._print(f"block {number} of {most} at most; {units.count(undecided, trial.what)} undecided")
+                self._print(f"block {number} of {most}; {units.count(undecided, trial.what)} undecided")
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1

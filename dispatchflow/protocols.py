@@ -9,31 +9,35 @@ from dataclasses import dataclass
 class Protocol:
     """A block is one benchmark process; blocks of pending cases interleave in rounds of random order.
 
-    A case is decided when the half-width of its median's 95 % interval is within `precision`, or after `max_blocks`
-    blocks or `budget_s` seconds of them: then it is `noisy`. Six blocks are the fewest that have such an interval.
+    A case takes `blocks` blocks, whatever they say: to stop as soon as an interval is narrow would make it too narrow.
+    Fewer only where `budget_s` seconds of blocks are spent. From the first round to the last at least `span_s` seconds
+    pass: blocks right after each other meet the same moment of the machine.
     """
 
     name: str
     version: int
     warmup_s: float
     block_s: float
-    min_blocks: int
-    max_blocks: int
+    blocks: int
+    span_s: float
     budget_s: float
-    precision: float
 
     @property
     def id(self) -> str:
         return f"{self.name}-{self.version}"
 
+    @property
+    def pause_s(self) -> float:
+        """From the beginning of one round to that of the next, at least."""
+        return self.span_s / max(1, self.blocks - 1)
+
 
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
-        Protocol("fast", 1, warmup_s=0.02, block_s=0.03, min_blocks=6, max_blocks=8, budget_s=3.0, precision=0.05),
-        Protocol("std", 1, warmup_s=0.05, block_s=0.1, min_blocks=6, max_blocks=20, budget_s=10.0, precision=0.01),
-        Protocol(
-            "thorough", 1, warmup_s=0.2, block_s=0.3, min_blocks=12, max_blocks=60, budget_s=90.0, precision=0.005
-        ),
+        # Numbers of blocks at which two of them in order hold the median with little more than 95 %.
+        Protocol("fast", 2, warmup_s=0.02, block_s=0.03, blocks=9, span_s=1.0, budget_s=3.0),
+        Protocol("std", 2, warmup_s=0.05, block_s=0.1, blocks=15, span_s=8.0, budget_s=10.0),
+        Protocol("thorough", 2, warmup_s=0.2, block_s=0.3, blocks=42, span_s=60.0, budget_s=90.0),
     )
 }

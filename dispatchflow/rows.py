@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import TYPE_CHECKING, Any
 
+from dispatchflow.anchors import Moment
 from dispatchflow.dispatch import program_digest
 from dispatchflow.flags import quoted
 from dispatchflow.keys import digest_of, key_of
@@ -14,7 +16,7 @@ from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.results import SCHEMA_VERSION, fits
-from dispatchflow.statistics import summary
+from dispatchflow.statistics import Summary, summary
 
 if TYPE_CHECKING:
     from dispatchflow.chain import Chain
@@ -279,6 +281,7 @@ def _times(chain: Chain, row: Mapping[str, Any], bounds: Bounds) -> dict[str, An
         "min_ns": times.min_ns,
         "ci_low_ns": times.ci_low_ns,
         "ci_high_ns": times.ci_high_ns,
+        **_of_sessions(times, conditions.get("session")),
         "blocks_ns": list(found.blocks_ns),
         "dispatch_ns": summary(found.dispatch_ns).median_ns if found.dispatch_ns else None,
         "dispatch_blocks_ns": list(found.dispatch_ns) or None,
@@ -293,6 +296,33 @@ def _times(chain: Chain, row: Mapping[str, Any], bounds: Bounds) -> dict[str, An
             name: conditions.get(name)
             for name in ("cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")
         },
+    }
+
+
+def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What another session would say; None of it where the blocks are too few for an interval."""
+    within = times.half_width
+    if within is None or recorded is None:
+        return {"within_session": within}
+    moment = Moment(**recorded)
+    later, anchored = moment.later(within), moment.later_anchored(within)
+    cells = {
+        "within_session": within,
+        "between_sessions": moment.between,
+        "later_low_ns": times.median_ns * exp(-later),
+        "later_high_ns": times.median_ns * exp(later),
+    }
+    if moment.factor is None or anchored is None:
+        return cells
+    median_ns = times.median_ns / moment.factor
+    return cells | {
+        "session_factor": moment.factor,
+        "session_factor_uncertainty": moment.factor_half_width,
+        "anchored_median_ns": median_ns,
+        "anchored_low_ns": median_ns * exp(-anchored),
+        "anchored_high_ns": median_ns * exp(anchored),
+        "anchors_ns": list(moment.anchors_ns),
+        "anchors_reference_ns": list(moment.reference_ns),
     }
 
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb
+from itertools import pairwise
+from math import comb, log, sqrt
 
 from dispatchflow.protocols import Protocol
 
 CONFIDENCE = 0.95
+Z = 1.96
+"""Half of a normal distribution's 95 % interval, in standard deviations."""
+
+NOISY = 0.05
+"""A half-width above this serves no decision, unless the user says another."""
+
+_MOST_CORRELATED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Of block times in ns. The interval is None below six blocks, where none of this confidence exists."""
+    """Of block times in ns, as they were taken. The interval is None below six blocks, where none of this confidence
+    exists."""
 
     median_ns: float
     min_ns: float
@@ -30,7 +39,8 @@ class Summary:
 
 
 def summary(blocks_ns: Sequence[float]) -> Summary:
-    """Median, minimum and the order-statistic interval of the median: no distribution is assumed, no block dropped.
+    """Median, minimum and the interval of the median: two blocks of the sorted list, so that no distribution is assumed
+    and no block dropped; moved apart where blocks resemble the block before them (`widening`).
 
     Raises:
         ValueError: no blocks.
@@ -38,15 +48,37 @@ def summary(blocks_ns: Sequence[float]) -> Summary:
     if not blocks_ns:
         raise ValueError("no blocks")
     ordered, count = sorted(blocks_ns), len(blocks_ns)
-    rank = interval_rank(count)
-    low, high = (ordered[rank], ordered[count - 1 - rank]) if rank is not None else (None, None)
-    return Summary(median(ordered), ordered[0], low, high)
+    middle, rank = median(ordered), interval_rank(count)
+    if rank is None:
+        return Summary(middle, ordered[0], None, None)
+    wider = widening(blocks_ns)
+    low, high = (middle * (block / middle) ** wider for block in (ordered[rank], ordered[count - 1 - rank]))
+    return Summary(middle, ordered[0], low, high)
 
 
 def median(ordered: Sequence[float]) -> float:
     """Of an ordered, non-empty sequence."""
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def widening(blocks_ns: Sequence[float]) -> float:
+    """How much wider an interval is that allows for the correlation of each block with the one before: the square root
+    of (1 + r) / (1 - r), as of a mean in a first-order autoregressive series. 1 where r is within its standard error.
+
+    The sample's r is too low by (1 + 3 r) / n (Kendall 1954). Above 0.9 it is not to be had from so few blocks.
+    """
+    logs = [log(ns) for ns in blocks_ns]
+    count, mean = len(logs), sum(logs) / len(logs)
+    apart = [value - mean for value in logs]
+    square = sum(value * value for value in apart)
+    if square <= 1e-12 * count:
+        return 1.0
+    r = sum(a * b for a, b in pairwise(apart)) / square
+    if r <= 1 / sqrt(count) - 1 / count:
+        return 1.0
+    r = min(r + (1 + 3 * r) / count, _MOST_CORRELATED)
+    return sqrt((1 + r) / (1 - r))
 
 
 @lru_cache
@@ -66,12 +98,12 @@ def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
     return best
 
 
-def decision(blocks_ns: Sequence[float], spent_s: float, protocol: Protocol) -> str | None:
-    """`measured` or `noisy` when the case is decided, None while another block is wanted."""
-    if len(blocks_ns) >= protocol.min_blocks:
-        half_width = summary(blocks_ns).half_width
-        if half_width is not None and half_width <= protocol.precision:
-            return "measured"
-    if len(blocks_ns) >= protocol.max_blocks or (blocks_ns and spent_s >= protocol.budget_s):
-        return "noisy"
-    return None
+def decided(count: int, spent_s: float, protocol: Protocol) -> bool:
+    """Whether a case has its blocks, or its time is spent. What the blocks say plays no part."""
+    return count >= protocol.blocks or (count > 0 and spent_s >= protocol.budget_s)
+
+
+def noisy(blocks_ns: Sequence[float], limit: float = NOISY) -> bool:
+    """Whether the median is too uncertain for a decision: its interval is wider than ± `limit`, or there is none."""
+    half_width = summary(blocks_ns).half_width
+    return half_width is None or half_width > limit

@@ -111,7 +111,7 @@ class Stages:
         workspace = self.workspace
         self._prepared.update(dict.fromkeys(new))
         self.trials |= {case: trial for case in new if (trial := self._pending_trial(case)) is not None}
-        self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.max_blocks)
+        self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.blocks)
         anew = workspace.settings.remeasure == "yes"
         for target, device, kinds in self._bounded():
             if wanted := kinds if anew else workspace.ceilings.lacking(target, device, kinds):
@@ -145,8 +145,10 @@ class Stages:
     def _pending_trial(self, case: Case) -> Trial | None:
         """None when it needs to be measured no more, too."""
         trial = self._trial(case)
-        pending = trial is not None and self.workspace.resolver.chain(case)["profile"].pending
-        return self.session.add(trial) if trial is not None and pending else None
+        if trial is None or not self.workspace.resolver.chain(case)["profile"].pending:
+            return None
+        trial.anchors = self.workspace.anchors.of(case.target, self.workspace.device(case.target, case.threads))
+        return self.session.add(trial)
 
     def _profile(self, case: Case) -> bool:
         if (trial := self.trials.get(case)) is None:

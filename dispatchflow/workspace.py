@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatchflow import commands, devices, installed, machine, plan, releases, toolchain, variables
+from dispatchflow.anchoring import Anchors
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
@@ -222,6 +223,10 @@ class Workspace:
     @cached_property
     def ceilings(self) -> Ceilings:
         return Ceilings(self.store, self.toolchain, self.executor)
+
+    @cached_property
+    def anchors(self) -> Anchors:
+        return Anchors(self.store, self.executor, self.ceilings, self.run)
 
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
         return self.resolver.chains(cases)

@@ -19,7 +19,9 @@ NOTHING = {"emit": 0, "compile": 0, "verify": 0, "profile": 0}
 SAME = 'exec "$real" "$@"'
 SLOWER = """set -e
 "$real" "$@" > out
-awk '/"real_time":/ { split($0, part, ": "); printf "%s: %.9e,\\n", part[1], part[2] * 4; next } { print }' out"""
+awk '/"real_time":/ { split($0, part, ": "); printf "%s: %.9e,\\n", part[1], part[2] * 4; next }
+     /"iterations":/ { split($0, part, ": "); printf "%s: %d,\\n", part[1], part[2] / 4; next } { print }' out"""
+"""Four times as slow, in as much time."""
 BROKEN = '[ "$1" = --help ] && exec "$real" --help; echo no such device >&2; exit 3'
 
 

@@ -20,7 +20,18 @@ def test_the_first_run_makes_everything_and_says_so(first_run: tuple[Project, Ou
     header = next(line for line in lines if line.startswith("case "))
 
     assert outcome.code == 0, outcome
-    assert header.split() == ["case", "verification", "median", "±", "GFLOP/s", "GB/s", "peak", "applied", "state"]
+    assert header.split() == [
+        "case",
+        "verification",
+        "median",
+        "±here",
+        "±",
+        "GFLOP/s",
+        "GB/s",
+        "peak",
+        "applied",
+        "state",
+    ]
     table = lines[lines.index(header) + 1 :][:4]
     assert all("within bound" in line and line.endswith("measured now") for line in table)
     assert sum(line.startswith(NAME) for line in table) == 1
@@ -40,8 +51,12 @@ def test_the_first_run_leaves_one_row_a_case_with_everything_in_it(made: Project
     assert row["status"] in ("measured", "noisy")
     assert row["verification"] == "within bound"
     assert 0 <= row["score"] <= 1
-    assert 6 <= len(row["blocks_ns"]) <= 8
-    assert min(row["blocks_ns"]) == row["min_ns"] <= row["ci_low_ns"] <= row["median_ns"] <= row["ci_high_ns"]
+    assert len(row["blocks_ns"]) == 9
+    assert min(row["blocks_ns"]) == row["min_ns"] <= row["median_ns"]
+    assert row["later_low_ns"] < row["ci_low_ns"] < row["median_ns"] < row["ci_high_ns"] < row["later_high_ns"]
+    assert row["anchored_median_ns"] == row["median_ns"] / row["session_factor"]
+    assert row["anchored_low_ns"] < row["anchored_median_ns"] < row["anchored_high_ns"]
+    assert len(row["anchors_ns"]) == len(row["anchors_reference_ns"]) == 2
     assert row["flops_per_s"] == pytest.approx(row["flops"] / row["median_ns"] * 1e9)
     assert row["bytes_per_s"] == pytest.approx(row["traffic_bytes"] / row["median_ns"] * 1e9)
     assert row["applied_configuration"]

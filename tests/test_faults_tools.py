@@ -121,7 +121,8 @@ def test_a_tool_that_the_system_killed_is_tried_again_by_the_next_run(
     tool: str, project: Project, tmp_path: Path
 ) -> None:
     """As the kernel does that is out of memory."""
-    once = f'if [ ! -e {tmp_path}/killed ]; then : > {tmp_path}/killed; kill -KILL $$; fi\nexec $real "$@"'
+    ours = 'case "$*" in *benchmark*) case "$*" in *20x16xf32*) ;; *) exec $real "$@";; esac;; esac\n'
+    once = f'{ours}if [ ! -e {tmp_path}/killed ]; then : > {tmp_path}/killed; kill -KILL $$; fi\nexec $real "$@"'
     given = tools(tmp_path, **{tool: ASKED + once})
 
     outcome = project.doit("protocol=fast", f"profile:{NEW}", **given)
@@ -195,7 +196,8 @@ def test_an_empty_executable_is_a_failed_compile(project: Project, tmp_path: Pat
 
 
 def test_a_runtime_that_aborts_in_a_block_leaves_the_blocks_before_it(project: Project, tmp_path: Path) -> None:
-    count = f"echo x >> {tmp_path}/count; [ $(/usr/bin/wc -l < {tmp_path}/count) -le 3 ] || kill -ABRT $$"
+    ours = 'case "$*" in *20x16xf32*) ;; *) exec $real "$@";; esac\n'
+    count = f"{ours}echo x >> {tmp_path}/count; [ $(/usr/bin/wc -l < {tmp_path}/count) -le 3 ] || kill -ABRT $$"
     given = tools(tmp_path, iree_benchmark_module=f'{ASKED}{count}\nexec $real "$@"')
 
     outcome = project.doit("protocol=fast", f"profile:{NEW}", **given)

@@ -6,11 +6,16 @@ from types import SimpleNamespace
 import pytest
 
 from dispatchflow import measure
+from dispatchflow.anchoring import AnchorTrial
+from dispatchflow.anchors import PROTOCOL, History
 from dispatchflow.blocks import Block
+from dispatchflow.errors import ToolError
 from dispatchflow.keys import digest_of
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.store import Store
 from dispatchflow.targets import Device
+
+BLOCKS = PROTOCOLS["std"].blocks
 
 
 @pytest.fixture
@@ -30,7 +35,7 @@ def taken(monkeypatch):
 def session(tmp_path):
     bench = SimpleNamespace(store=Store(tmp_path / "store"))
     toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
-    return measure.Session(bench, toolchain, "run")
+    return measure.Session(bench, toolchain, "run", sleep=lambda seconds: None)
 
 
 def trials(session, shapes, protocol="std"):
@@ -55,14 +60,14 @@ def test_many_cases_are_measured_group_by_group_and_a_shape_s_are_in_one(session
         session.decide(next(trial for trial in pending if trial.claimed and trial.outcome is None))
 
     # 60 budgets of `std` are ten minutes: c would be too many beside a and b.
-    assert Counter(label[0] for label in taken) == {"a": 50 * 6, "b": 5 * 6}
+    assert Counter(label[0] for label in taken) == {"a": 50 * BLOCKS, "b": 5 * BLOCKS}
     assert {label[0] for label in taken[:55]} == {label[0] for label in taken[-55:]} == {"a", "b"}
     assert [trial.outcome for trial in pending if trial.shape in "cd"] == [None] * 80
     assert all(session._store.records.measurement(trial.key) for trial in pending if trial.shape in "ab")
 
     for trial in pending:
         session.decide(trial)
-    assert "".join(sorted({label[0] for label in taken[330 : 330 + 120]})) == "c"
+    assert "".join(sorted({label[0] for label in taken[55 * BLOCKS : 75 * BLOCKS]})) == "c"
     assert {trial.outcome for trial in pending} == {"measured"}
 
 
@@ -86,4 +91,89 @@ def test_what_is_wanted_in_the_middle_joins_the_rounds(session, taken):
     assert late.outcome == "measured"
     for trial in pending:
         session.decide(trial)
-    assert len(taken) == 63 * 6
+    assert len(taken) == 63 * BLOCKS
+
+
+class Place:
+    """Anchors as `anchoring.Place` has them."""
+
+    def __init__(self, *labels):
+        self.trials = [
+            AnchorTrial(digest_of(label.encode()), label, {}, (), Device("d", 1, (0,), "d"), {}, PROTOCOL)
+            for label in labels
+        ]
+        self.history = History()
+
+    def failed(self, trial):
+        self.trials = [other for other in self.trials if other is not trial]
+
+    def marks(self):
+        return {trial.label: len(trial.blocks_ns) for trial in self.trials}
+
+    def moment(self, since):
+        found = {trial.label: trial.blocks_ns[since.get(trial.label, 0) :] for trial in self.trials}
+        self.history = self.history.seen("run", found)
+        return self.history.moment(found), found
+
+
+def anchored(session, place, shapes, protocol="fast"):
+    found = trials(session, shapes, protocol)
+    for trial in found:
+        trial.anchors = place
+    return found
+
+
+def test_anchors_have_a_block_in_each_round_of_the_cases(session, taken):
+    place = Place("compute", "read")
+    first, second = anchored(session, place, {"a": 1, "b": 1})
+    session.decide(first)
+    session.decide(second)
+
+    blocks = PROTOCOLS["fast"].blocks
+    assert Counter(taken) == {"a0": blocks, "b0": blocks, "compute": blocks, "read": blocks}
+    rounds = [taken[i : i + 4] for i in range(0, len(taken), 4)]
+    assert all(sorted(labels) == ["a0", "b0", "compute", "read"] for labels in rounds)
+    assert len({tuple(labels) for labels in rounds}) > 2, "the order is drawn"
+    conditions = session._store.records.measurement(first.key).conditions
+    assert {name: len(ns) for name, ns in conditions["anchors_ns"].items()} == {"compute": blocks, "read": blocks}
+    assert conditions["session"]["factor"] == 1.0
+
+
+def test_a_case_that_comes_later_is_anchored_by_the_blocks_of_its_own_rounds(session, taken):
+    place = Place("compute")
+    (first,) = anchored(session, place, {"a": 1})
+    session.decide(first)
+    (second,) = anchored(session, place, {"b": 1})
+    session.decide(second)
+    assert len(place.trials[0].blocks_ns) == 2 * PROTOCOLS["fast"].blocks
+    conditions = session._store.records.measurement(second.key).conditions
+    assert len(conditions["anchors_ns"]["compute"]) == PROTOCOLS["fast"].blocks
+
+
+def test_an_anchor_that_fails_is_left_out_and_no_case_fails(session, monkeypatch):
+    def run_block(bench, toolchain, trial):
+        if trial.label == "compute":
+            raise ToolError("exit code 1")
+        return Block(1e6, {}, 10), 0.1
+
+    monkeypatch.setattr(measure, "run_block", run_block)
+    place = Place("compute", "read")
+    (trial,) = anchored(session, place, {"a": 1})
+    session.decide(trial)
+    assert (trial.outcome, [anchor.label for anchor in place.trials]) == ("measured", ["read"])
+
+
+def test_rounds_are_spread_over_the_protocol_s_span(tmp_path, taken, monkeypatch):
+    """Blocks right after each other meet the same moment of the machine."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(measure.time, "monotonic", lambda: clock.now)
+
+    def sleep(seconds):
+        clock.now += seconds
+
+    bench = SimpleNamespace(store=Store(tmp_path / "store"))
+    toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
+    session = measure.Session(bench, toolchain, "run", sleep=sleep)
+    (trial,) = trials(session, {"a": 1})
+    session.decide(trial)
+    assert clock.now - 100.0 == pytest.approx(PROTOCOLS["std"].span_s)

@@ -151,7 +151,9 @@ AROUND = {"host": "h", "cpu": "c", "protocol": "std-1", "run": "r"}
 def row(case_of, records, resolver_of):
     """The row of a case that was compiled, verified as said, and measured with these blocks."""
 
-    def make(blocks=(), status="measured", verify=None, ceilings=(None, None), dispatches=None, **recorded):
+    def make(
+        blocks=(), status="measured", verify=None, ceilings=(None, None), dispatches=None, session=None, **recorded
+    ):
         resolver, case = resolver_of(), case_of(threads=1)
         facts = {"code_digest": "d", "applied": "P matmul<x>", "compile_s": 0.5, "code_bytes": 9}
         facts["dispatches"] = [("pack", "P"), ("product", "P matmul<x>")]
@@ -176,7 +178,8 @@ def row(case_of, records, resolver_of):
                 measurement,
                 status,
                 None,
-                {"cpus": [0], "load_1m": 0.5} | ({"dispatches_ns": dispatches} if dispatches else {}),
+                {"cpus": [0], "load_1m": 0.5, "session": session}
+                | ({"dispatches_ns": dispatches} if dispatches else {}),
             )
         around = rows.Surroundings(resolver.toolchain, **AROUND)
         bounds = rows.Bounds.of(case.operation, ceilings, 1.1)
@@ -189,9 +192,11 @@ RIGHT = (True, {"verification": "equal", "score": 0.1})
 
 
 def test_row_of_a_measured_case_has_its_times_rates_and_conditions(row):
-    found = row([100.0, 101.0, 102.0, 103.0, 104.0, 105.0], verify=RIGHT)
+    found = row([100.0, 105.0, 101.0, 103.0, 102.0, 104.0], verify=RIGHT)
     assert (found["status"], found["reason"], found["verification"]) == ("measured", None, "equal")
-    assert (found["median_ns"], found["min_ns"], found["ci_low_ns"], found["ci_high_ns"]) == (102.5, 100, 100, 105)
+    assert (found["median_ns"], found["min_ns"]) == (102.5, 100)
+    assert (found["ci_low_ns"], found["ci_high_ns"]) == pytest.approx((100, 105))
+    assert found["within_session"] == pytest.approx(2.5 / 102.5)
     assert found["dispatch_ns"] == 51.25
     assert (found["m"], found["n"], found["k"], found["flops"]) == (4, 5, 6, 240)
     assert found["flops_per_s"] == pytest.approx(240 / 102.5e-9)
@@ -200,6 +205,27 @@ def test_row_of_a_measured_case_has_its_times_rates_and_conditions(row):
     assert (found["cpus"], found["load_1m"], found["governor"]) == ([0], 0.5, None)
     assert (found["tags"], found["applied_configuration"]) == (["tag"], "P matmul<x>")
     assert set(found) <= set(COLUMNS)
+
+
+def test_row_says_what_another_session_would(row):
+    moment = {
+        "session_sd": 0.02, "case_sd": 0.01, "sessions": 3, "factor": 1.25, "factor_sd": 0.004,
+        "anchors_ns": [1.25e6, 1.25e4], "reference_ns": [1e6, 1e4],
+    }  # fmt: skip
+    found = row([100.0] * 9, verify=RIGHT, session=moment)
+    assert (found["session_factor"], found["anchored_median_ns"]) == (1.25, 80.0)
+    assert (found["anchors_ns"], found["anchors_reference_ns"]) == ([1.25e6, 1.25e4], [1e6, 1e4])
+    assert found["session_factor_uncertainty"] == pytest.approx(1.96 * 0.004)
+    assert found["between_sessions"] == pytest.approx(1.96 * (2 * 5e-4) ** 0.5)
+    half = [(found[f"{which}_high_ns"] - found[f"{which}_low_ns"]) / 2 for which in ("later", "anchored")]
+    assert half == pytest.approx([100 * 0.062, 80 * 0.0299], rel=0.01)
+
+
+def test_row_of_a_machine_without_anchors_has_the_prior_of_other_sessions(row):
+    moment = {"session_sd": 0.02, "case_sd": 0.01, "sessions": 0, "factor": None, "factor_sd": None}
+    found = row([100.0] * 9, verify=RIGHT, session=moment)
+    assert found["later_high_ns"] == pytest.approx(106.4, rel=0.01)
+    assert found.get("session_factor") is None and found.get("anchored_median_ns") is None
 
 
 def test_row_has_each_dispatch_in_the_dump_s_order_with_its_configuration_and_time(row):

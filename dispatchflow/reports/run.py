@@ -17,8 +17,8 @@ from dispatchflow.reports.table import aligned
 MAX_SHOWN = 50
 _SHOWN_REASONS = 20
 
-_HEADER = ["case", "verification", "median", "±", "GFLOP/s", "GB/s", "peak", "applied", "state"]
-_RIGHT = [False, False, True, True, True, True, False, False, False]
+_HEADER = ["case", "verification", "median", "±here", "±", "GFLOP/s", "GB/s", "peak", "applied", "state"]
+_RIGHT = [False, False, True, True, True, True, True, False, False, False]
 # Of a lowering configuration: a CPU's, a GPU's, a SPIR-V's; in the order in which they are shown.
 _LEVELS = {
     "distribution": "",
@@ -61,7 +61,8 @@ def _line(row: Mapping[str, Any], fresh: bool) -> list[str]:
         row["case"],
         verification(row),
         "" if median is None else units.nanoseconds(median),
-        interval(row),
+        half(row, "ci_low_ns", "ci_high_ns"),
+        half(row, "later_low_ns", "later_high_ns"),
         units.giga(row.get("flops_per_s")),
         units.giga(row.get("bytes_per_s")),
         peak(row),
@@ -78,9 +79,9 @@ def verification(row: Mapping[str, Any]) -> str:
     return f"{word} {score:.2g}" if score < 1 else f"{word} {score:.2f}" if score < 1e3 else f"{word} {score:.0e}"
 
 
-def interval(row: Mapping[str, Any]) -> str:
-    """Half of the 95 % interval's width, relative to the median."""
-    low, high = row.get("ci_low_ns"), row.get("ci_high_ns")
+def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
+    """Half of a 95 % interval's width, relative to the median."""
+    low, high = row.get(lowest), row.get(highest)
     return "" if low is None or high is None else f"{(high - low) / 2 / row['median_ns']:.1%}"
 
 
