@@ -112,9 +112,9 @@ def _made(records: Records, workspace: Workspace, chain: Chain, shared: dict[str
     supplies = workspace.resolver.supplies
     if supplies.data(operation) is None:
         inputs, expected = supplies.inputs_action(operation), supplies.expected_action(operation)
-        names = [f"{recipe}_{i}" for recipe in ("exact", "random") for i in range(len(operation.operands()))]
+        names = [f"{recipe}_{i}" for recipe in operation.recipes for i in range(len(operation.operands()))]
         _add(records, workspace, inputs, {name: digest_of(f"{name}{operation.label}".encode()) for name in names}, {})
-        names = ["exact", "reference", "tolerance"]
+        names = ["exact", "wide", "random_reference", "random_tolerance"]
         _add(records, workspace, expected, {name: digest_of(f"{name}{operation.label}".encode()) for name in names}, {})
 
 

@@ -28,7 +28,7 @@ CONFIGURATION_CHECK = 5
 PRINTING = 3
 """Version of what is read from a user's module when it is printed."""
 
-VERIFICATION = 3
+VERIFICATION = 4
 """Version of the verification ladder. Raise it when what counts as right changes."""
 
 
@@ -141,12 +141,13 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def inputs(operation: Operation) -> Action:
-    """Operands of both recipes: outputs `exact_0`, `exact_1`, …, `random_0`, …"""
+    """Operands of all recipes: outputs `exact_0`, `exact_1`, …, `random_0`, …"""
     return _data_action("inputs", operation)
 
 
 def expectation(operation: Operation) -> Action:
-    """What the inputs must give: outputs `exact`, and `reference` and `tolerance` or `random` for integers."""
+    """What the inputs must give: of each recipe an output of its name, or `random_reference` and `random_tolerance`
+    where elements have a bound."""
     return _data_action("expected", operation)
 
 

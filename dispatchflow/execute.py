@@ -141,11 +141,11 @@ class Executor(Maker):
             outputs: dict[str, Digest] = {}
             for recipe in operation.recipes:
                 operands = inputs.made(operation, recipe)
-                if recipe == "exact" or operation.bitwise:
+                if operation.compares_bits(recipe):
                     outputs[recipe] = self._put(reference.expected(operation, operands))
                 else:
                     value, tolerance = reference.bounds(operation, operands)
-                    outputs |= {"reference": self._put(value), "tolerance": self._put(tolerance)}
+                    outputs |= {f"{recipe}_reference": self._put(value), f"{recipe}_tolerance": self._put(tolerance)}
             return True, None, outputs, {}
 
         action = self.resolver.supplies.expected_action(operation)

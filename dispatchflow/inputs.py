@@ -1,11 +1,15 @@
 """Inputs by recipe: the same operation, the same bytes, on every machine and numpy.
 
 Numbers come from the raw stream of Philox (fixed by numpy's stream guarantee, NEP 19) by the conversions below, one
-stream an operand, so that operands differ and no tuning sees other data. Two recipes:
+stream an operand, so that operands differ and no tuning sees other data. Three recipes, beside
+those that an operation makes itself:
 
 - exact: small integers, thinned out over the reduction so that every partial sum is an integer that the accumulator
   holds; any order of summation gives the same bits, so a difference is a bug and not rounding. The density rule is
   benchdnn's (oneDNN, tests/benchdnn/matmul), here with exactly `safe` terms a result instead of that many on average.
+- wide: as exact, with the whole significand of the operands: in each product one factor has all its digits and the
+  other is 1 or -1, in turn along the sum; few terms, side by side. A narrower operand, or a narrower accumulator
+  within a part of the sum, cannot give these bits.
 - random: uniform in [-1, 1) or the operand's own range, rounded to the element type; integers over their whole range.
 """
 
@@ -43,8 +47,10 @@ def exact_range(operation: Operation) -> tuple[int, int]:
     raise AssertionError("unreachable")
 
 
-def mistrust(operation: Operation) -> str | None:
-    """Why the exact recipe tests too little here, None when it does not."""
+def mistrust(operation: Operation, recipe: str = "exact") -> str | None:
+    """Why this recipe tests too little here, None when it does not."""
+    if recipe != "exact":
+        return None
     _, safe = exact_range(operation)
     if operation.terms > safe and (safe < _MIN_TERMS or not _thinned(operation)):
         return f"only {safe} of {operation.terms} terms fit exactly into {operation.types.result.mlir}"
@@ -57,7 +63,9 @@ def _thinned(operation: Operation) -> bool:
 
 def made(operation: Operation, recipe: str) -> list[Array]:
     """Operands of a recipe, as they lie in memory."""
-    return exact(operation) if recipe == "exact" else random(operation)
+    if (own := operation.made(recipe)) is not None:
+        return own
+    return {"exact": exact, "wide": wide, "random": random}[recipe](operation)
 
 
 def exact(operation: Operation) -> list[Array]:
@@ -66,6 +74,45 @@ def exact(operation: Operation) -> list[Array]:
     operands = operation.operands()
     share = _root(safe, sum(bool(operand.summed) for operand in operands))
     return [_exact_operand(operand, index, r, share) for index, operand in enumerate(operands)]
+
+
+def wide_digits(operation: Operation) -> tuple[int, int]:
+    """(digits, terms): the wide recipe's significands, and how many terms of a result are not zero, so that their sum
+    is exact in the accumulator and in the result whatever its order."""
+    room = min(operation.types.accumulator.digits, operation.types.result.digits)
+    digits = min(max(element.digits for element in operation.signature.operands[:2]), room - 2)
+    return digits, min(operation.terms, 2 ** (room - digits) - operation.addends)
+
+
+def wide(operation: Operation) -> list[Array]:
+    """Operands of the wide recipe, as they lie in memory."""
+    digits, terms = wide_digits(operation)
+    operands = operation.operands()
+    factors = [index for index, operand in enumerate(operands) if operand.shared is not None]
+    found = []
+    for index, operand in enumerate(operands):
+        tensor, raw = operand.type, stream(index, 2, operand.type.size)
+        own = min(digits, tensor.element.digits)
+        sign = 1.0 - 2.0 * (raw & np.uint64(1)).astype(np.float64)
+        values = sign.reshape(tensor.shape)
+        if operand.shared is not None or (not factors and operand.summed):
+            # Odd, and the highest bit is set: all digits count. In -2 … 2, which a narrower type holds too.
+            odd = 2 * below(raw, 2 ** max(own - 2, 0)) + 1 + (2 ** (own - 1) if own > 1 else 0)
+            full = values * odd.reshape(tensor.shape) * 2.0 ** (1 - own)
+            values = np.where(_turn(tensor.shape, operand.shared, factors.index(index) if factors else 0), full, values)
+        if operand.summed:
+            values = values * _mask(tensor.shape, operand.summed, terms, raw, stride=1)
+        found.append(values.astype(dtype_of(tensor.element)))
+    return found
+
+
+def _turn(shape: tuple[int, ...], axis: int | None, factor: int) -> Array:
+    """Where this factor has all digits: at every second index of the axis that both share, the other factor there has
+    one digit. Everywhere where they share none."""
+    if axis is None:
+        return np.ones(shape, bool)
+    turn = np.arange(shape[axis]) % 2 == factor
+    return np.broadcast_to(turn.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
 
 def _root(safe: int, thinned: int) -> int:
@@ -102,10 +149,12 @@ def _exact_operand(operand: Operand, index: int, r: int, safe: int) -> Array:
     return values.astype(dtype_of(tensor.element))
 
 
-def _mask(shape: tuple[int, ...], axes: tuple[int, ...], safe: int, raw: Array) -> Array:
-    """True for exactly min(terms, safe) positions along `axes`, at another offset in each line of the others."""
+def _mask(shape: tuple[int, ...], axes: tuple[int, ...], safe: int, raw: Array, stride: int | None = None) -> Array:
+    """True for exactly min(terms, safe) positions along `axes`, at another offset in each line of the others; so far
+    apart, by default spread over all."""
     terms = prod(shape[axis] for axis in axes)
-    stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
+    if stride is None:
+        stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
     line = tuple(1 if i in axes else size for i, size in enumerate(shape))
     offsets = below(raw[: prod(line)] << np.uint64(32), terms).reshape(line)
     positions = np.arange(terms).reshape([size if i in axes else 1 for i, size in enumerate(shape)]) * stride

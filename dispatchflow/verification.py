@@ -23,9 +23,10 @@ def verify_operation(place: Place, operation: Operation, data: Data) -> Result:
     """On exact inputs bit by bit, on random ones within the bound; and these once more, as `repeat` says."""
     verdicts: dict[str, Verdict] = {}
     result = operation.result()
-    dtype, why, name = inputs.dtype_of(result.element), None, ""
+    dtype, doubt, name = inputs.dtype_of(result.element), None, ""
     for recipe in operation.recipes:
-        if recipe == "exact" and (why := inputs.mistrust(operation)):
+        if why := inputs.mistrust(operation, recipe):
+            doubt = why
             verdicts[recipe] = Verdict("mistrusted")
             continue
         name = f"got_{recipe}.bin"
@@ -40,12 +41,12 @@ def verify_operation(place: Place, operation: Operation, data: Data) -> Result:
     found = repeat.difference(place, data, recipe, (name,), operation.function, [_like(result.shape, dtype)])
     if isinstance(found, tuple):
         return found
-    judged = _judged(verdicts, {}, why=why)
+    judged = _judged(verdicts, {}, why=doubt)
     wrong = [recipe for recipe, v in verdicts.items() if v.word == "different"]
     if found is not None:
         again = place.scratch / found.second[0]
         second = verdicts | {recipe: _compared(place, recipe, _array(again, dtype, operation), operation, data)}
-        judged = _doubted(found, found.text(f"the {recipe} inputs' result"), judged, _judged(second, {}, why=why))
+        judged = _doubted(found, found.text(f"the {recipe} inputs' result"), judged, _judged(second, {}, why=doubt))
         wrong = list(dict.fromkeys((*wrong, recipe)))
     ok, reason, _, facts = judged
     outputs = {f"got_{recipe}": place.store.put_file(place.scratch / f"got_{recipe}.bin") for recipe in wrong}
@@ -57,9 +58,10 @@ def _compared(place: Place, recipe: str, got: Array, operation: Operation, data:
     def wanted(name: str, dtype: Any) -> Array:
         return _array(place.store.path(data.digests[f"expected_{name}"][0]), dtype, operation)
 
-    if recipe == "exact" or operation.bitwise:
+    if operation.compares_bits(recipe):
         return verdict.compare_bits(got, wanted(recipe, got.dtype))
-    return verdict.compare_bounded(got, wanted("reference", "float64"), wanted("tolerance", "float64"))
+    bounds = (wanted(f"{recipe}_{name}", "float64") for name in ("reference", "tolerance"))
+    return verdict.compare_bounded(got, *bounds)
 
 
 def _array(path: Path, dtype: Any, operation: Operation) -> Array:

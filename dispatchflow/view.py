@@ -79,7 +79,12 @@ def _inputs(program: Program) -> dict[str, str]:
         r, safe = inputs.exact_range(program)
         terms = min(safe, program.terms)
         exact = f"integers in -{r} … {r}, {terms} nonzero terms a result; seed {inputs.SEED}, operand number"
-        return {"exact inputs": exact, "random inputs": uniform} if "exact" in program.recipes else {"inputs": uniform}
+        digits, few = inputs.wide_digits(program) if "wide" in program.recipes else (0, 0)
+        wide = (
+            f"{digits} binary digits by 1 or -1, {few} nonzero terms a result; seed {inputs.SEED + 2}, operand number"
+        )
+        found = {"exact inputs": exact, "wide inputs": wide, "random inputs": uniform}
+        return {name: text for name, text in found.items() if name.split()[0] in program.recipes}
     assert isinstance(program, Module)
     said = [i.file.path if i.file else str(i.value) for i in program.inputs or ()]
     against = program.against.name if program.against else ", ".join(file.path for file in program.expected)
@@ -173,7 +178,8 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     return f"""\
 #!/bin/sh
 # {chain.case.name}
-# inputs: exact_*.bin, random_*.bin, given_*.bin; expected results: expected_*.bin (reference and tolerance are float64)
+# inputs: exact_*.bin, wide_*.bin, random_*.bin, given_*.bin; expected results: expected_*.bin (…_reference and
+# …_tolerance are float64)
 set -eu
 case=$(cd "$(dirname "$0")" && pwd)
 cd "$case"

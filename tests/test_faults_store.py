@@ -24,7 +24,7 @@ DAMAGES = {
 }
 
 
-USED = ["module.vmfb", "random_0.bin", "exact_1.bin", "expected_exact.bin", "expected_tolerance.bin"]
+USED = ["module.vmfb", "random_0.bin", "exact_1.bin", "expected_exact.bin", "expected_random_tolerance.bin"]
 
 
 @pytest.mark.parametrize(

@@ -288,7 +288,7 @@ def test_repro_runs_to_the_same_result(copied: Project) -> None:
     folder = copied.root / "build" / NAME
     got, (reference, tolerance) = (
         np.fromfile(folder / "again.bin", np.float32),
-        (np.fromfile(folder / f"expected_{name}.bin", np.float64) for name in ("reference", "tolerance")),
+        (np.fromfile(folder / f"expected_random_{name}.bin", np.float64) for name in ("reference", "tolerance")),
     )
     assert compare_bounded(got, reference, tolerance).passed
 

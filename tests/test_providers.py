@@ -199,7 +199,7 @@ def keys_of(case_of: Any, resolver_of: Any, records: Any) -> Any:
         case = case_of(threads=1, **{"provider": "numpy", **words})
         resolver = resolver_of(installed=lambda name: library, cache_bytes=2**20)
         actions = resolver.supplies.actions(case.operation)
-        names = [f"{recipe}_{i}" for recipe in ("exact", "random") for i in (0, 1)] + ["reference", "tolerance"]
+        names = [f"{recipe}_{i}" for recipe in case.operation.recipes for i in (0, 1)]
         for action in actions:
             records.add(Record(action.key, action.stage, True, outputs=dict.fromkeys(names, "d")))
         chain = resolver.chain(case)

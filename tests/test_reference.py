@@ -99,8 +99,8 @@ def test_bound_of_one_term_is_the_definition_s():
     assert tolerance.tolist() == [[2.0**-24 * 0.125 + 2.0**-24 * (0.125 + 2.0**-126)]]
 
 
-@pytest.mark.parametrize(("k", "growth"), [(1, 1), (64, 64), (100, 80), (10_000, 800)])
-def test_bound_grows_with_the_root_of_the_terms(k, growth):
+@pytest.mark.parametrize(("k", "growth"), [(1, 1), (8, 8), (16, 16), (100, 16), (10_000, 16)])
+def test_bound_grows_with_the_terms_up_to_sixteen(k, growth):
     op = matmul(1, 1, k)
     ones = [np.ones((1, k), np.float32), -np.ones((k, 1), np.float32)]
     _, tolerance = bounds(op, ones)

@@ -162,9 +162,9 @@ def row(case_of, records, resolver_of):
             resolver.supplies.inputs_action(case.operation),
             resolver.supplies.expected_action(case.operation),
         )
-        names = [f"{recipe}_{i}" for recipe in ("exact", "random") for i in (0, 1)]
+        names = [f"{recipe}_{i}" for recipe in ("exact", "wide", "random") for i in (0, 1)]
         records.add(Record(inputs.key, "inputs", True, outputs=dict.fromkeys(names, "d")))
-        records.add(Record(expected.key, "expected", True, outputs={"exact": "d", "reference": "d", "tolerance": "d"}))
+        records.add(Record(expected.key, "expected", True, outputs={"exact": "d", "wide": "d"}))
         if verify is not None:
             ok, facts = verify
             records.add(

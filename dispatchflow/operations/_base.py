@@ -68,11 +68,13 @@ class Option:
 
 class Operand(msgspec.Struct, frozen=True):
     """One input tensor. `summed`: the axes summed over, where exact inputs are thinned out on one operand so that
-    every partial sum stays exact (see `inputs.exact`); none for the others. `low` and `high`: the range of random
-    floating-point values."""
+    every partial sum stays exact (see `inputs.exact`); none for the others. `shared`: of the two operands that are
+    multiplied, the axis along which an element meets those of the same index only (see `inputs.wide`). `low` and
+    `high`: the range of random floating-point values."""
 
     type: TensorType
     summed: tuple[int, ...] = ()
+    shared: int | None = None
     low: float = -1.0
     high: float = 1.0
 
@@ -212,9 +214,22 @@ class Operation(Program):
                 return f"what {library.name} calls for {self.name} {unusual} is not written"
         return None
 
+    multiplies: ClassVar[bool] = False
+    """Whether two operands are multiplied, which say what they share: their own precision is then tested too."""
+
     @property
     def recipes(self) -> tuple[str, ...]:
-        return ("exact", "random")
+        """The sets of inputs that it is verified with. The last one is what is measured."""
+        wide = ("wide",) if self.multiplies and self.signature.accumulator.is_float else ()
+        return ("exact", *wide, "random")
+
+    def made(self, recipe: str) -> list[Array] | None:
+        """The operands of a recipe of its own, as they lie in memory; None for those that `inputs` makes."""
+        return None
+
+    def compares_bits(self, recipe: str) -> bool:
+        """Whether these inputs have one right result, bit by bit; else each element has a bound."""
+        return recipe in ("exact", "wide") or self.bitwise
 
     @property
     def bitwise(self) -> bool:
@@ -228,8 +243,8 @@ class Operation(Program):
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """A bound of the error before the result is rounded, in float64: min(K, 8·√K) · u · Σ|terms|. Accumulation
-        (Higham 3.13), with the probabilistic constant of Higham & Mary 2019, λ = 8; u = 2**-digits."""
+        """A bound of the error before the result is rounded, in float64: min(K, 16) · u · Σ|terms|; u = 2**-digits. See
+        `growth`."""
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     @property
@@ -271,9 +286,15 @@ class Operation(Program):
 _LETTERS = {letter.value for letter in Layout}
 
 
+_GROWTH = 16.0
+"""Three times what any order of summation showed, for 8 to 65,536 terms (docs/verification.md, "What sums need")."""
+
+
 def growth(terms: int) -> float:
-    """How many roundings of one term a sum of so many may show, where terms have both signs and so have roundings."""
-    return float(min(terms, 8.0 * terms**0.5))
+    """A bound of |error| / (u · Σ|terms|) of a sum of so many terms with both signs. It is `terms` at most (Higham,
+    Accuracy and Stability of Numerical Algorithms, 3.13), and does not grow with them: partial sums are about
+    √terms, errors about √terms of their roundings, and Σ|terms| is about `terms`."""
+    return min(float(terms), _GROWTH)
 
 
 def drift(terms: int, element: ElementType) -> float:

@@ -58,6 +58,7 @@ def dynamic(*dims: str) -> Option:
 class Contraction(Summed):
     """A named op of linalg that sums over `k`. A column-major operand has its last two dims swapped in memory."""
 
+    multiplies: ClassVar[bool] = True
     lhs: ClassVar[str]
     rhs: ClassVar[str]
     out: ClassVar[str]
@@ -119,7 +120,11 @@ class Contraction(Summed):
 
     def operands(self) -> tuple[Operand, ...]:
         lhs, rhs = self._stored()
-        factors = (Operand(self._tensor(lhs, 0), summed=(lhs.index("k"),)), Operand(self._tensor(rhs, 1)))
+        left, right = lhs.index("k"), rhs.index("k")
+        factors = (
+            Operand(self._tensor(lhs, 0), summed=(left,), shared=left),
+            Operand(self._tensor(rhs, 1), shared=right),
+        )
         added = (Operand(self._tensor(self.out, 2)),) if self._accumulates else ()
         return (*factors, *added, *self.parameters())
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class Convolution(Summed, Window):
     """The layout is the image's letters and the weights', as in the names of linalg's ops; the window does not turn."""
 
+    multiplies: ClassVar[bool] = True
     ops: ClassVar[Mapping[str, str]]
     """Layout → the named op."""
     outs: ClassVar[str]
@@ -68,11 +69,15 @@ class Convolution(Summed, Window):
         sizes = {letter: self.size({"h": "kh", "w": "kw"}.get(letter, letter)) for letter in letters}
         sizes["c"] //= self.groups
         summed = tuple(axis for axis, letter in enumerate(letters) if letter in self.summed)
-        return Operand(TensorType(tuple(sizes.values()), self.signature.operands[1]), summed)
+        # With groups a channel of the weights meets one of each group: none is shared.
+        shared = letters.index("c") if self.groups == 1 else None
+        return Operand(TensorType(tuple(sizes.values()), self.signature.operands[1]), summed, shared)
 
     def operands(self) -> tuple[Operand, ...]:
         image = self.image(self.size("h"), self.size("w"), self.size("c"), 0)
-        return (Operand(image), self._weights(), *self.parameters())
+        weights = self._weights()
+        shared = self.layout.index("c") if weights.shared is not None else None
+        return (Operand(image, shared=shared), weights, *self.parameters())
 
     def result(self) -> TensorType:
         return self.image(*self.outputs, self.size(self.outs), -1)

@@ -61,10 +61,10 @@ def _shape(cls: type[Operation], index: int) -> str:
 
 
 def _verified(cls: type[Operation]) -> str:
-    recipes = dict.fromkeys(" and ".join(operation.recipes) for operation in _each(cls))
+    recipes = dict.fromkeys(", ".join(operation.recipes) for operation in _each(cls))
     bits = {operation.bitwise for operation in _each(cls) if operation.types.result.is_float}
     selects = "; random floats bit by bit" + (" where it only selects" if False in bits else "") if True in bits else ""
-    return " or ".join(recipes) + selects
+    return "; or ".join(recipes) + selects
 
 
 def _providers(cls: type[Operation]) -> str:
