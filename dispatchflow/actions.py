@@ -28,7 +28,7 @@ CONFIGURATION_CHECK = 5
 PRINTING = 3
 """Version of what is read from a user's module when it is printed."""
 
-VERIFICATION = 4
+VERIFICATION = 5
 """Version of the verification ladder. Raise it when what counts as right changes."""
 
 
@@ -184,9 +184,11 @@ def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
     return _called("expected", call, operands, results=tuple(results), protocol=VERIFICATION)
 
 
-def verification(call: Call, data: Data, tolerance: str | None) -> Action:
-    """`tolerance`: of a user's module; an operation has its own bound, among the data."""
-    return _called("verify", call, data, tolerance=tolerance, protocol=VERIFICATION)
+def verification(call: Call, data: Data, tolerance: str | None, is_reference: bool = False) -> Action:
+    """`tolerance`: of a user's module; an operation has its own bound, among the data. `is_reference`: the code made
+    what is expected, which another code may have made as well."""
+    itself = {"is_reference": True} if is_reference else {}
+    return _called("verify", call, data, tolerance=tolerance, protocol=VERIFICATION, **itself)
 
 
 def measurement(call: Call, operands: Data, protocol: Protocol, sets: int | None = None) -> Action:

@@ -232,7 +232,7 @@ class Executor(Maker):
         if (found := self.artifacts(case, expected=True)) is None:
             return None
         (code, files, data), program = found, case.operation
-        call = actions.Call(code, program.function, device)
+        call, is_reference = actions.Call(code, program.function, device), resolver.supplies.is_reference(program, code)
 
         def make(scratch: Path) -> Result:
             place = self.place(scratch, device, files)
@@ -243,10 +243,10 @@ class Executor(Maker):
             assert isinstance(program, Module)
             declared = self.resolver.supplies.declaration(program)
             assert declared is not None
-            return verification.verify_module(place, program, data, declared.results)
+            return verification.verify_module(place, program, data, declared.results, is_reference)
 
         tolerance = program.tolerance if isinstance(program, Module) else None
-        return self.make(actions.verification(call, data, tolerance), make)
+        return self.make(actions.verification(call, data, tolerance, is_reference), make)
 
     def _put(self, array: Array) -> Digest:
         return self.store.put_bytes(array.tobytes())

@@ -39,6 +39,8 @@ _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
 _TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
 BUFFER_VIEW = "!hal.buffer_view"
 """A tensor whose sizes and element type come with it at run time, as in functions of IREE's own later dialects."""
+SAME_CODE = "the reference is the same code"
+"""Why there is nothing to compare with."""
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
 
 

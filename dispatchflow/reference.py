@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
 
 
-_SMALLEST_NORMAL = {
+SMALLEST_NORMAL = {
     ElementType.F16: 2.0**-14,
     ElementType.F64: 2.0**-1022,
     ElementType.F8E4M3FN: 2.0**-6,
@@ -38,7 +38,7 @@ def bounds(operation: Operation, operands: Sequence[Array]) -> tuple[Array, Arra
     """
     wide, result = _wide(operands), operation.types.result
     value = _asked(operation, "reference", wide)
-    rounding = result.unit * (abs(value) + _SMALLEST_NORMAL.get(result, 2.0**-126))
+    rounding = result.unit * (abs(value) + SMALLEST_NORMAL.get(result, 2.0**-126))
     return value, _asked(operation, "error", wide) + rounding
 
 

@@ -227,7 +227,8 @@ class Resolver:
         assert compiled.code is not None and data is not None
         call = actions.Call(compiled.code, program.function, device)
         tolerance = program.tolerance if type(program) is Module else None
-        step = self._step(actions.verification(call, data, tolerance), "this code was never verified on this device")
+        action = actions.verification(call, data, tolerance, self.supplies.is_reference(program, compiled.code))
+        step = self._step(action, "this code was never verified on this device")
         if not off:
             return step
         known = f"; the store knows: {step.why}" if step.state == "failed" else ""

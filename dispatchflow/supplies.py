@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dispatchflow import actions, module
 from dispatchflow.actions import Action, Data
+from dispatchflow.keys import Digest
 from dispatchflow.module import Declaration, Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
@@ -133,6 +134,13 @@ class Supplies:
         """One thread of the target that a module is compared with."""
         assert program.against is not None
         return self._device_of(program.against, 1)
+
+    def is_reference(self, program: Program, code: Digest | None) -> bool:
+        """Whether this code is what makes the results that it would be compared with."""
+        if type(program) is not Module or program.against is None or code is None:  # asked of every case
+            return False
+        made = self._record(self._reference_compile(program))
+        return made is not None and made.code == code
 
     def absent(self, program: Program) -> str | None:
         """Why there is nothing here that could make what it is compared with, None where there is."""

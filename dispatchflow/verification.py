@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,16 +80,20 @@ def _like(shape: Sequence[int], dtype: Any) -> Array:
     return array
 
 
-def verify_module(place: Place, program: Module, data: Data, results: Sequence[str]) -> Result:
-    """Each result against the expected one; `not compared`, and no failure, where there is none. Whatever it is
-    compared with, it is called twice, as `repeat` says."""
+def verify_module(
+    place: Place, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
+) -> Result:
+    """Each result against the expected one; `not compared`, and no failure, where there is none, or where this code
+    itself made it. Whatever it is compared with, it is called twice, as `repeat` says."""
+    data = Data({"given": data.digests["given"]}, data.arguments) if is_reference else data
     names = module.output_names(results)
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     judged = _judged_module(place, program, data, results, names)
     found = repeat.difference(place, data, "given", names, program.function, [_of_result(r) for r in results])
     if not isinstance(found, repeat.Difference):
-        return found or judged
+        ok, reason, outputs, facts = found or judged
+        return ok, reason, outputs, facts | {"why": module.SAME_CODE} if is_reference and ok else facts
     second = _judged_module(place, program, data, results, found.second)
     kept = {f"second_{i}": place.store.put_file(place.scratch / found.second[i]) for i in found.verdicts}
     ok, reason, outputs, facts = _doubted(found, _text(found, results), judged, second)
@@ -128,7 +133,8 @@ def _judged_module(place: Place, program: Module, data: Data, results: Sequence[
             outputs[f"got_{index}"] = place.store.put_bytes(got)
     if not verdicts:
         return True, None, {}, {"verification": "not compared", "score": None}
-    return _judged(verdicts, outputs, _untyped(results))
+    doubts = [_doubt(int(index), v) for index, v in verdicts.items() if v.word == "mistrusted"]
+    return _judged(verdicts, outputs, _untyped(results), next(iter(doubts), None))
 
 
 def _untyped(results: Sequence[str]) -> list[str]:
@@ -143,25 +149,42 @@ def _of_result(declared: str) -> Array:
 
 
 def _compared_bytes(got: bytes, expected: bytes, declared: str, rtol: str | None) -> Verdict:
-    """Tolerance: rtol · (|expected| + its root mean square), so that an element that cancels to nothing is judged by
-    the others' size; bits where there is no tolerance."""
+    """Within the tight tolerance right, beyond the loose one wrong, between them `mistrusted`, as `tolerances` says it;
+    bits where there is none. Mistrusted too where no number is compared."""
     import numpy as np
 
-    from dispatchflow import given
+    from dispatchflow import given, tolerances
 
     known, tolerance = module.shape_of(declared), given.tolerance(declared, rtol)
     arrays = [np.frombuffer(b, inputs.dtype_of(known[1]) if known else np.uint8) for b in (got, expected)]
-    if known is not None and None not in known[0]:
-        arrays = [array.reshape([size or 0 for size in known[0]]) for array in arrays]
-    if tolerance is None:
+    if known is not None and known[0].count(None) <= 1 and arrays[0].size:
+        arrays = [array.reshape([-1 if size is None else size for size in known[0]]) for array in arrays]
+    if known is None or tolerance is None:
         return verdict.compare_bits(*arrays)
     wide = arrays[1].astype(np.float64)
-    finite = abs(wide[np.isfinite(wide)])
-    largest = float(finite.max(initial=0.0)) or 1.0  # of a number beyond 1e154 the square is infinite
-    scale = largest * float(np.sqrt(np.mean((finite / largest) ** 2))) if finite.size else 0.0
-    with np.errstate(invalid="ignore"):  # 0 × inf: what is expected to be infinite is within no tolerance of a number
-        bounds = tolerance * (abs(wide) + scale)
-    return verdict.compare_bounded(arrays[0], wide, bounds)
+    tight, loose = tolerances.tolerances(wide, known[1], tolerance)
+    found = verdict.compare_bounded(arrays[0], wide, tight)
+    if found.word == "different" and verdict.compare_bounded(arrays[0], wide, loose).passed:
+        return replace(found, word="mistrusted")
+    if found.passed and wide.size and not np.isfinite(wide).any():
+        return replace(found, word="mistrusted")
+    return found
+
+
+def _doubt(index: int, found: Verdict) -> str:
+    """Why a result of a module is mistrusted."""
+    if not found.wrong:
+        return f"no element of result {index} is a finite number"
+    assert found.worst is not None
+    place = ", ".join(map(str, found.worst.index))
+    values = f"at [{place}]: got {found.worst.got}, expected {found.worst.expected}"
+    off = (
+        "is off by more than rtol allows for one of its size"
+        if found.wrong == 1
+        else "are off by more than rtol allows for their size"
+    )
+    what = f"{units.count(found.wrong, 'element')} of result {index} {off}, though not for the largest"
+    return f"{what}; {values}"
 
 
 def _doubted(found: repeat.Difference, why: str, first: Result, second: Result) -> Result:

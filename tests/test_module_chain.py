@@ -141,7 +141,7 @@ def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
     sweep = '[[sweep]]\noperation = "module"\nthreads = 1\n'
     copied.add(
         f'{sweep}file = ["ir/broken.mlir", "ir/dynamic.mlir"]\n'
-        f'{sweep}file = "ir/dynamic.mlir"\nname = "sized"\ninputs = ["16xf32"]\nreference = "llvm-cpu"\n'
+        f'{sweep}file = "ir/dynamic.mlir"\nname = "sized"\ninputs = ["16xf32"]\nreference = "vmvx"\n'
         f'{sweep}file = "ir/stablehlo.mlir"\nname = "unsure"\n'
         f'{sweep}file = "ir/empty.mlir"\nfunction = "main"\n'
         f'{sweep}file = "ir/stablehlo.mlir"\nname = "alone"\nreference = "metal"\n'

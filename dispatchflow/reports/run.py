@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dispatchflow.attributes import closing, split
+from dispatchflow.module import SAME_CODE
 from dispatchflow.plan import Skip
 from dispatchflow.providers import IREE
 from dispatchflow.reports import units
@@ -171,9 +172,13 @@ def summary(
     absent = Counter(row["reason"] for row in rows if row["status"] == "no device")
     lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
     called = [row for row in rows if asked.get(row["case"], "profile") in ("verify", "profile")]
-    if unsure := [row["case"] for row in called if _only_run(row) and row["case"] not in broken]:
+    unsure = [row for row in called if _only_run(row) and row["case"] not in broken]
+    same = {row["case"] for row in unsure if SAME_CODE in (row["reason"] or "")}
+    if alone := [row["case"] for row in unsure if row["case"] not in same]:
         hint = "say expected, or a reference that runs here; bare numbers are never compared"
-        lines.append(f"only run, compared with nothing: {_example(unsure[0], len(unsure))}; {hint}")
+        lines.append(f"only run, compared with nothing: {_example(alone[0], len(alone))}; {hint}")
+    if same:
+        lines.append(f"not compared: {SAME_CODE}: {_example(min(same), len(same))}; name another target")
     doubted = [f"mistrusted: {row['case']}: {row['reason']}" for row in called if _mistrusted(row)]
     lines += doubted[:_SHOWN_REASONS]
     measured = [row for row in rows if asked.get(row["case"], "profile") == "profile"]
