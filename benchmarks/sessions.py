@@ -1,0 +1,227 @@
+"""Separate runs of the same six cases: does the next run's median fall where the interval says?
+
+    python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; goes on where it was stopped
+    python -m benchmarks.sessions --folder sessions --table   # what is known so far
+
+Each run is a process of its own with a fresh store: a copy, so that its files lie elsewhere in memory. Only what the
+machine remembers of its anchors and ceilings goes from one to the next, as in a store that is used day after day.
+`busy`: beside a process that computes for random times on the first CPU; cases run on the last one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import combinations, pairwise, permutations
+from math import log
+from pathlib import Path
+from statistics import median, stdev
+from typing import Any
+
+from benchmarks import timing
+from dispatchflow import results
+from dispatchflow.protocols import PROTOCOLS
+from dispatchflow.reports.table import markdown
+
+SPEC = """
+[[sweep]]
+operation = "matmul"
+shape = ["64x64x64", "256x256x256"]
+threads = 1
+[[sweep]]
+operation = "softmax"
+shape = "128x512"
+threads = 1
+[[sweep]]
+operation = "reduction"
+shape = "512x1000"
+threads = 1
+[[sweep]]
+operation = "conv2d"
+shape = "1x28x28x16x32x3x3"
+threads = 1
+[[sweep]]
+operation = "matmul"
+shape = "64x64x64"
+target = "vmvx"
+threads = 1
+"""
+CONDITIONS = ("quiet", "busy")
+_BUSY = """
+import os, random, time
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+lot = random.Random()
+while os.getppid() == int(os.environ["PARENT"]):
+    end = time.monotonic() + lot.expovariate(1 / 0.8)
+    while time.monotonic() < end:
+        sum(i * i for i in range(20000))
+    time.sleep(lot.expovariate(1 / 0.8))
+"""
+_KEPT = (
+    "case", "status", "median_ns", "ci_low_ns", "ci_high_ns", "later_low_ns", "later_high_ns", "anchored_median_ns",
+    "anchored_low_ns", "anchored_high_ns", "session_factor", "within_session", "between_sessions", "steal_ticks",
+    "load_1m",
+)  # fmt: skip
+INTERVALS = {
+    "within the session": ("median_ns", "ci_low_ns", "ci_high_ns"),
+    "± (another session)": ("median_ns", "later_low_ns", "later_high_ns"),
+    "anchored": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns"),
+}
+
+Run = dict[str, dict[str, Any]]
+"""Case → its row."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, required=True, help="where runs are kept, so that it can go on later")
+    parser.add_argument("--runs", type=int, default=30, help="of each condition and protocol")
+    parser.add_argument("--condition", choices=CONDITIONS, action="append", help="may be repeated; both when left out")
+    parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="may be repeated; std and fast")
+    parser.add_argument("--table", action="store_true", help="measure nothing")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for protocol in options.protocol or ("std", "fast"):
+        for condition in options.condition or CONDITIONS:
+            if not options.table:
+                measure(options.folder.resolve(), protocol, condition, options.runs)
+    found = {part.stem: runs for part in sorted(options.folder.glob("*.jsonl")) if len(runs := read(part)) > 1}
+    print(f"\n{table(found)}\n\n{cases(found)}")
+
+
+def read(part: Path) -> list[Run]:
+    return [json.loads(line)["rows"] for line in part.read_text().splitlines()] if part.exists() else []
+
+
+def measure(folder: Path, protocol: str, condition: str, runs: int) -> None:
+    """Until there are so many."""
+    part, remembered = folder / f"{protocol}-{condition}.jsonl", dict[str, str]()
+    if part.exists() and (lines := part.read_text().splitlines()):
+        remembered = json.loads(lines[-1])["remembered"]
+    template = _template(folder)
+    for number in range(len(read(part)), runs):
+        began = time.monotonic()
+        with _fresh(template, folder / "run", remembered) as project, _beside(condition):
+            timing.run([*timing.DOIT, f"protocol={protocol}"], project)
+            rows = {
+                row["case"]: {name: row[name] for name in _KEPT} for row in results.read(_store(project) / "results")
+            }
+            remembered = _remembered(project)
+        with part.open("a") as stream:
+            stream.write(json.dumps({"at": time.time(), "rows": rows, "remembered": remembered}) + "\n")
+        factor = next(iter(rows.values()))["session_factor"]
+        print(
+            f"{part.stem} {number + 1}/{runs}: {time.monotonic() - began:.0f} s, factor {factor:.3f}, load {os.getloadavg()[0]:.2f}",
+            flush=True,
+        )
+
+
+def _store(project: Path) -> Path:
+    return project / ".dispatchflow"
+
+
+def _template(folder: Path) -> Path:
+    """A project whose cases are verified, and nothing is measured."""
+    project = folder / "template"
+    if not (project / "ready").exists():
+        shutil.rmtree(project, ignore_errors=True)
+        (project / "specs").mkdir(parents=True)
+        (project / "dodo.py").write_text("from dispatchflow import main\n\nmain()\n")
+        (project / "specs/six.toml").write_text(SPEC)
+        timing.run([*timing.DOIT, "verify"], project)
+        (project / "ready").touch()
+    return project
+
+
+@contextlib.contextmanager
+def _fresh(template: Path, project: Path, remembered: dict[str, str]) -> Iterator[Path]:
+    shutil.rmtree(project, ignore_errors=True)
+    shutil.copytree(template, project, symlinks=True)
+    with contextlib.closing(sqlite3.connect(_store(project) / "records.sqlite")) as database, database:
+        database.executemany("insert or replace into remembered values (?, ?)", remembered.items())
+    yield project
+    shutil.rmtree(project)
+
+
+def _remembered(project: Path) -> dict[str, str]:
+    with contextlib.closing(sqlite3.connect(_store(project) / "records.sqlite")) as database:
+        words = "select name, value from remembered where name glob 'anchors:*' or name glob 'ceilings:*'"
+        return dict(database.execute(words).fetchall())
+
+
+@contextlib.contextmanager
+def _beside(condition: str) -> Iterator[None]:
+    if condition == "quiet":
+        yield
+        return
+    process = subprocess.Popen([sys.executable, "-c", _BUSY], env={**os.environ, "PARENT": str(os.getpid())})
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def table(found: dict[str, list[Run]]) -> str:
+    """Of each condition and each interval: how often the next run's median is inside, and those of all other runs; how
+    many pairs of intervals do not overlap; how far medians of runs are apart (standard deviation of logarithms)."""
+    rows = []
+    for name, runs in found.items():
+        for which, columns in INTERVALS.items():
+            rows.append({"condition": name, "runs": len(runs), "interval": which, **_covered(runs, columns)})
+    return markdown(
+        ("condition", "runs", "interval", "±", "next inside", "any other inside", "apart", "spread", "marked NOISY"),
+        rows,
+    )
+
+
+def _covered(runs: Sequence[Run], columns: tuple[str, str, str]) -> dict[str, str]:
+    value, low, high = columns
+    inside: dict[str, list[bool]] = {"next": [], "other": [], "apart": []}
+    spread, halves, noisy = [], [], []
+    for case in runs[0]:
+        rows = [run[case] for run in runs if run[case].get(low) is not None]
+        inside["next"] += [a[low] <= b[value] <= a[high] for a, b in pairwise(rows)]
+        inside["other"] += [a[low] <= b[value] <= a[high] for a, b in permutations(rows, 2)]
+        inside["apart"] += [a[high] < b[low] or b[high] < a[low] for a, b in combinations(rows, 2)]
+        spread.append(stdev(log(row[value]) for row in rows) if len(rows) > 1 else 0.0)
+        halves += [(row[high] - row[low]) / 2 / row[value] for row in rows]
+        noisy += [row["status"] == "noisy" for row in rows]
+    if not halves:
+        return {}
+    parts = {word: f"{sum(values) / max(1, len(values)):.1%}" for word, values in inside.items()}
+    return {
+        "±": f"{median(halves):.1%}",
+        "next inside": parts["next"],
+        "any other inside": parts["other"],
+        "apart": parts["apart"],
+        "spread": f"{median(spread):.2%}",
+        "marked NOISY": f"{sum(noisy)} of {len(noisy)}",
+    }
+
+
+def cases(found: dict[str, list[Run]]) -> str:
+    """Of each case: the spread of its medians, plain and anchored."""
+    rows = []
+    for name, runs in found.items():
+        for case in runs[0]:
+            having = [run[case] for run in runs if run[case].get("anchored_median_ns")]
+            if len(having) > 1:
+                plain, anchored = (
+                    stdev(log(row[column]) for row in having) for column in ("median_ns", "anchored_median_ns")
+                )
+                rows.append({"condition": name, "case": case, "plain": f"{plain:.2%}", "anchored": f"{anchored:.2%}"})
+    return markdown(("condition", "case", "plain", "anchored"), rows)
+
+
+if __name__ == "__main__":
+    main()
