@@ -110,6 +110,14 @@ def seconds(text: str) -> float:
     return value
 
 
+def percent(text: str) -> float:
+    """`5%` → 0.05. Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text, re.ASCII)
+    if match is None or not 0 < (value := float(match[1])) <= 100:
+        raise ValueError("a percentage such as 5%, above 0%, at most 100%")
+    return value / 100
+
+
 def memory(text: str) -> int | None:
     """`8GiB` → bytes, `none` → None. Raises ValueError."""
     if text == "none":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import product
 from math import prod
@@ -40,6 +40,8 @@ class Plan:
     tags: dict[Case, tuple[str, ...]]
     skips: tuple[Skip, ...]
     notes: tuple[str, ...]
+    noisy: dict[Case, float] = field(default_factory=dict)
+    """Of the cases whose sweeps say one: the half-width above which their rows are; of several the smallest."""
 
 
 def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
@@ -52,6 +54,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
     skips: dict[str, Skip] = {}
     notes: dict[str, None] = {}
     modules: dict[str, Case] = {}
+    noisy: dict[Case, float] = {}
     for sweep in sweeps:
         if tags and not set(tags) & set(sweep.tags):
             continue
@@ -69,11 +72,13 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
                 skips.setdefault(item.name, item)
             else:
                 _check_name(item, modules, sweep.place)
+                if sweep.noisy is not None:
+                    noisy[item] = min(sweep.noisy, noisy.get(item, sweep.noisy))
                 before = found.get(item)
                 found[item] = sweep.tags if before is None else tuple(dict.fromkeys((*before, *sweep.tags)))
         if item is None and (sweep.include or sweep.exclude):
             notes[f"{sweep.place}: include and exclude leave no case"] = None
-    return Plan(tuple(found), found, tuple(skips.values()), tuple(notes))
+    return Plan(tuple(found), found, tuple(skips.values()), tuple(notes), noisy)
 
 
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:

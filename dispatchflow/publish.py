@@ -26,14 +26,15 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
         folder=str(Path.cwd()),
     )  # fmt: skip
     tags, now = workspace.plan.tags, time.time()
-    known: dict[tuple[str, str, int, str], Bounds] = {}
+    known: dict[tuple[Any, ...], Bounds] = {}
 
     def bounds_of(chain: Chain) -> Bounds:
         case = chain.case
-        place = case.shape_name, case.target.name, chain.device.threads, case.cache
+        noisy = workspace.noisy_above(case)
+        place = case.shape_name, case.target.name, chain.device.threads, case.cache, noisy
         if place not in known:
             ceilings = workspace.ceilings.of(case, chain.device)
-            known[place] = Bounds.of(case.operation, ceilings, calibration.MARGIN)
+            known[place] = Bounds.of(case.operation, ceilings, calibration.MARGIN, noisy)
         return known[place]
 
     def row(chain: Chain, bounds: Bounds) -> dict[str, Any]:

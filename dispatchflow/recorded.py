@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from dispatchflow.keys import Digest, Key
+from dispatchflow.statistics import NOISY, noisy
 
 if TYPE_CHECKING:
     from dispatchflow.records import Records
@@ -111,6 +112,12 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     @property
     def blocks_ns(self) -> tuple[float, ...]:
         return tuple(ns for ns, _, _ in self._blocks)
+
+    def noisy_above(self, limit: float) -> bool:
+        """Whether its median is less certain than this. Its status says so of the usual limit, without its blocks."""
+        if limit == NOISY or self.status == "failed":
+            return self.status == "noisy"
+        return noisy(self.blocks_ns, limit)
 
     @property
     def dispatch_ns(self) -> tuple[float, ...]:

@@ -24,6 +24,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.protocols import Protocol
 from dispatchflow.runtimes import Judgement
+from dispatchflow.statistics import NOISY
 from dispatchflow.supplies import Supplies
 from dispatchflow.syntax import syntax_of
 from dispatchflow.targets import Device, HostCpu, Target
@@ -39,12 +40,14 @@ VERIFY_MODES = ("on", "off", "warn")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How this invocation runs its cases. `remeasure`: `yes`, `noisy`, or older than so many days."""
+    """How this invocation runs its cases. `remeasure`: `yes`, `noisy`, or older than so many days. `noisy`: the
+    half-width above which a row is called so; None for what the case's sweep says."""
 
     protocol: Protocol
     verify: str = "on"
     remeasure: str | int | None = None
     retry: bool = False
+    noisy: float | None = None
     limits: Limits = field(default_factory=Limits)
 
 
@@ -63,7 +66,9 @@ class Resolver:
         run: str,
         installed: Callable[[str], Installed | None] = lambda library: None,
         cache_bytes: int | None = None,
+        noisy_above: Callable[[Case], float] = lambda case: NOISY,
     ) -> None:
+        self._noisy_above = noisy_above
         self._installed, self._cache_bytes = installed, cache_bytes
         self._all_records, self.toolchain, self.host = records, toolchain, host
         self._records: Reader = records
@@ -101,7 +106,7 @@ class Resolver:
             device = providers.device_of(case.library, case.target, device)
             compiled = Step("compile", "off", f"{case.provider} brings its own code", brought=self.brought(case))
         verified = self._verify(program, compiled, device)
-        profiled = self._profile(program, compiled, verified, device, self.sets(case))
+        profiled = self._profile(case, compiled, verified, device)
         chain = Chain(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
         if profiled.state == "made" and profiled.measurement and self._foreign(profiled.measurement):
             judgement = self.judged(profiled.measurement, device)
@@ -234,9 +239,8 @@ class Resolver:
         known = f"; the store knows: {step.why}" if step.state == "failed" else ""
         return msgspec.structs.replace(step, state="off", why=f"verify=off{known}")
 
-    def _profile(
-        self, program: Program, compiled: Step, verified: Step, device: Device, sets: int | None = None
-    ) -> Step:
+    def _profile(self, case: Case, compiled: Step, verified: Step, device: Device) -> Step:
+        program, sets = case.operation, self.sets(case)
         if verified.state == "absent" and (device.absent is not None or self.settings.verify == "on"):
             return Step("profile", "absent", verified.why)
         operands = self.supplies.operands(program)
@@ -257,7 +261,7 @@ class Resolver:
         if found is None:
             never = f"this code was never measured on this device under {self.settings.protocol.id}"
             return Step("profile", "missing", refusal or never, action)
-        if (again := self._measure_again(found)) is not None:
+        if (again := self._measure_again(found, case)) is not None:
             return Step("profile", "missing", again, action, measurement=found)
         if found.status == "failed":
             return Step("profile", "failed", found.reason or "failed", action, measurement=found)
@@ -269,7 +273,7 @@ class Resolver:
         judgement = self.judged(found, device)
         return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
 
-    def _measure_again(self, found: Measurement) -> str | None:
+    def _measure_again(self, found: Measurement, case: Case) -> str | None:
         wish = self.settings.remeasure
         if wish is None and found.status != "failed":
             return None
@@ -277,7 +281,7 @@ class Resolver:
             return None
         if wish == "yes":
             return "remeasure=yes"
-        if wish == "noisy" and found.status == "noisy":
+        if wish == "noisy" and found.noisy_above(self._noisy_above(case)):
             return "remeasure=noisy, and it was"
         if isinstance(wish, int) and self._now - found.at > wish * 86400:
             return f"measured more than {wish} days ago"

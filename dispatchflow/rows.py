@@ -16,7 +16,7 @@ from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.results import SCHEMA_VERSION, fits
-from dispatchflow.statistics import Summary, summary
+from dispatchflow.statistics import NOISY, Summary, summary
 
 if TYPE_CHECKING:
     from dispatchflow.chain import Chain
@@ -50,13 +50,17 @@ class Bounds:
     """Flops and bytes per s."""
     credible_ns: float
     """The shortest call that the ceilings allow, each times the margin; 0 when unknown."""
+    noisy: float = NOISY
+    """Half-widths above this are."""
 
     @classmethod
-    def of(cls, program: Program, ceilings: tuple[float | None, float | None], margin: float) -> Bounds:
+    def of(
+        cls, program: Program, ceilings: tuple[float | None, float | None], margin: float, noisy: float = NOISY
+    ) -> Bounds:
         said = _said(program, "flops"), _said(program, "traffic_bytes")
         work = zip(map(_counted, _AMOUNTS, said), ceilings, strict=True)
         least = (w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None)
-        return cls(said, ceilings, max(least, default=0.0))
+        return cls(said, ceilings, max(least, default=0.0), noisy)
 
     @property
     def amounts(self) -> tuple[int | None, int | None]:
@@ -187,7 +191,11 @@ def standing(chain: Chain, bounds: Bounds) -> str:
     found = _measured(chain)
     if found is None or found.median_ns is None:
         return "not measured"
-    return "suspect" if found.median_ns < bounds.credible_ns else found.status
+    if found.median_ns < bounds.credible_ns:
+        return "suspect"
+    if found.status == "failed":
+        return found.status
+    return "noisy" if found.noisy_above(bounds.noisy) else "measured"
 
 
 def roofline(

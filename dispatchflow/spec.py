@@ -41,6 +41,7 @@ _FIELDS: list[tuple[str, Any, Any]] = [
     ("flags", _Words, ""),
     ("provider", _Words, IREE),
     ("cache", _Words, HOT),
+    ("noisy", str | None, None),
     ("tags", _Words, ()),
     ("include", _Words, ()),
     ("exclude", _Words, ()),
@@ -65,6 +66,8 @@ class Sweep:
     flags: tuple[flags.Flags, ...]
     providers: tuple[str, ...]
     caches: tuple[str, ...]
+    noisy: float | None
+    """Rows above this half-width are marked; None for the usual limit."""
     tags: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -164,6 +167,7 @@ def sweep(
         flags=spec_words.extra_flags(words.flags, place),
         providers=spec_words.named(words.provider, PROVIDERS, "provider", at("provider")),
         caches=spec_words.named(words.cache, CACHES, "cache", at("cache")),
+        noisy=spec_words.noisy(words.noisy, at("noisy")),
         tags=tuple(spec_words.listed(words.tags)),
         include=tuple(spec_words.listed(words.include)),
         exclude=tuple(spec_words.listed(words.exclude)),

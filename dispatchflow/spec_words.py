@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from dispatchflow import errors, flags, module_spec
+from dispatchflow import errors, flags, limits, module_spec
 from dispatchflow.axes import Axis, AxisError, axis, whole
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import Location
@@ -233,6 +233,13 @@ def extra_flags(written: str | list[str], place: Location) -> tuple[flags.Flags,
         hint = f"Write {place.spelt('flags', '')} for none, or leave the word out."
         raise SpecError("'flags' is empty", {"spec": place.at("flags")}, hint)
     return tuple(dict.fromkeys(found))
+
+
+def noisy(written: str | None, place: str) -> float | None:
+    try:
+        return None if written is None else limits.percent(written)
+    except ValueError as error:
+        raise SpecError(f"noisy cannot be {errors.written(written)}", {"spec": place, "allowed": error}, "") from error
 
 
 def threads(word: int | str, place: str) -> int | None:

@@ -156,6 +156,9 @@ _OWN: dict[str, Variable] = {
     "protocol": Variable("run", f"how long is measured: {', '.join(PROTOCOLS)}", _one_of(PROTOCOLS)),
     "verify": Variable("run", "on; off; warn: measure wrong results too", _one_of(VERIFY_MODES)),
     "remeasure": Variable("run", "yes; noisy; older than so many days", _remeasure),
+    "noisy": Variable(
+        "run", "rows whose median is less certain than this, 5% unless told otherwise, are marked NOISY", limits.percent
+    ),
     "retry": Variable("run", "yes: try recorded failures again", _yes),
     "compile_limit": Variable("run", "seconds that one compile may take", limits.seconds),
     "run_limit": Variable("run", "seconds that one call of a module may take in verification", limits.seconds),
@@ -224,6 +227,7 @@ def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Sett
         verify=values.get("verify", "on"),
         remeasure=values.get("remeasure"),
         retry=values.get("retry", False),
+        noisy=values.get("noisy"),
         limits=replace(
             limits.Limits(memory_bytes=memory_bytes, memory_asked=values.get("memory_limit") is not None),
             **{field: values[name] for field, name in given.items() if name in values},

@@ -31,6 +31,7 @@ from dispatchflow.resolver import Resolver, Settings
 from dispatchflow.rotation import COLD, not_coldable
 from dispatchflow.sources import Sources
 from dispatchflow.stamps import stamp
+from dispatchflow.statistics import NOISY
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
 from dispatchflow.targets import TARGETS, Device, Target
@@ -108,7 +109,7 @@ class Workspace:
                 fits.append(case)
             else:
                 skips.append(Skip(case.name, reason, ""))
-        return Plan(tuple(fits), found.tags, (*found.skips, *skips), found.notes)
+        return Plan(tuple(fits), found.tags, (*found.skips, *skips), found.notes, found.noisy)
 
     def _lacking(self, case: Case) -> str | None:
         """Why this toolchain or this machine cannot have it."""
@@ -194,6 +195,7 @@ class Workspace:
             self.run,
             self._library,
             self._cache_bytes,
+            self.noisy_above,
         )
 
     @cached_property
@@ -211,6 +213,12 @@ class Workspace:
         device = self._devices[place]
         unfit = target.not_on(device.architecture)
         return replace(device, absent=unfit) if unfit else device
+
+    def noisy_above(self, case: Case) -> float:
+        """The half-width of a median's interval above which this case's row is noisy."""
+        if self.settings.noisy is not None:
+            return self.settings.noisy
+        return self.plan.noisy.get(case, NOISY) if self.plan.noisy else NOISY  # to hash a case takes long
 
     @cached_property
     def executor(self) -> Executor:

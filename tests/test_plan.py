@@ -165,3 +165,12 @@ def test_family_word_names_all_that_it_ships(plan_of):
 def test_plan_is_the_same_each_time(plan_of):
     assert plan_of(TWO) == plan_of(TWO)
     assert plan_of(TWO).cases == plan_of(TWO).cases
+
+
+def test_a_case_of_two_sweeps_is_noisy_above_the_smaller_of_their_limits(plan_of):
+    sweeps = "".join(
+        f'[[sweep]]\noperation = "matmul"\nm = [4, {m}]\nn = 4\nk = 4\n{noisy}\n'
+        for m, noisy in ((5, 'noisy = "2%"'), (6, 'noisy = "3%"'), (7, ""))
+    )
+    plan = plan_of(sweeps)
+    assert {case.operation.sizes[0]: limit for case, limit in plan.noisy.items()} == {4: 0.02, 5: 0.02, 6: 0.03}

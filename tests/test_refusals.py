@@ -203,6 +203,15 @@ def test_verify_off_measures_what_it_does_not_verify(copied: Project) -> None:
     assert "within bound" in outcome.out
 
 
+def test_remeasure_noisy_takes_what_is_above_the_limit_that_is_said(copied: Project) -> None:
+    told = [
+        copied.doit("plan", "protocol=fast", "remeasure=noisy", f"noisy={limit}", f"profile:{NAME}").out
+        for limit in ("0.0001%", "100%")
+    ]
+    assert ["profile  1 to make" in out for out in told] == [True, False], told
+    assert "NOISY, reused" in copied.doit("protocol=fast", "noisy=0.0001%", f"profile:{NAME}").out
+
+
 def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:
     before, parts = copied.rows(), copied.parts()
 

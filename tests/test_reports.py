@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from real import REPOSITORY
 
 from dispatchflow.plan import Skip
-from dispatchflow.reports import run, table, units
+from dispatchflow.reports import noise, run, table, units
 from dispatchflow.reports.best import best, columns, newest
 from dispatchflow.reports.providers import compared
 from dispatchflow.reports.run import applied
@@ -285,6 +285,24 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
         "skipped: cannot (2 cases, such as x)",
         "6 cases: 2 compiled; 2 reused, 3 failed, 2 skipped; ",
     ]
+
+
+def test_noisy_rows_are_explained_by_the_conditions_where_these_explain_them():
+    disturbed = {"steal_ticks": 125, "load_1m": 4.21, "threads": 1, "session_factor": 1.12, "governor": "powersave"}
+    told = noise.conditions([row("n", **disturbed), row("m", steal_ticks=3)])
+    assert told == (
+        "while they were measured: the hypervisor took 1.25 s; load 4.2 (this run's own compiles count for a minute); "
+        "the anchors took 12% longer than in this machine's first session; "
+        "the CPU's governor is powersave, which changes the frequency"
+    )
+    calm = {"steal_ticks": 0, "load_1m": 1.4, "threads": 1, "session_factor": 0.99, "governor": "performance"}
+    assert noise.conditions([row("n", **calm)]) is None
+
+
+def test_conditions_of_another_run_explain_nothing_here():
+    rows = [row("n", status="noisy", steal_ticks=125)]
+    told = [run.summary({"profile": 1}, fresh, rows, [], []).count("while they were") for fresh in ({"n"}, set())]
+    assert told == [1, 0]
 
 
 def test_summary_says_nothing_of_measurements_that_were_not_asked_for():

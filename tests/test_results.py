@@ -152,7 +152,14 @@ def row(case_of, records, resolver_of):
     """The row of a case that was compiled, verified as said, and measured with these blocks."""
 
     def make(
-        blocks=(), status="measured", verify=None, ceilings=(None, None), dispatches=None, session=None, **recorded
+        blocks=(),
+        status="measured",
+        verify=None,
+        ceilings=(None, None),
+        dispatches=None,
+        session=None,
+        noisy=0.05,
+        **recorded,
     ):
         resolver, case = resolver_of(), case_of(threads=1)
         facts = {"code_digest": "d", "applied": "P matmul<x>", "compile_s": 0.5, "code_bytes": 9}
@@ -182,7 +189,7 @@ def row(case_of, records, resolver_of):
                 | ({"dispatches_ns": dispatches} if dispatches else {}),
             )
         around = rows.Surroundings(resolver.toolchain, **AROUND)
-        bounds = rows.Bounds.of(case.operation, ceilings, 1.1)
+        bounds = rows.Bounds.of(case.operation, ceilings, 1.1, noisy)
         return rows.row_of(resolver.chain(case), ("tag",), bounds, around, time.time())
 
     return make
@@ -343,6 +350,13 @@ def test_noisy_row_of_too_few_blocks_for_an_interval_says_so(row):
 def test_noisy_row_says_how_noisy(row):
     found = row([90.0, 100.0, 100.0, 100.0, 100.0, 110.0], status="noisy", verify=RIGHT)
     assert (found["status"], found["reason"]) == ("noisy", "the median's interval is ±10.0% after 6 blocks")
+
+
+def test_row_is_noisy_above_the_limit_that_the_user_said(row):
+    blocks = [97.0, 103.0, 99.0, 101.0, 100.0, 98.0, 102.0, 100.0, 100.0]  # ± 2 %
+    assert [row(blocks, verify=RIGHT, noisy=limit)["status"] for limit in (0.05, 0.01)] == ["measured", "noisy"]
+    loud = [100.0, 120.0, 80.0, 110.0, 90.0, 100.0, 85.0, 115.0, 100.0]
+    assert row(loud, status="noisy", verify=RIGHT, noisy=0.5)["status"] == "measured"
 
 
 def test_wrong_result_is_a_failure(row):

@@ -71,6 +71,8 @@ def table(**words: str) -> str:
         (".threads", {"threads": "-1"}, ["-1 is not a number of threads"]),
         (".threads", {"threads": '"many"'}, ["'many' is not a number of threads"]),
         (".threads", {"threads": "true"}, ["wrong type", "bool", "int or str"]),
+        (".noisy", {"noisy": '"5"'}, ["noisy cannot be '5'", "a percentage such as 5%"]),
+        (".noisy", {"noisy": "5"}, ["wrong type", "int", "str"]),
         (".tags", {"tags": "[1]"}, ["wrong type", "int", "str"]),
         (".m", {"m": "0"}, ["not a size", "size 0", "1 … 2147483647"]),
         (".k", {"k": "-8"}, ["not a size", "size -8", "1 … 2147483647"]),

@@ -27,6 +27,7 @@ ALL = ("cases", "run", "report", "history", "toolchains", "check", "clean")
             ("top", "3", 3),
             ("columns", "case,score,case", ("case", "score")),
         ),
+        *(("noisy", "5%", 0.05), ("noisy", "0.5%", 0.005), ("noisy", "100%", 1.0)),
         *(("compile_limit", "300", 300.0), ("run_limit", "0.5", 0.5), ("memory_limit", "512MiB", 512 << 20)),
         *(("memory_limit", "1.5GiB", 3 << 29), ("memory_limit", "none", None)),
         *(
@@ -54,6 +55,7 @@ def test_variable_is_read_as_its_kind(name, text, value):
     ("name", "text", "says"),
     [
         *(
+            *(("noisy", word, "a percentage such as 5%") for word in ("5", "0%", "101%", "-1%", "nan%", "much", "")),
             ("protocol", "slow", "fast, std, thorough"),
             ("verify", "yes", "on, off, warn"),
             ("verify", "", "on, off, warn"),

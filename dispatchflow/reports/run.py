@@ -12,7 +12,7 @@ from dispatchflow.attributes import closing, split
 from dispatchflow.module import SAME_CODE
 from dispatchflow.plan import Skip
 from dispatchflow.providers import IREE
-from dispatchflow.reports import units
+from dispatchflow.reports import noise, units
 from dispatchflow.reports.table import aligned
 
 MAX_SHOWN = 50
@@ -190,6 +190,8 @@ def summary(
         lines.append(
             f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy takes them again, protocol=thorough takes longer"
         )
+        if told := noise.conditions([row for row in measured if row["case"] in {*noisy} & fresh]):
+            lines.append(told)
     for reason, n in Counter(skip.reason for skip in skips).most_common(_SHOWN_REASONS):
         example = next(skip.name for skip in skips if skip.reason == reason)
         lines.append(f"skipped: {reason} ({_example(example, n)})")

@@ -1,0 +1,30 @@
+"""Rows → what the machine's conditions say about noisy ones. Says nothing where they explain nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_TICKS_PER_S = 100  # USER_HZ, what /proc/stat counts in
+_SLOWER = 1.03
+_OTHERS = 1.0
+"""Load beside what this run does itself: its measurement, and the compiles before it."""
+
+
+def conditions(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """One line of noisy rows that were measured in this run; None where nothing that was recorded explains them."""
+    found = list(_conditions(rows))
+    return f"while they were measured: {'; '.join(found)}" if found else None
+
+
+def _conditions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if ticks := max((row.get("steal_ticks") or 0 for row in rows), default=0):
+        yield f"the hypervisor took {ticks / _TICKS_PER_S:.2f} s"
+    loads = [(row.get("load_1m") or 0.0, row.get("threads") or 1) for row in rows]
+    if loads and (most := max(loads))[0] > most[1] + _OTHERS:
+        yield f"load {most[0]:.1f} (this run's own compiles count for a minute)"
+    slowest = max((row.get("session_factor") or 1.0 for row in rows), default=1.0)
+    if slowest > _SLOWER:
+        yield f"the anchors took {slowest - 1:.0%} longer than in this machine's first session"
+    if governors := {row["governor"] for row in rows if row.get("governor") not in (None, "performance")}:
+        yield f"the CPU's governor is {', '.join(sorted(governors))}, which changes the frequency"
