@@ -7,13 +7,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from dispatchflow import processes, releases
+from dispatchflow import loaded, processes, releases
 from dispatchflow.errors import ToolchainError, plain
-from dispatchflow.keys import Digest, digest_file, key_of
+from dispatchflow.keys import Digest, Ingredient, digest_file, key_of
 from dispatchflow.limits import DEFAULT, Limits
 from dispatchflow.locks import Machine
 from dispatchflow.stamps import ABSENT, See, stamp
@@ -22,7 +22,8 @@ from dispatchflow.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """`digest` is of the compiler's program, library, linker and platform libraries: what decides its output."""
+    """`digest` is of the compiler's programs, libraries, linker and platform libraries: what decides its output,
+    however it is reached. `runtime_digest` is of the runtime's tools and what they load."""
 
     compiler: str
     runtime: str
@@ -35,12 +36,8 @@ class Toolchain:
     runtime_digest: Digest
     dispatch_statistics: bool
     """Whether the benchmark tool accounts for each dispatch: from 3.13 on."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Of the files that say which one it is, each once: a build tree links libraries to each other."""
-        files = (*_compiler_files(Path(self.compiler)), *_tools(Path(self.runtime)))
-        return sum(path.stat().st_size for path in {path.resolve() for path in files})
+    size_bytes: int
+    """Of the files in both digests."""
 
     def tool(self, name: str) -> str:
         """Path of a runtime tool."""
@@ -52,8 +49,9 @@ class Toolchain:
         the compiler (3.13, and all before) takes the one beside itself, and gives a shell its name as it is."""
         seen = dict(variables)
         if _LIBRARIES in seen:
-            folder = os.path.dirname(self.compiler)
-            seen[_LIBRARIES] = os.pathsep.join((folder, f"{folder}/../lib", seen[_LIBRARIES]))
+            folders = dict.fromkeys(map(os.path.dirname, (self.compiler, os.path.realpath(self.compiler))))
+            own = [path for folder in folders for path in (folder, f"{folder}/../lib")]
+            seen[_LIBRARIES] = os.pathsep.join((*own, seen[_LIBRARIES]))
         linker = os.path.join(os.path.dirname(os.path.realpath(self.compiler)), _LINKER)
         if (quoted := processes.quoted([linker])) != linker and os.path.isfile(linker):
             seen["IREE_LLVM_EMBEDDED_LINKER_PATH"] = quoted
@@ -128,30 +126,52 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
     """With its identity, remembered until one of its files changes.
 
     Raises:
-        ToolchainError: one of the programs does not run.
+        ToolchainError: one of the programs does not run, or what the compiler runs cannot be found out.
     """
-    files = _compiler_files(compiler)
-    tools = _tools(runtime)
     known = tuple(field.name for field in fields(Toolchain))
-    for folder in {path.parent for path in files}:
-        see(os.fspath(folder))  # which may gain a library
-    stamps = {os.fspath(path): see(os.fspath(path)) for path in (*files, *tools)}
-    identity = key_of("toolchain", {"known": known, "files": stamps})
-    if remembered := store.records.remembered(f"toolchain:{identity}"):
-        return Toolchain(**json.loads(remembered))
-    version, revision = _version(compiler, limits)
+    place: dict[str, Ingredient] = {
+        "known": known,
+        "compiler": os.fspath(compiler),
+        "runtime": os.fspath(runtime),
+        "version": _IDENTITY,
+    }
+    name = f"toolchain:{key_of('toolchain', place)}"
+    if text := store.records.remembered(name):
+        remembered = json.loads(text)
+        now = {path: see(path) for path in remembered.pop("stamps")}
+        if now == json.loads(text)["stamps"]:
+            return Toolchain(**{field: remembered[field] for field in known})
+    folders = {compiler.parent, compiler.resolve().parent, runtime}
+    stamps = {os.fspath(path): see(os.fspath(path)) for path in (*sorted(folders), compiler, *_tools(runtime))}
+    with store.scratch() as scratch:
+        version, revision = _version(compiler, limits, scratch)
+        _require_program(compiler, loaded.files(scratch))
+        if (linker := compiler.resolve().parent / _LINKER).is_file():  # the compiler starts it, or has one in itself
+            with contextlib.suppress(ToolchainError):
+                _output(linker, "-flavor gnu --version", "compile_limit", limits, scratch)
+        files = loaded.resolved([compiler, *loaded.files(scratch), *_beside(compiler.resolve())])
+    with store.scratch() as scratch:
+        shown = _output(_tools(runtime)[1], "--help", "run_limit", limits, scratch)
+        tools = loaded.resolved([*_tools(runtime), *loaded.files(scratch)])
+    stamps |= {os.fspath(path): see(os.fspath(path)) for path in (*files, *tools)}
     toolchain = Toolchain(
         compiler=os.fspath(compiler),
         runtime=os.fspath(runtime),
         version=version,
         revision=revision,
-        digest=Digest(key_of("compiler", {_place(compiler, path): digest_file(path) for path in files})),
+        digest=_digest("compiler", files),
         runtime_version=_runtime_version(runtime),
-        runtime_digest=_runtime_digest(runtime),
-        dispatch_statistics="--dispatch_statistics" in _output(tools[1], "--help", "run_limit", limits),
+        runtime_digest=_digest("runtime", tools),
+        dispatch_statistics="--dispatch_statistics" in shown,
+        size_bytes=sum(path.stat().st_size for path in (*files, *tools)),
     )
-    store.records.remember(f"toolchain:{identity}", json.dumps(asdict(toolchain)))
+    kept = {**asdict(toolchain), "stamps": stamps, "tools": [os.fspath(path) for path in tools]}
+    store.records.remember(name, json.dumps(kept))
     return toolchain
+
+
+_IDENTITY = 2
+"""Version of which files are a toolchain's identity."""
 
 
 def runtime_of(store: Store, digest: str) -> str | None:
@@ -159,7 +179,7 @@ def runtime_of(store: Store, digest: str) -> str | None:
     for text in store.records.remembered_of("toolchain"):
         known = json.loads(text)
         with contextlib.suppress(OSError):  # removed since
-            if known["runtime_digest"] == digest == _runtime_digest(Path(known["runtime"])):
+            if known["runtime_digest"] == digest == _digest("runtime", map(Path, known.get("tools", ()))):
                 return str(known["runtime"])
     return None
 
@@ -168,35 +188,43 @@ def _tools(runtime: Path) -> list[Path]:
     return [runtime / "iree-run-module", runtime / "iree-benchmark-module"]
 
 
-def _runtime_digest(runtime: Path) -> Digest:
-    return Digest(key_of("runtime", {path.name: digest_file(path) for path in _tools(runtime)}))
+def _digest(kind: str, files: Iterable[Path]) -> Digest:
+    """Of names and bytes: where a toolchain lies, and by which links it is reached, is no part of what it is."""
+    return Digest(key_of(kind, {"files": tuple(sorted((path.name, digest_file(path)) for path in files))}))
 
 
-def _place(compiler: Path, path: Path) -> str:
-    """Relative to the compiler: where a toolchain lies is no part of what it is."""
-    return os.path.relpath(path, compiler.parent)
-
-
-def _compiler_files(compiler: Path) -> list[Path]:
+def _beside(compiler: Path) -> list[Path]:
+    """What a compiler finds beside itself when it needs it."""
     folder, build = compiler.parent, compiler.parent.parent / "lib"
     platform = (folder / "iree_platform_libs").rglob("*")
-    libraries = [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*")]
-    files = [compiler, *sorted(libraries), folder / _LINKER, *sorted(platform)]
-    return [path for path in files if path.is_file()]
+    return [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*"), folder / _LINKER, *platform]
 
 
-def _version(compiler: Path, limits: Limits) -> tuple[str, str | None]:
+def _require_program(compiler: Path, ran: Sequence[Path]) -> None:
+    """`ran`: what was loaded when it told its version.
+
+    Raises:
+        ToolchainError: it is a script, and nothing is known of what it runs.
+    """
+    if not any(map(loaded.is_program, (compiler, *ran))):
+        facts = {"program": compiler, "found": "a script that starts no compiler for --version"}
+        hint = 'Name the tree that the compiler itself is in, or let the script start it (exec …/iree-compile "$@").'
+        raise ToolchainError("this compiler cannot be identified", facts, hint)
+
+
+def _version(compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:
     """A release says `version 3.13.0rc20261016 @ 89ece87b…`, a build tree `version 3.14.0.dev`, or `(unknown)`."""
-    text = _output(compiler, "--version", "compile_limit", limits)
+    text = _output(compiler, "--version", "compile_limit", limits, scratch)
     if (match := re.search(r"^ *IREE compiler version \(?([^\s)]+)\)?(?: @ (\S+))?$", text, re.MULTILINE)) is None:
         facts = {"program": compiler, "found": text[:400].strip() or "nothing"}
         raise ToolchainError("the compiler does not tell its version", facts, "Is it IREE's? That one always does.")
     return match[1], match[2]
 
 
-def _output(program: Path, argument: str, time_limit: str, limits: Limits) -> str:
+def _output(program: Path, arguments: str, time_limit: str, limits: Limits, scratch: Path) -> str:
+    """What it says; the loader's reports are in `scratch`."""
     command = processes.Command(
-        (os.fspath(program), argument), Path("/"),
+        (os.fspath(program), *arguments.split()), Path("/"), loaded.output(scratch),
         time_limit_s=limits.value(time_limit), memory_limit_bytes=limits.memory_bytes,
     )  # fmt: skip
     try:

@@ -47,6 +47,7 @@ TOOLCHAIN = Toolchain(
     version="3.13.0",
     revision="0123456789",
     digest=Digest("digest-of-the-toolchain"),
+    size_bytes=0,
     runtime_version="3.13.0",
     runtime_digest=Digest("digest-of-the-runtime"),
     dispatch_statistics=True,

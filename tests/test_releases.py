@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from real import Project, kill, processes_in, sweep, wait_until, write_script
+from real import Project, compiler_folder, kill, processes_in, sweep, wait_until, write_script
 
 from dispatchflow import releases, room, toolchain
 from dispatchflow.errors import DiskFull, ToolchainError
@@ -34,7 +34,9 @@ NOWHERE = {
 }
 """An index that nobody serves, and no other place where pip could look."""
 
-COMPILER = "#!/bin/sh\necho IREE compiler version {version}rc20990102 @ 0123456789abcdef\n"
+STARTS = f"'{compiler_folder()}/iree-lld' -flavor gnu --version > /dev/null\n"
+"""A script that starts no program cannot be identified."""
+COMPILER = f"#!/bin/sh\n{STARTS}echo IREE compiler version {{version}}rc20990102 @ 0123456789abcdef\n"
 FILES = {
     "iree_base_compiler": {
         "iree/compiler/_mlir_libs/iree-compile": COMPILER,
@@ -315,7 +317,7 @@ def test_doit_lists_and_removes_toolchains(index: Index, tmp_path: Path) -> None
     assert (listed.code, removed.code, again.code, unknown.code) == (0, 0, 2, 2)
     (line,) = (line for line in listed.out.splitlines() if line.startswith("9.9.0"))
     found = toolchain.find(Store(project.store), "9.9.0", lambda line: None)
-    for word in ("9.9.0rc20990102", "0123456789ab", found.digest, "KiB"):
+    for word in ("9.9.0rc20990102", "0123456789ab", found.digest, "MiB"):
         assert word in line
     sizes = [line for line in given.out.splitlines() if re.search(r" \d[\d.]* [KM]iB ", line)]
     assert [line.split()[0] for line in sizes] == ["current", "9.9.0"], given.out  # this one fetched just now

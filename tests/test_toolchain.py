@@ -1,6 +1,7 @@
 """Which compiler a word names, and what it is asked before any case runs."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from dispatchflow.targets import TARGETS
 
 pytest_plugins = ["real"]
 
-SAYS = 'case "$*" in --version) echo IREE compiler version {version} @ 0123abcd; exit;; esac\n'
+STARTS = 'case "$*" in --version) "$0.program";; esac\n'
+"""A script that starts no program of its own cannot be identified."""
+SAYS = STARTS + 'case "$*" in --version) echo IREE compiler version {version} @ 0123abcd; exit;; esac\n'
 HANGS = "/usr/bin/setsid /bin/sleep 301 & /bin/sleep 302"
 EATS = f"exec {sys.executable} -I -S -c 'x = [bytearray(1 << 20) for _ in range(1 << 20)]'"
 TIME = (HANGS, Limits(compile_s=0.1, run_s=0.1), "took longer than {}=0.1; a higher {} tries again")
@@ -34,6 +37,7 @@ def environment(root: Path, version: str = "3.9.9", more: str = "", tool: str = 
     (place / "iree/compiler/_mlir_libs").mkdir(parents=True)
     (place / "iree/_runtime_libs").mkdir(parents=True)
     write_script(place / toolchain.COMPILER, SAYS.format(version=version) + more)
+    shutil.copy("/bin/true", place / f"{toolchain.COMPILER}.program")
     for name in ("iree-run-module", "iree-benchmark-module"):
         write_script(place / "iree/_runtime_libs" / name, tool)
     return root
@@ -70,7 +74,8 @@ def test_a_build_tree_may_know_less_of_itself_than_a_release(says, version, revi
     """IREE_RELEASE_VERSION and IREE_RELEASE_REVISION are embedded where its build was told to."""
     printed = f"echo IREE \\(https://iree.dev\\): && echo '  ' IREE compiler version {says} && echo '  ' LLVM version 24.0.0git"
     (tmp_path / "build/tools").mkdir(parents=True)
-    write_script(tmp_path / "build/tools/iree-compile", printed)
+    write_script(tmp_path / "build/tools/iree-compile", STARTS + printed)
+    shutil.copy("/bin/true", tmp_path / "build/tools/iree-compile.program")
     for name in ("iree-run-module", "iree-benchmark-module"):
         write_script(tmp_path / "build/tools" / name, "")
     tools = found(store, tmp_path / "build")
@@ -100,7 +105,7 @@ def test_versions_and_devices_hold_nothing_that_a_terminal_obeys(store, tmp_path
     dump = r"printf '# --device=vulkan://a\033[31mX\nname: b\033[2Jc\ndriver: \001\n'"
     root = environment(tmp_path / "env", tool=dump)
     (place,) = root.glob("lib/*/site-packages/iree")
-    write_script(place / "compiler/_mlir_libs/iree-compile", f"printf 'IREE compiler version {version}'")
+    write_script(place / "compiler/_mlir_libs/iree-compile", f"{STARTS}printf 'IREE compiler version {version}'")
     (place / "_runtime_libs/version.py").write_text('VERSION = "3.13\33[31m.0\1"\n')
 
     tools = found(store, root)
