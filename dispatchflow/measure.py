@@ -69,8 +69,8 @@ class Trial:
     iterations: int | None = None
     id: int | None = None
     began: dict[str, Any] = field(default_factory=dict)
-    grouped: bool = False
-    """It is in the rounds, until it is decided."""
+    rounds: str | None = None
+    """The rounds that it is in, until it is decided: the run, and the number of its group there."""
     claimed: bool = False
     awaited: bool = False
     outcome: str | None = None
@@ -145,6 +145,7 @@ class Session:
         self._random = random.Random(run)  # the run's name is in every row: the order can be had again
         self._blocks = self._rounds()
         self._group: list[Trial] = []
+        self._groups = 0
         self._newest_before = self._store.records.last_measurement()
 
     @property
@@ -161,7 +162,7 @@ class Session:
 
     def decide(self, trial: Trial) -> None:
         """Go on with the rounds until this one is decided; others of its group are decided on the way."""
-        if trial.outcome is None and not trial.grouped:
+        if trial.outcome is None and trial.rounds is None:
             # What is claimed stays in the rounds: another invocation may wait for it while we wait for theirs.
             self._group += self._beside(trial)
         while trial.outcome is None:
@@ -171,15 +172,16 @@ class Session:
         """This one with its shape's, and the shapes after that as long as all take some minutes."""
         shapes: dict[str, list[Trial]] = {first.shape: []}
         for trial in self.undecided:
-            if not trial.grouped:
+            if trial.rounds is None:
                 shapes.setdefault(trial.shape, []).append(trial)
         found: list[Trial] = []
         for trials in shapes.values():
             if found and sum(trial.protocol.budget_s for trial in [*found, *trials]) > _GROUP_S:
                 break
             found += trials
+        self._groups += 1
         for trial in found:
-            trial.grouped = True
+            trial.rounds = f"{self._run}/{self._groups}"
         return found
 
     def _rounds(self) -> Iterator[None]:
@@ -275,6 +277,7 @@ class Session:
             **trial.failure,
             "session": None if moment is None else moment.json(),
             "anchors_ns": anchors_ns,
+            "rounds": trial.rounds,
             "dispatches_ns": trial.dispatches_ns,
             "steal_ticks": steal,
             "load_1m_end": now["load_1m"],

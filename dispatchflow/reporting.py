@@ -14,6 +14,7 @@ from dispatchflow.errors import NothingMatched, SpecError, StoreError, suggestio
 from dispatchflow.loader import is_pattern
 from dispatchflow.reports import best as best_report
 from dispatchflow.reports import providers
+from dispatchflow.reports.comparable import OTHER_ROUNDS, believed
 from dispatchflow.reports.table import FORMATS
 
 _REPORT_COLUMNS = (
@@ -70,10 +71,14 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
     if "columns" in values or style in ("csv", "jsonl"):
         columns = values.get("columns", known)
     _check_columns([*columns, values.get("sort", "case").lstrip("-")], known)
-    return FORMATS[style](
-        columns,
-        _top(_sorted(shown, values.get("sort", "-flops_per_s" if "top" in values else None)), values.get("top")),
-    )
+    shown = _top(_sorted(shown, values.get("sort", "-flops_per_s" if "top" in values else None)), values.get("top"))
+    said = FORMATS[style](columns, shown)
+    if style not in ("text", "markdown"):  # read by programs
+        return said
+    lines = best_report.notes(shown, rows) if fastest else providers.notes(shown, rows)
+    if any(OTHER_ROUNDS in line for line in lines):
+        lines.append("a run with remeasure=yes measures the cases of a shape in the same rounds")
+    return "\n".join([said, *([""] if lines else []), *lines])
 
 
 def _no_rows(
@@ -96,7 +101,7 @@ def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
     """Each of these is wrong, or has no time that is to be believed. A row's own `reason` is of its time first."""
     states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
     facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
-    reason = rows[0]["verification"] if providers.believed(rows[0]) else rows[0]["reason"]
+    reason = rows[0]["verification"] if believed(rows[0]) else rows[0]["reason"]
     facts |= {"for example": rows[0]["case"], "reason": " ".join((reason or "").split()) or "none"}
     hint = "doit report columns=case,status,verification,reason shows them all."
     if any(row["verification"] == "not verified" for row in rows):

@@ -107,6 +107,7 @@ _OF_ALL = {
     "cgroup_cpu_max": "string",
     "tags": "list<string>",
     "run_id": "string",
+    "rounds": "string",
     "measured_at": "timestamp",
     "recorded_at": "timestamp",
     "number": "int64",

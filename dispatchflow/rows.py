@@ -297,6 +297,7 @@ def _times(chain: Chain, row: Mapping[str, Any], bounds: Bounds) -> dict[str, An
         "ceiling_flops_per_s": bounds.ceilings[0],
         "ceiling_bytes_per_s": bounds.ceilings[1],
         **roofline(*work, bounds.ceilings, times.median_ns),
+        "rounds": conditions.get("rounds"),
         "measured_at": found.at,
         "runtime_version": conditions.get("runtime", row["runtime_version"]),
         "measured_with": conditions.get("toolchain"),

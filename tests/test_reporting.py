@@ -17,7 +17,7 @@ from dispatchflow.results import write_part
 ROW = {
     "case": "matmul_8x8x8", "operation": "matmul", "shape": "8x8x8", "target": "llvm-cpu", "threads": 1,
     "protocol": "std-1", "host": "here", "tuning": "default", "status": "measured", "verification": "equal",
-    "median_ns": 9.0, "flops_per_s": 1e9, "tags": ["small"], "recorded_at": 1.0,
+    "median_ns": 9.0, "flops_per_s": 1e9, "tags": ["small"], "recorded_at": 1.0, "rounds": "run/1",
 }  # fmt: skip
 
 
@@ -84,6 +84,14 @@ def test_speed_up_of_what_is_chosen_is_over_a_default_that_is_not(said):
         {"case": "fast", "tuning": "x", "median_ns": 1.0},
     ]
     assert said("best *tiled* columns=case,speedup format=csv", *rows).split()[1:] == ["tiled,3.0"]
+
+
+@pytest.mark.parametrize(("style", "told"), [("text", 3), ("markdown", 3), ("csv", 0), ("jsonl", 0)])
+def test_reasons_for_empty_cells_stand_below_the_table_and_not_in_data(said, style, told):
+    rows = [{}, {"case": "tiled", "tuning": "tiled", "median_ns": 3.0, "rounds": "run/2"}]
+    words = ("not compared: one is of other rounds", "speedup is empty", "remeasure=yes measures")
+    shown = said(f"best format={style}", *rows)
+    assert sum(word in shown for word in words) == told
 
 
 def test_rows_that_newer_ones_replaced_are_not_chosen_by_their_tags(said):

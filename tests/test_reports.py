@@ -11,7 +11,7 @@ from real import REPOSITORY
 
 from dispatchflow.plan import Skip
 from dispatchflow.reports import noise, run, table, units
-from dispatchflow.reports.best import best, columns, newest
+from dispatchflow.reports.best import best, columns, newest, notes
 from dispatchflow.reports.providers import compared
 from dispatchflow.reports.run import applied
 from dispatchflow.reports.table import FORMATS, aligned, comma_separated, json_lines, markdown, text
@@ -165,11 +165,15 @@ def test_what_is_shown_as_applied_are_the_main_ops_tiles_on_every_backend(config
     assert applied(configuration) == shown
 
 
+UNSURE = ("mistrusted", "not compared", "not verified")
+
+
 def row(case="c", tuning="default", median_ns=100.0, verification="equal", status="measured", **more):
     return {
         "case": case, "tuning": tuning, "median_ns": median_ns, "verification": verification, "status": status,
         "shape": "s", "target": "llvm-cpu", "threads": 1, "protocol": "std-1", "flops_per_s": 2e9, "reason": None,
-        "applied_configuration": None,
+        "applied_configuration": None, "rounds": "run/1",
+        "ci_low_ns": median_ns and median_ns * 0.99, "ci_high_ns": median_ns and median_ns * 1.01,
     } | more  # fmt: skip
 
 
@@ -329,7 +333,7 @@ def test_table_has_a_line_for_each_case_and_its_state():
 
 
 def test_long_table_shows_failures_and_the_fastest_of_each_shape():
-    many = [row(f"c{i}", median_ns=100.0 + i, shape=f"s{i % 2}") for i in range(60)]
+    many = [row(f"c{i}", median_ns=100.0 + 10 * i, shape=f"s{i % 2}") for i in range(60)]
     many.append(row("wrong", status="failed", median_ns=None))
     shown = [line.split()[0] for line in run.table(many, set()).splitlines()]
     assert shown == ["case", "wrong", "c0", "c1", "62" if len(many) == 62 else "61"]
@@ -340,6 +344,87 @@ def test_fastest_of_a_long_table_is_right():
     many = [row(f"c{i}", median_ns=100.0 + i) for i in range(60)]
     many.append(row("wrong", status="failed", verification="different", median_ns=1.0))
     assert [line.split()[0] for line in run.table(many, set()).splitlines()][1:3] == ["wrong", "c0"]
+
+
+@pytest.mark.parametrize("doubt", [{"status": "suspect"}, *({"verification": word} for word in UNSURE)])
+def test_fastest_of_a_long_table_is_verified_and_believed(doubt):
+    many = [row(f"c{i}", median_ns=100.0 + 10 * i) for i in range(60)]
+    many.append(row("doubtful", median_ns=1.0, **doubt))
+    assert [line.split()[0] for line in run.table(many, set()).splitlines()][1:2] == ["c0"]
+
+
+def test_two_programs_of_one_name_are_not_compared():
+    """A module's shape is named after its file: neither its content nor its inputs are in the name."""
+    for differing in ("program_digest", "data_digest"):
+        rows = [row("a", **{differing: "old"}), row("b", "tiled", 1.0, **{differing: "new"})]
+        found = best(rows)
+        assert [(r["case"], r["speedup"]) for r in found] == [("b", None), ("a", 1)]
+        assert differing in columns(found)
+        what = "another program" if differing == "program_digest" else "other inputs"
+        assert notes(found, rows) == [
+            f"not compared: one is of {what} (1 shape, such as s)",
+            f"speedup is empty: the default is of {what} (1 row, such as b)",
+        ]
+
+
+def test_two_toolchains_are_not_compared():
+    old, new = {"toolchain_version": "3.12", "rounds": "1"}, {"toolchain_version": "3.13", "rounds": "2"}
+    rows = [row("a", **old), row("b", "tiled", 80.0, **old), row("a", median_ns=120.0, **new)]
+    found = best(rows)
+    assert [(r["case"], r["toolchain_version"], r["speedup"]) for r in found] == [("b", "3.12", None), ("a", "3.13", 1)]
+    assert "toolchain_version" in columns(found)
+    assert "speedup is empty: the default is of another toolchain (1 row, such as b)" in notes(found, rows)
+
+
+def test_hosts_hide_and_beat_no_rows_of_each_other():
+    rows = [row(case, tuning, ns, host=host) for case, tuning, ns, host in
+            (("d", "default", 100.0, "A"), ("t", "tiled", 80.0, "A"), ("d", "default", 50.0, "B"), ("t", "tiled", 60.0, "B"))]  # fmt: skip
+    found = best(rows)
+    assert [(r["host"], r["case"], r["speedup"]) for r in found] == [("A", "t", 1.25), ("B", "d", 1)]
+    assert notes(found, rows) == []
+
+
+def test_two_files_of_one_name_do_not_hide_each_other():
+    assert len(newest([row(file="/a/k.mlir"), row(file="/b/k.mlir")])) == 2
+
+
+def test_no_configuration_wins_while_intervals_overlap():
+    rows = [row("a", median_ns=101.0), row("b", "tiled", 100.0), row("c", "packed", 150.0)]
+    found = best(rows)
+    assert [(r["case"], r["speedup"]) for r in found] == [("b", 1.01), ("a", 1)]
+    assert notes(found, rows) == ["tied: their intervals overlap (1 shape, such as s)"]
+    none = {"ci_low_ns": None, "ci_high_ns": None}
+    assert len(best([row("a", **none), row("b", "tiled", 1.0, **none)])) == 2
+
+
+def test_ratios_are_of_the_same_rounds_only():
+    rows = [row("a"), row("b", "tiled", 50.0, rounds="run/2"), row("n", None, 25.0, provider="numpy")]
+    found = best(rows)
+    assert [(r["case"], r["speedup"], r["percent_of_best_provider"]) for r in found] == [
+        ("b", None, None), ("a", 1, 25), ("n", None, 100)
+    ]  # fmt: skip
+    assert notes(found, rows) == [
+        "not compared: one is of other rounds (1 shape, such as s)",
+        "speedup is empty: the default is of other rounds (1 row, such as b)",
+        "percent_of_best_provider is empty: other providers are of other rounds (1 row, such as b)",
+    ]
+    unknown = [row("a", rounds=None), row("n", None, 25.0, provider="numpy", rounds=None)]
+    assert [r["percent_of_best_provider"] for r in compared(unknown)] == [None, None]
+
+
+def test_anchored_times_say_which_of_two_sessions_rows_is_faster():
+    def anchored(low_ns, high_ns, reference):
+        return {"anchored_low_ns": low_ns, "anchored_high_ns": high_ns, "anchors_reference_ns": reference}
+
+    slow, fast = anchored(90.0, 110.0, [1.0, 2.0]), anchored(45.0, 55.0, [1.0, 2.0])
+    found = best([row("a", **slow), row("b", "tiled", 50.0, rounds="run/2", **fast)])
+    assert [(r["case"], r["speedup"]) for r in found] == [("b", None)]
+    apart = fast | {"anchors_reference_ns": [1.0, 3.0]}  # of another machine's first session
+    assert len(best([row("a", **slow), row("b", "tiled", 50.0, rounds="run/2", **apart)])) == 2
+
+
+def test_two_cases_of_one_measurement_are_one_line_of_best():
+    assert len(best([row("a-2t", measurement_key="k"), row("a-all", measurement_key="k")])) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,27 @@
-"""Rows → the newest of each case; the fastest right configuration of each shape."""
+"""Rows → the newest of each case; the fastest right configurations of each shape."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
-from dispatchflow.reports import providers
+from dispatchflow.providers import IREE
+from dispatchflow.reports import providers, units
+from dispatchflow.reports.comparable import Row, obstacle, place, provider, right, unbeaten
 
-Row = Mapping[str, Any]
 COLUMNS = (
     "shape",
+    "file",
+    "program_digest",
+    "data_digest",
     "target",
     "threads",
     "cache",
     "protocol",
     "host",
     "provider",
+    "toolchain_version",
     "tuning",
     "flags",
     "median_us",
@@ -25,55 +31,109 @@ COLUMNS = (
     "status",
     "verification",
 )
+_OF_PLACES = ("protocol", "host")
+_WITHIN_PLACES = ("file", "program_digest", "data_digest", "toolchain_version")
 
 
 def newest(rows: Iterable[Row]) -> list[Row]:
-    """The last row of each case under each protocol, in the order of first rows. `rows` are oldest first.
+    """The last row of each case under each protocol on each host, in the order of first rows; cases of two files are
+    two, whatever their names. `rows` are oldest first.
 
     Where there was no device, what was last found of the same code stands: it was neither refuted nor repeated.
     """
-    found: dict[tuple[str, str], Row] = {}
-    told: dict[tuple[str, str, str | None], Row] = {}
+    found: dict[tuple[Any, ...], Row] = {}
+    told: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        of_code = (row["case"], row["protocol"], row.get("code_digest"))
+        case = row["case"], row["protocol"], row.get("host"), row.get("file")
+        of_code = (*case, row.get("code_digest"))
         if row["status"] != "no device":
             told[of_code] = row
-        found[of_code[:2]] = told.get(of_code, row)
+        found[case] = told.get(of_code, row)
     return list(found.values())
 
 
 def columns(found: Iterable[Row]) -> tuple[str, ...]:
-    """`COLUMNS`, without the protocol and the host where they tell no rows apart, and without flags that none has."""
-    rows = list(found)
-    idle = {name for name in ("protocol", "host") if len({row.get(name) for row in rows}) < 2}
+    """`COLUMNS`, without those that tell no rows apart, and without flags that none has."""
+    rows, values = list(found), dict[Any, set[Any]]()
+    for row in rows:
+        for name in _OF_PLACES:
+            values.setdefault((name,), set()).add(row.get(name))
+        for name in _WITHIN_PLACES:
+            values.setdefault((name, *place(row), provider(row)), set()).add(row.get(name))
+    telling = {name for (name, *_), seen in values.items() if len(seen) > 1}
+    idle = {*_OF_PLACES, *_WITHIN_PLACES} - telling
     idle |= set() if any(row.get("flags") for row in rows) else {"flags"}
     return tuple(name for name in COLUMNS if name not in idle)
 
 
 def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) -> list[dict[str, Any]]:
-    """One row a (shape, target, threads, cache, protocol, provider): the fastest wanted whose result is right, with its
-    speed-up over the default configuration, wanted or not (None when that was not measured, or not right). What is
-    compared stands together: providers, below hot and cold, … below shapes, each in the order of first rows."""
+    """Of each (shape, target, threads, cache, protocol, host, provider) the wanted rows whose result is right and than
+    which no other wanted one is certainly faster: one where the intervals of all others lie above its own.
+
+    Each has its speed-up over the default configuration, wanted or not; None where that was not measured in the same
+    rounds, or is not right. What is compared stands together: providers, below hot and cold, … below shapes, each in
+    the order of first rows."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in filter(providers.right, providers.compared(newest(rows))):
-        groups.setdefault((*providers.place(row), providers.provider(row)), []).append(row)
+    for row in filter(right, providers.compared(newest(rows))):
+        groups.setdefault((*place(row), provider(row)), []).append(row)
     found = []
     for members in groups.values():
-        winner = min(filter(wanted, members), key=lambda row: float(row["median_ns"]), default=None)
-        if winner is None:
-            continue
-        default = next((row for row in members if row["tuning"] == "default" and not row.get("flags")), None)
-        speedup = None if default is None else default["median_ns"] / winner["median_ns"]
-        rate = winner["flops_per_s"]  # of a user's module it is not known
-        gflops = None if rate is None else rate / 1e9
-        derived = {"median_us": winner["median_ns"] / 1e3, "gflops": gflops, "speedup": speedup}
-        found.append({**winner, **derived})
+        for winner in _once(unbeaten(filter(wanted, members))):
+            default = _default(winner, members)
+            speedup = None if default is None else default["median_ns"] / winner["median_ns"]
+            rate = winner["flops_per_s"]  # of a user's module it is not known
+            gflops = None if rate is None else rate / 1e9
+            derived = {"median_us": winner["median_ns"] / 1e3, "gflops": gflops, "speedup": speedup}
+            found.append({**winner, **derived})
     first: dict[tuple[Any, ...], int] = {}
     for row in found:
-        for outer in _outer(providers.place(row)):
+        for outer in _outer(place(row)):
             first.setdefault(outer, len(first))
-    found.sort(key=lambda row: [first[outer] for outer in _outer(providers.place(row))])
+    found.sort(key=lambda row: [first[outer] for outer in _outer(place(row))])
     return found
+
+
+def _once(rows: Iterable[Row]) -> list[Row]:
+    """Without a second case of the same words and the same measurement: `threads=all` beside the number of cores."""
+    kept: dict[Any, Row] = {}
+    for row in rows:
+        key = row.get("measurement_key") or row["case"]
+        kept.setdefault((key, row["tuning"], row.get("flags"), *map(row.get, _WITHIN_PLACES)), row)
+    return list(kept.values())
+
+
+def _default(row: Row, members: Iterable[Row]) -> Row | None:
+    return next((other for other in members if _is_default(other) and obstacle(row, other) is None), None)
+
+
+def _is_default(row: Row) -> bool:
+    return row["tuning"] == "default" and not row.get("flags")
+
+
+def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
+    """Why a place has several rows and why cells are empty: a line for each reason. `found`: what `best` gave of
+    `rows`."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in found:
+        groups.setdefault((*place(row), provider(row)), []).append(row)
+    several: dict[str, list[Row]] = {}
+    for members in groups.values():
+        for why in dict.fromkeys(obstacle(row, other) for row, other in pairwise(members)):
+            said = f"not compared: one is of {why}" if why else "tied: their intervals overlap"
+            several.setdefault(said, []).append(members[0])
+    lines = [
+        f"{said} ({units.count(len(firsts), 'shape')}, such as {firsts[0]['shape']})"
+        for said, firsts in several.items()
+    ]
+    defaults = {(*place(row), provider(row)): row for row in newest(rows) if right(row) and _is_default(row)}
+    slower: dict[str, list[Row]] = {}
+    for row in found:
+        if row["speedup"] is None and provider(row) == IREE:
+            default = defaults.get((*place(row), IREE))
+            why = f"the default is of {obstacle(row, default)}" if default else "there is no right default"
+            slower.setdefault(why, []).append(row)
+    lines += providers.empty("speedup", slower)
+    return lines + providers.notes(found, newest(rows))
 
 
 def _outer(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:

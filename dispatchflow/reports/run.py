@@ -13,6 +13,7 @@ from dispatchflow.module import SAME_CODE
 from dispatchflow.plan import Skip
 from dispatchflow.providers import IREE
 from dispatchflow.reports import noise, units
+from dispatchflow.reports.comparable import place, provider, right, unbeaten
 from dispatchflow.reports.table import aligned
 
 MAX_SHOWN = 50
@@ -37,20 +38,20 @@ _AUXILIARY = ("fill", "pack", "unpack")
 
 
 def table(rows: Sequence[Mapping[str, Any]], fresh: set[str]) -> str:
-    """One line a case. Above `MAX_SHOWN` cases: the failures, and the fastest right one of each shape. `fresh` are the
+    """One line a case. Above `MAX_SHOWN` cases: the failures, and the fastest right ones of each shape. `fresh` are the
     names of the cases that were measured in this invocation."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
         failed = [row for row in rows if row["status"] == "failed"]
-        best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-        for row in rows:
-            place = tuple(row.get(name) for name in ("shape", "target", "threads", "cache", "provider"))
-            right = row["status"] != "failed" and row.get("median_ns") is not None
-            if right and (place not in best or row["median_ns"] < best[place]["median_ns"]):
-                best[place] = row
-        shown = [*failed[:MAX_SHOWN], *list(best.values())[:MAX_SHOWN]]
-        note = f"\n{len(rows)} cases: shown are failures and the fastest of each shape; `doit report` shows all"
+        places: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+        for row in filter(right, rows):
+            places.setdefault((*place(row), provider(row)), []).append(row)
+        best = [row for members in places.values() for row in unbeaten(members)]
+        shown = [*failed[:MAX_SHOWN], *best[:MAX_SHOWN]]
+        note = (
+            f"\n{len(rows)} cases: shown are failures and the fastest right ones of each shape; `doit report` shows all"
+        )
     if not shown:
         return ""
     return aligned([_HEADER, *(_line(row, row["case"] in fresh) for row in shown)], _RIGHT) + note
