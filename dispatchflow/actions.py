@@ -25,7 +25,7 @@ STAGES = ("emit", "compile", "verify", "profile")
 CONFIGURATION_CHECK = 5
 """Version of `applied.parse` and `Dispatch.missed`. Raise it when what counts as applied changes."""
 
-PRINTING = 3
+PRINTING = 4
 """Version of what is read from a user's module when it is printed."""
 
 VERIFICATION = 5

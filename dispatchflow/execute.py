@@ -68,7 +68,10 @@ class Executor(Maker):
         def make(scratch: Path) -> Result:
             from dispatchflow import given
 
-            (scratch / "source.mlir").write_bytes(given.content(source))
+            content = given.content(source)
+            if (what := module.stranger(source.path, content)) is not None:
+                return False, f"{PurePath(source.path).name} {what}", {}, {}
+            (scratch / "source.mlir").write_bytes(content)
             outcome = self.run_compiler(commands.reprint_argv(toolchain.printer), scratch, None)
             if outcome.failure:
                 return failed(f"reading {PurePath(source.path).name}", outcome, scratch, {}, self.store, self.limits)
@@ -77,7 +80,12 @@ class Executor(Maker):
             outputs = {name: self.store.put_bytes(content) for name, content in named.items()}
             outputs["module"] = self.store.put_bytes(text.encode(errors="surrogateescape"))
             functions = module.to_facts(module.declarations(text))
-            return True, None, outputs, {"functions": functions, "asks": applied.asked(text)}
+            return (
+                True,
+                None,
+                outputs,
+                {"functions": functions, "asks": applied.asked(text), "stored": module.stored(text)},
+            )
 
         return self.make(actions.reprint(program, toolchain.digest), make)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -41,6 +43,8 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
             raise ToolError(f'input {index} is the number {declared}: give it, inputs = [… "5" …]')
         (number,) = _numbers(str(item.value), declared, index)
         return f"={number}", str(number).encode()
+    if declared == f"tensor<{item.type}>":
+        item = replace(item, type=declared)  # `i32=6` as the runtime's tools take it
     if item.file is not None and item.type is None:
         return _npy(item.file, declared, index)
     if declared == module.BUFFER_VIEW and item.type is None:
@@ -183,9 +187,19 @@ def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
 def _load(file: File) -> Array:
     import io
 
+    held = content(file)
+    stream = io.BytesIO(held)
     try:
-        array: Array = np.load(io.BytesIO(content(file)), allow_pickle=False)
-    except ValueError as error:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(stream)
+        needed, there = prod(shape) * dtype.itemsize, len(held) - stream.tell()
+        if needed > there:  # numpy would ask for so much memory
+            raise ValueError(
+                f"its header says {'x'.join(map(str, shape))} of {dtype}, {needed:,} B; {there:,} B follow"
+            )
+        array: Array = np.load(io.BytesIO(held), allow_pickle=False)
+    except (ValueError, EOFError, OverflowError, TypeError, SyntaxError) as error:
         raise ToolError(f"{file.path} is no .npy file: {error}") from error
     return np.asarray(array, order="C")  # ascontiguousarray makes rank 1 of rank 0
 

@@ -62,6 +62,8 @@ class Trial:
     function: str = ENTRY
     shape: str = ""
     """What is compared has the same, and is in the same rounds."""
+    dispatches: bool = True
+    """Whether the runtime has dispatches to tell the time of."""
     blocks_ns: list[float] = field(default_factory=list)
     dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
     """Of each dispatch, by the blocks that tell them apart."""
@@ -111,7 +113,7 @@ class Trial:
             self.protocol,
             self.iterations,
             # A second pass as long as the first: enough of them for a median, not one a block.
-            dispatches=toolchain.dispatch_statistics and len(self.blocks_ns) < _DISPATCH_BLOCKS,
+            dispatches=self.dispatches and toolchain.dispatch_statistics and len(self.blocks_ns) < _DISPATCH_BLOCKS,
             function=self.function,
             rotation=self.rotation,
         )

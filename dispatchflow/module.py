@@ -143,6 +143,34 @@ def functions(text: str) -> list[str]:
     return list(dict.fromkeys(name for depth, name in found if depth == outermost))
 
 
+def is_bytecode(content: bytes) -> bool:
+    return content.startswith(b"ML\xefR")
+
+
+def stranger(path: str, content: bytes) -> str | None:
+    """What a file is that is no MLIR, as far as it shows; None where the compiler may be asked."""
+    if not content.strip():
+        return "is empty"
+    if is_bytecode(content):
+        return None
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "is UTF-16; MLIR is UTF-8"
+    if path.endswith(".onnx"):
+        return "is an ONNX model; iree-import-onnx makes MLIR of it"
+    if content.startswith(b"PK\x03\x04"):
+        return "is a zip archive, as compiled modules and PyTorch's files are; not MLIR"
+    return "is binary data, neither MLIR text nor its bytecode" if b"\0" in content else None
+
+
+_STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_graph)?)\b[^@\n]*@({_SYMBOL})")
+
+
+def stored(text: str) -> list[str]:
+    """The globals that a module as the compiler prints it writes to, outside of initializers, which run once."""
+    functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
+    return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
+
+
 def callable_name(name: str) -> bool:
     """Whether the runtime's tools can be told this name: UTF-8 (what is not, is read as U+FFFD), no zero byte."""
     return "\ufffd" not in name and "\0" not in name

@@ -14,6 +14,7 @@ from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.keys import digest_of
 from dispatchflow.location import Location
 from dispatchflow.module import RECIPES, File, Input, Module
+from dispatchflow.program import ENTRY
 from dispatchflow.targets import Target
 
 Read = Callable[[str], tuple[str, bytes]]
@@ -96,9 +97,13 @@ def _entries(written: str | list[str] | None, content: bytes, name: str, place: 
     text = content.decode(errors="replace")
     public = module.functions(text)
     if written is None:
+        if not public and not module.is_bytecode(content):
+            return [ENTRY]  # what is wrong with the file is this case's failure
         if not public:
             facts = {"spec": place.at("file"), "file": name}
-            raise SpecError("no function is seen in this file", facts, f"Name one: {place.spelt('function', 'main')}.")
+            raise SpecError(
+                "the functions of bytecode are not seen here", facts, f"Name one: {place.spelt('function', 'main')}."
+            )
         return public
     wanted = _list(written)
     for entry in wanted if public else ():  # bytecode is not read here

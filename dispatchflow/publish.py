@@ -13,6 +13,8 @@ from typing import Any
 from dispatchflow import calibration, machine, results
 from dispatchflow.chain import Chain
 from dispatchflow.errors import DispatchflowError, raised
+from dispatchflow.keys import digest_of
+from dispatchflow.module import Module
 from dispatchflow.rows import Bounds, Row, Surroundings, row_of
 from dispatchflow.workspace import Workspace
 
@@ -49,7 +51,7 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> DispatchflowError | No
     What is returned is to be told once everything else is: a row does not fit its columns. All others were appended."""
     records = workspace.store.records
     suffix = f" {workspace.settings.protocol.id}" if rows else ""
-    named = {row.chain.case.name + suffix: (row.identity, row) for row in rows}
+    named = {f"{row.chain.case.name}{suffix}{_of_file(row)}": (row.identity, row) for row in rows}
     said = records.said(named)
     new = {name: found for name, found in named.items() if said.get(name) != found[0]}
     # Recorded, they would be said: and so not again once what gives them is mended.
@@ -68,6 +70,12 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> DispatchflowError | No
                 results.write_part(scratch / part, rows_of_part)
                 (scratch / part).rename(path)
     return _told(refused) if refused else None
+
+
+def _of_file(row: Row) -> str:
+    """Modules of two projects that share a store may have one name: each has its own newest row."""
+    program = row.chain.case.operation
+    return f" {digest_of(str(row['file']).encode())}" if type(program) is Module else ""
 
 
 def _unused(run: str, parts: Collection[str]) -> str:

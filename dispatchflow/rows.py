@@ -151,9 +151,15 @@ def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundin
     unsure = verified.state == "absent" or (verified.state == "off" and row["verification"] == "different")
     if row.get("reason") is None and unsure:
         row["reason"] = verified.why
-    if why := verdict.get("why"):
+    emitted = chain["emit"].record if isinstance(operation, Module) else None
+    stateful = [f"stateful: {_calls_differ(emitted.facts)}"] if emitted and emitted.facts.get("stored") else []
+    if why := "; ".join([*filter(None, [verdict.get("why")]), *stateful]):
         row["reason"] = why if status == "not measured" else "; ".join(filter(None, (why, row.get("reason"))))
     return row
+
+
+def _calls_differ(facts: Mapping[str, Any]) -> str:
+    return f"it stores to @{', @'.join(facts['stored'])}, so calls may differ; verified for the first call"
 
 
 def _file(program: Program, folder: str) -> str | None:

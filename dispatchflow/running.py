@@ -132,7 +132,9 @@ def _first_error(stderr: str) -> str | None:
     else the last line."""
     if match := re.search(r"(Unknown command line argument '.*?'|for the --.* option: .*)", stderr):
         return match[1]  # the line after it may guess what was meant
-    found: list[str] = re.findall(r"error: (.+)", stderr, re.IGNORECASE)
+    # Of a user's file the place is told: it is theirs to correct.
+    told = re.findall(r"(?:source\.mlir:(\d+:\d+: ))?error: (.+)", stderr, re.IGNORECASE)
+    found = [f"{place}{text}" for place, text in told]
     if found:
         return next((line for line in found if not line.startswith(_UNSPECIFIC)), found[0]).rstrip(": ")[:300]
     if status := _STATUS.search(stderr):

@@ -153,8 +153,11 @@ def sweep(
     if issubclass(program, Operation):
         axes |= _operation_axes(words, program, place)
     else:
-        reference = [] if words.reference is None else [words.reference]
-        against = next(iter(spec_words.targets(reference, at("reference"))), None)
+        reference = [] if words.reference is None else spec_words.targets(words.reference, at("reference"))
+        if len(reference) > 1:
+            facts = {"spec": at("reference"), "found": words.reference}
+            raise SpecError("there are several references", facts, "A module is compared with one target.")
+        against = next(iter(reference), None)
         axes["modules"] = module_spec.modules(words, against, place, read)
     return Sweep(
         operation=program,

@@ -76,6 +76,12 @@ def rotation_action(resolver: Resolver, case: Case) -> Action | None:
     return resolver.compilation(digest_of(text), flags)
 
 
+def has_dispatches(chain: Chain) -> bool:
+    """Whether there is something that the runtime could tell the time of: it refuses a module without a device."""
+    compiled = chain["compile"].record
+    return compiled is None or bool(compiled.facts.get("dispatches", True))
+
+
 def trial(executor: Executor, chain: Chain, made: Artifacts) -> Trial:
     """The measurement of this case, whose profile has an action, with what was made for it."""
     case, action, resolver = chain.case, chain["profile"].action, executor.resolver
@@ -95,6 +101,7 @@ def trial(executor: Executor, chain: Chain, made: Artifacts) -> Trial:
     sets = resolver.sets(case)
     if case.library is not None:
         return LibraryTrial(**shared, case=case, installed=resolver.installed(case), sets=sets)
+    shared["dispatches"] = has_dispatches(chain)
     if sets is None:
         return Trial(**shared)
     compiled = executor.compile_module(*rotated(resolver, case))

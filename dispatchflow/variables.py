@@ -72,7 +72,22 @@ def _values(value: str) -> list[str]:
 
 
 def _semicolons(value: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in value.split(";") if word.strip())
+    words = tuple(word.strip() for word in value.split(";"))
+    if not all(words):
+        raise ValueError("one or more, with ; between")
+    return words
+
+
+def _title(value: str) -> str:
+    if not value.strip():
+        raise ValueError("a name that is not empty")
+    return value
+
+
+def _single(value: str) -> str:
+    if len(spec_words.listed(value)) != 1:
+        raise ValueError("one target")
+    return value
 
 
 def _paths(value: str) -> tuple[str, ...]:
@@ -133,9 +148,9 @@ _OWN: dict[str, Variable] = {
         "cases", f"its inputs, with ; between: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons
     ),
     "expected": Variable("cases", f"files of a module's results, {_FROM}, with ; between: y.npy;z.bin", _semicolons),
-    "reference": Variable("cases", "the target whose results a module is compared with"),
+    "reference": Variable("cases", "the target whose results a module is compared with", _single),
     "rtol": Variable("cases", "relative tolerance of a module's floating-point results", _number),
-    "name": Variable("cases", "what stands for the file's name in a module's cases"),
+    "name": Variable("cases", "what stands for the file's name in a module's cases", _title),
     "operation": Variable("cases", "the operations of sweeps given here; of specs, only their sweeps", _operations),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
     "layout": Variable(

@@ -151,7 +151,7 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
             flags,
             given,
             resolver.settings.protocol,
-            dispatches=toolchain.dispatch_statistics,
+            dispatches=toolchain.dispatch_statistics and trials.has_dispatches(chain),
             function=program.function,
             rotation=None if case.cache == HOT else FILE,
         ),

@@ -93,6 +93,7 @@ def test_types_are_read_as_the_runtime_spells_them():
 FILES = {
     "a.mlir": TEXT.encode(),
     "b.bin": bytes(128),
+    "code.mlirbc": b"ML\xefR and more",
     "sub/a.mlir": b"func.func @two() {}",
     "odd.mlir": b'func.func @main() {} "func.func"() ({}) {sym_name = "old"} : () -> ()',
 }
@@ -146,7 +147,8 @@ def test_a_tuning_that_a_backend_does_not_know_is_a_skip():
         ('file = "no.mlir"', "No such file"),
         ('file = "a.mlir"\nfunction = "tow"', "Did you mean 'two'"),
         ('file = "odd.mlir"\nfunction = "mai"', "Did you mean 'main'"),
-        ('file = "b.bin"', "no function is seen"),
+        ('file = "code.mlirbc"', "the functions of bytecode are not seen here"),
+        ('file = "a.mlir"\nreference = "vmvx,llvm-cpu"', "there are several references"),
         ('file = "a.mlir"\ninputs = ["4x8xq32"]', "'4x8xq32' is no type"),
         ('file = "a.mlir"\ninputs = ["4x8xf32=rondom"]', "Did you mean 'random'"),
         ('file = "a.mlir"\ninputs = ["4xi8=300 -1 7 7"]', "300 is no i8, -128 … 127"),
@@ -190,7 +192,7 @@ def test_one_word_is_a_list_of_one():
             {"file": "a.mlir", "tuning": "tuning_spec:no.mlir"},
             "Paths are relative to the directory of dodo.py (or of -d), and a comma ends one; in a spec it does not.",
         ),
-        ({"file": "b.bin"}, "Name one: function=main."),
+        ({"file": "code.mlirbc"}, "Name one: function=main."),
         ({"file": "a.mlir", "inputs": "4x8xf32,5"}, "Several inputs are written 'inputs=4x8xf32;5'."),
         ({"file": "a.mlir", "inputs": "4x8xf32=1,4x8xf32"}, "Several inputs are written 'inputs=4x8xf32;5'."),
         ({}, "Write file=my.mlir, relative to the directory of dodo.py (or of -d)."),

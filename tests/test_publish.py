@@ -19,7 +19,7 @@ def workspace(tmp_path):
 
 
 def row_with(name, cells):
-    chain = SimpleNamespace(case=SimpleNamespace(name=name))
+    chain = SimpleNamespace(case=SimpleNamespace(name=name, operation=None))
     return SimpleNamespace(chain=chain, identity=f"of {name}", cells={"case": name, "recorded_at": 1.0} | cells)
 
 

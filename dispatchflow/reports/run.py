@@ -180,7 +180,7 @@ def summary(
         lines.append(f"only run, compared with nothing: {_example(alone[0], len(alone))}; {hint}")
     if same:
         lines.append(f"not compared: {SAME_CODE}: {_example(min(same), len(same))}; name another target")
-    doubted = [f"mistrusted: {row['case']}: {row['reason']}" for row in called if _mistrusted(row)]
+    doubted = [f"{row['verification']}: {row['case']}: {row['reason']}" for row in called if _doubted(row)]
     lines += doubted[:_SHOWN_REASONS]
     measured = [row for row in rows if asked.get(row["case"], "profile") == "profile"]
     suspect = [f"suspect: {row['case']}: {row['reason']}" for row in measured if row["status"] == "suspect"]
@@ -211,9 +211,11 @@ def _only_run(row: Mapping[str, Any]) -> bool:
     return ran and row["verification"] == "not compared"
 
 
-def _mistrusted(row: Mapping[str, Any]) -> bool:
+def _doubted(row: Mapping[str, Any]) -> bool:
     """Of a user's module, about which the table's word alone says too little."""
-    return row.get("operation") == "module" and row["status"] != "failed" and row["verification"] == "mistrusted"
+    if row.get("operation") != "module" or row["status"] in ("failed", "no device"):
+        return False
+    return row["verification"] == "mistrusted" or "stateful: " in (row["reason"] or "")
 
 
 _DONE = {"emit": "emitted", "compile": "compiled", "verify": "verified", "profile": "measured"}
