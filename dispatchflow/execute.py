@@ -152,7 +152,7 @@ class Executor(Maker):
                 if operation.compares_bits(recipe):
                     outputs[recipe] = self._put(reference.expected(operation, operands))
                 else:
-                    value, tolerance = reference.bounds(operation, operands)
+                    value, tolerance = reference.bounds(operation, operands, recipe)
                     outputs |= {f"{recipe}_reference": self._put(value), f"{recipe}_tolerance": self._put(tolerance)}
             return True, None, outputs, {}
 

@@ -2,7 +2,7 @@
 
 Numbers come from the raw stream of Philox (fixed by numpy's stream guarantee, NEP 19) by the conversions below, one
 stream an operand, so that operands differ and no tuning sees other data. Three recipes, beside
-those that an operation makes itself:
+those that an operation makes itself (`Operation.made`):
 
 - exact: small integers, thinned out over the reduction so that every partial sum is an integer that the accumulator
   holds; any order of summation gives the same bits, so a difference is a bug and not rounding. The density rule is
@@ -64,7 +64,8 @@ def _thinned(operation: Operation) -> bool:
 def made(operation: Operation, recipe: str) -> list[Array]:
     """Operands of a recipe, as they lie in memory."""
     if (own := operation.made(recipe)) is not None:
-        return own
+        types = (operand.type for operand in operation.operands())
+        return [values.astype(dtype_of(tensor.element)) for values, tensor in zip(own, types, strict=True)]
     return {"exact": exact, "wide": wide, "random": random}[recipe](operation)
 
 
@@ -129,6 +130,12 @@ def random(operation: Operation) -> list[Array]:
 def stream(index: int, recipe: int, count: int) -> Array:
     """So many random 64-bit numbers of one operand's stream."""
     raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
+    return raw
+
+
+def bits(index: int, shape: tuple[int, ...], of: int = 1) -> Array:
+    """For an operation's own recipe: one of 2**`of` is true, at random."""
+    raw: Array = stream(index, 3, prod(shape)).reshape(shape) >> np.uint64(64 - of) == 0
     return raw
 
 

@@ -30,27 +30,36 @@ def expected(operation: Operation, operands: Sequence[Array]) -> Array:
     return _asked(operation, "reference", _wide(operands)).astype(dtype_of(operation.types.result))
 
 
-def bounds(operation: Operation, operands: Sequence[Array]) -> tuple[Array, Array]:
+def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
     """(reference, tolerance) of a floating-point result, both float64: |got - reference| ≤ tolerance.
 
-    tolerance = error + u_out · (|reference| + smallest normal): the operation's own bound, by default
-    min(K, 8·√K) · u_acc · Σ|terms|; the final rounding; results that underflow. u = 2**-digits.
+    tolerance = error + u_out · (|reference| + smallest normal): the operation's own bound on these inputs; the final
+    rounding; results that underflow. u = 2**-digits.
+
+    On an operation's own inputs the error may be far below the result's last place. There the final rounding is
+    counted as it is: the result is a number of its type between the roundings to nearest of reference - error and of
+    reference + error. A change of the sum that is too small for the result's type then shows in the elements
+    that it takes across the middle between two such numbers.
     """
     wide, result = _wide(operands), operation.types.result
     value = _asked(operation, "reference", wide)
-    rounding = result.unit * (abs(value) + SMALLEST_NORMAL.get(result, 2.0**-126))
-    return value, _asked(operation, "error", wide) + rounding
+    error = _asked(operation, "error_on", wide, recipe)
+    if recipe == "random":
+        return value, error + result.unit * (abs(value) + SMALLEST_NORMAL.get(result, 2.0**-126))
+    dtype = dtype_of(result)
+    ends = ((value + side * error).astype(dtype).astype(np.float64) for side in (-1, 1))
+    return value, np.maximum(*(abs(end - value) for end in ends))
 
 
-def _asked(operation: Operation, method: str, operands: Sequence[Array]) -> Array:
+def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe: str) -> Array:
     """What the operation's own method makes of the operands; what is wrong with it, one case's failure.
 
     Raises:
         ToolError: it raises, or gives another shape than the result's.
     """
-    whose = f"the {method} of {operation.name}"
+    whose = f"the {method.removesuffix('_on')} of {operation.name}"
     try:
-        found = np.asarray(getattr(operation, method)(operands))
+        found = np.asarray(getattr(operation, method)(*recipe, operands))
     except (MemoryError, OSError):  # not its fault
         raise
     except (Exception, SystemExit) as error:

@@ -83,7 +83,8 @@ def _inputs(program: Program) -> dict[str, str]:
         wide = (
             f"{digits} binary digits by 1 or -1, {few} nonzero terms a result; seed {inputs.SEED + 2}, operand number"
         )
-        found = {"exact inputs": exact, "wide inputs": wide, "random inputs": uniform}
+        counted = f"terms that are equal, or nothing: docs/verification.md; seed {inputs.SEED + 3}, operand number"
+        found = {"exact inputs": exact, "wide inputs": wide, "counted inputs": counted, "random inputs": uniform}
         return {name: text for name, text in found.items() if name.split()[0] in program.recipes}
     assert isinstance(program, Module)
     said = [i.file.path if i.file else str(i.value) for i in program.inputs or ()]

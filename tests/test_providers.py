@@ -65,7 +65,7 @@ def verdicts(library: Library, operation: Operation) -> Iterator[verdict.Verdict
         if recipe == "exact" or operation.bitwise:
             yield verdict.compare_bits(got, reference.expected(operation, operands))
         else:
-            yield verdict.compare_bounded(got, *reference.bounds(operation, operands))
+            yield verdict.compare_bounded(got, *reference.bounds(operation, operands, recipe))
 
 
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)

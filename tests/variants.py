@@ -65,5 +65,5 @@ def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[st
         if operation.compares_bits(recipe):
             found.add(compare_bits(got, expected(operation, operands)).word)
         else:
-            found.add(compare_bounded(got, *bounds(operation, operands)).word)
+            found.add(compare_bounded(got, *bounds(operation, operands, recipe)).word)
     return found

@@ -224,7 +224,8 @@ class Operation(Program):
         return ("exact", *wide, "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """The operands of a recipe of its own, as they lie in memory; None for those that `inputs` makes."""
+        """The operands of a recipe of its own, in float64, with values that their element types hold; None for those
+        that `inputs` makes."""
         return None
 
     def compares_bits(self, recipe: str) -> bool:
@@ -246,6 +247,10 @@ class Operation(Program):
         """A bound of the error before the result is rounded, in float64: min(K, 16) · u · Σ|terms|; u = 2**-digits. See
         `growth`."""
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
+
+    def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
+        """`error` on the inputs of this recipe; smaller where these are such that less is rounded."""
+        return self.error(operands)
 
     @property
     def terms(self) -> int:

@@ -59,7 +59,48 @@ class Attention(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        return ("random",)
+        return ("counted", "random")
+
+    def made(self, recipe: str) -> list[Array] | None:
+        """Counted: all keys that a query sees have the same score, or one so far below that its exponential is zero.
+        The weights are ones then, their sum counts the keys, and a result is a mean of small integers: a key that is
+        lost, doubled or let in changes it by a part of 1 / count.
+
+        Keys are 1 or -1 in each of `k1` places, times a power of two. Every fourth query, the last one too, sees all
+        keys; the others have a sign in some places, and see the keys that agree in all of these: about 128, or one or
+        two. The first place of all keys is the same and moves all scores by 128 or -128, so that an exponential
+        overflows or vanishes where the maximum is not subtracted. Causal: a query's own key and the one behind it
+        agree with it. A mask hides one key of eight. Values are 1 or 3; in f16, which cannot tell a mean near 2 from
+        the next, every second column has -1 or 1, with a mean near 0.
+        """
+        if recipe != "counted":
+            return None
+        import numpy as np
+
+        from dispatchflow.inputs import bits
+
+        b, m, n, k1, k2 = self.sizes
+        power = round(-np.log2(self._scale))
+        unit, step = 2.0 ** (power // 2), 128 * 2.0 ** (power - power // 2)
+        query, place, own = np.arange(m)[::-1, None], np.arange(k1 - 1), k2 - m + np.arange(m)
+        few = min(max(k2.bit_length() - 2, 0), k1 - 1)
+        places = np.where(query % 4 == 0, 0, np.where(query % 16 == 1, few, min(max(k2.bit_length() - 8, 1), few)))
+        asked = (place - query * few) % max(k1 - 1, 1) < places
+        signs, keys = (np.where(bits(i, (b, size, k1)), 1.0, -1.0) for i, size in enumerate((m, k2)))
+        q, k = signs * step, keys * unit
+        q[:, :, 0], k[:, :, 0] = np.where(query[:, 0] % 8 < 4, -step, step), unit
+        q[:, :, 1:] *= asked
+        for i in range(m) if self._causal else ():
+            near = k[:, own[i] : own[i] + 2, 1:]
+            near[:] = np.where(asked[i], q[:, i : i + 1, 1:] / step * unit, near)
+        v = np.where(bits(2, (b, k2, n)), 3.0, 1.0)
+        if self.signature.result.bits == 16:
+            v[:, :, ::2] -= 2
+        if not self._masked:
+            return [q, k, v]
+        hidden = bits(3, (b, m, k2), of=3)
+        hidden[:, np.arange(m), own if self._causal else k2 - 1] = False
+        return [q, k, v, np.where(hidden, -(2.0**13), 0.0)]
 
     def operands(self) -> tuple[Operand, ...]:
         b, m, n, k1, k2 = self.sizes
@@ -150,6 +191,23 @@ class Attention(Operation):
         drifted = inverse_drift(self.sizes[4], self.signature.accumulator)
         whole = off + mean + drifted + (growth(self.sizes[4]) + 2) * unit + 2 * own
         bound: Array = (weights * whole) @ abs(operands[2])
+        return bound
+
+    def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
+        """Counted: 8·ULPS·u for the exponentials, sums and the quotient, and for each addition within a score 2·u of
+        Σ|terms|, as two equal scores may be added up in another order; all of Σ weight · |v|. What rounds queries or
+        weights to the operands' type, w, is the same for all of these: 2·w of the result."""
+        if recipe != "counted":
+            return self.error(operands)
+        from dispatchflow.operations._numeric import ULPS
+
+        unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
+        additions = (operands[0] != 0).sum(axis=2, keepdims=True) - 1
+        terms = self._scale * (abs(operands[0]) @ abs(operands[1]).swapaxes(1, 2))
+        weights, _ = self._weights(operands)
+        off = 2 * unit * additions * terms + 4 * ULPS * unit
+        whole = off + (weights * off).sum(axis=2, keepdims=True)
+        bound: Array = (weights * whole) @ abs(operands[2]) + 2 * own * abs(self.reference(operands))
         return bound
 
     def library_call(self, library: Library) -> str:

@@ -31,7 +31,30 @@ class Softmax(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        return ("random",)
+        return ("counted", "random")
+
+    def made(self, recipe: str) -> list[Array] | None:
+        """Counted: in each row some elements are equal and all others so far below them that their exponentials are
+        zero. The exponentials are ones then, their sum counts them, exactly and in any order, and a result is
+        1 / count or 0: a term that is lost or doubled anywhere changes it by a part of 1 / count.
+
+        All of a row are equal where the result's type can tell 1 / count from 1 / (count + 1); else every second,
+        fourth … of them, and others in the next row. Of eight rows one has a single largest, so that it shows when the
+        maximum leaves an element out. Values are 128 or -128, and 256 less: their exponentials overflow or vanish in
+        f32 and f16 where the maximum is not subtracted, and where a zero of padding is taken for one of them.
+        """
+        if recipe != "counted":
+            return None
+        import numpy as np
+
+        m, n = self.sizes
+        apart = -(-n // 2 ** min(self.signature.result.digits - 1, 18))
+        row, column = np.arange(m)[:, None], np.arange(n)
+        single = row % 8 == 7
+        among = (n - 1 - column) % apart == (row - row // 8) % apart
+        alone = column == (n - 1 + row // 8 * int(0.618 * n)) % n
+        largest = np.where(row % 2 == 0, -128.0, 128.0)
+        return [largest - 256.0 * ~np.where(single, alone, among)]
 
     def operands(self) -> tuple[Operand, ...]:
         return (Operand(TensorType(self.sizes, self.signature.operands[0]), low=-4.0, high=4.0),)
@@ -76,6 +99,20 @@ class Softmax(Operation):
         own = (2 * (x.max(axis=1, keepdims=True) - x) + ULPS) * element.unit
         shared = (y * own).sum(axis=1, keepdims=True) + inverse_drift(self.sizes[1], element) + element.unit
         bound: Array = y * (own + shared)
+        return bound
+
+    def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
+        """Counted: the exponential, the quotient and their roundings, 2·ULPS·u, but less than what a term makes of the
+        sum. What an exponential that is cut off at the smallest number leaves is nothing."""
+        if recipe != "counted":
+            return self.error(operands)
+        import numpy as np
+
+        from dispatchflow.operations._numeric import ULPS
+
+        y, unit = self.reference(operands), self.signature.accumulator.unit
+        smallest = 2.0**-14 if self.signature.accumulator.bits == 16 else 2.0**-126
+        bound: Array = np.where(y > 0, y * np.minimum(2 * ULPS * unit, y.max(axis=1, keepdims=True) / 4), 4 * smallest)
         return bound
 
     def flops(self) -> int:
