@@ -204,6 +204,19 @@ def _unwritable(out: Path, error: OSError) -> SpecError:
     return SpecError(problem, {"found": error.strerror})
 
 
+class Known(Look):
+    name = "known"
+    doc_purpose = "the known failures: how many cases each covers, and what the records say of them"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        workspace = self.app.workspace()
+        selection = self.app.select(workspace, args or list(STAGES[-1:]), self.app.foreign())
+        from dispatchflow import looking
+
+        print("\n".join(looking.known_failures(workspace, selection)))
+        return 0
+
+
 class Report(Look):
     name = "report"
     doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out= (doit variables)"
@@ -284,7 +297,7 @@ class Store(Look):
 
 
 COMMANDS: tuple[type[Command], ...] = (
-    Run, List, Plan, Explain, Report, Best, Devices, Store, Toolchains, Variables, Help,
+    Run, List, Plan, Explain, Known, Report, Best, Devices, Store, Toolchains, Variables, Help,
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from dispatchflow.keys import Digest, Key
 from dispatchflow.targets import Device
 
 if TYPE_CHECKING:
+    from dispatchflow.known import KnownFailure
     from dispatchflow.recorded import Found, Measurement
 
 _PENDING = ("missing", "later")
@@ -53,6 +54,8 @@ class Chain(msgspec.Struct, frozen=True):
     case: Case
     device: Device
     steps: Mapping[str, Step]
+    known: KnownFailure | None = None
+    """The entry that knows how it failed."""
 
     def __getitem__(self, stage: str) -> Step:
         return self.steps[stage]

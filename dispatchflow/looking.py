@@ -8,9 +8,10 @@ from typing import Any
 
 from dispatchflow import commands, processes, runtimes, toolchain, view
 from dispatchflow.actions import STAGES
-from dispatchflow.chain import Chain
+from dispatchflow.chain import Chain, Step
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import ToolchainError
+from dispatchflow.known import KnownFailure
 from dispatchflow.loader import Selection
 from dispatchflow.reports import table, units
 from dispatchflow.rows import dispatches
@@ -42,10 +43,9 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
         yield f"{stage:<8} {len(pending)} to make of {len(steps)}"
         for why, count in Counter(step.why for step in pending.values()).most_common(10):
             yield f"           {count} {why}"
-        for why, count in Counter(
-            step.why for step in steps if step.state in ("failed", "blocked", "absent")
-        ).most_common(10):
-            yield f"           {count} not: {why}"
+        unmade = Counter(_unmade(chain, chain[stage]) for chain, furthest in wanted if number <= furthest)
+        said = Counter({why: count for why, count in unmade.items() if why})
+        yield from (f"           {count} {why}" for why, count in said.most_common(10))
         workers = 1 if stage == "profile" else jobs
         if stage in costs:
             total_s += len(pending) * costs[stage] / workers
@@ -65,6 +65,13 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
     yield f"about {units.seconds(total_s)} with -n {jobs}" + (f", and {never}" if never else "")
 
 
+def _unmade(chain: Chain, step: Step) -> str | None:
+    """Why a stage is not to be made and never was; None for the others."""
+    if chain.known is not None and step.state in ("failed", "blocked"):
+        return f"known failure: {chain.known.reason}"
+    return f"not: {step.why}" if step.state in ("failed", "blocked", "absent") else None
+
+
 def _controls(workspace: Workspace, last: Mapping[Case, str]) -> Iterator[str]:
     resolver = workspace.resolver
     reused = [chain for case, chain in resolver.unjudged.items() if last.get(case) == "profile"]
@@ -82,6 +89,8 @@ def explain(workspace: Workspace, chain: Chain) -> Iterator[str]:
     for stage in STAGES:
         step = chain[stage]
         yield f"\n{stage}: {'would run' if step.pending else step.state}: {step.why}"
+        if chain.known is not None and step is chain.failure:
+            yield f"  known failure: {chain.known.reason} ({chain.known.place})"
         if step.action is None:
             continue
         yield f"  key  {step.action.key}"
@@ -189,3 +198,33 @@ def toolchains(workspace: Workspace) -> str:
         }
         rows.append({"iree": word, **shown, "compiler": found.compiler})
     return table.text(("iree", "version", "revision", "digest", "size", "compiler"), rows)
+
+
+_STANDINGS = ("as known", "otherwise", "passes", "not tried")
+
+
+def known_failures(workspace: Workspace, selection: Selection) -> Iterator[str]:
+    """`doit known`: each entry about this release, how many selected cases it covers, and how those stand: they fail as
+    it says, fail otherwise, pass its stage, or were not tried."""
+    entries, last = workspace.known.entries, selection.last_stage()
+    counts = {id(entry): Counter[str]() for entry in entries}
+    for chain in workspace.chains(list(last)):
+        for entry in workspace.known.covering(chain.case):
+            counts[id(entry)][_stands(chain, entry)] += 1
+    for entry in sorted(entries, key=lambda entry: -counts[id(entry)].total()):
+        found = counts[id(entry)]
+        said = ", ".join(f"{found[word]} {word}" for word in _STANDINGS if found[word])
+        yield f"{units.count(found.total(), 'case')}{': ' if said else ''}{said}"
+        yield f"  {entry.reason}"
+        releases = f" with IREE {entry.toolchain}" if entry.toolchain else ""
+        yield f"  {entry.stage}{releases}, {'some of ' if entry.some else ''}{entry.matched}: {entry.message.pattern}"
+        yield f"  {entry.place}"
+    yield f"{len(entries)} entries; {units.count(len(last), 'case')} selected"
+
+
+def _stands(chain: Chain, entry: KnownFailure) -> str:
+    if chain.known is entry:
+        return "as known"
+    if chain.failure is not None:
+        return "otherwise"
+    return "passes" if chain[entry.stage].state == "made" else "not tried"

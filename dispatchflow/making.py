@@ -151,9 +151,13 @@ def _conclude(
     made = {case.name for case in stages.made}
     table = run_report.table(wanted, measured)
     asked = {case.name: stage for case, stage in last.items()}
+    fixed = {
+        row.chain.case.name: entry.reason for row in rows if (entry := workspace.resolver.known.passing(row.chain))
+    }
     said = (table and f"{table}\n") + run_report.summary(
         stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures),
-        stages.broken, asked,
+        stages.broken, asked, fixed,
     )  # fmt: skip
     print(said + units.seconds(time.monotonic() - workspace.began_monotonic))
-    return int(failed or any(row["status"] == "failed" for row in rows)), said
+    strict = bool(fixed) and workspace.values.get("known_failures") == "strict"
+    return int(failed or strict or any(row["status"] == "failed" for row in rows)), said

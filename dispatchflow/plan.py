@@ -161,10 +161,6 @@ def _unfit(program: Program, target: Target) -> str | None:
     """The same for all tunings, of which there are many."""
     if not isinstance(program, Operation):
         return None
-    if target.lacks:
-        for element in program.types.elements:
-            if element in target.lacks:
-                return f"{element.mlir} on {target.name}: {target.lacks[element]}"
     return program.illegal(target.backend)
 
 

@@ -42,7 +42,8 @@ class Progress:
         if self._live is not None:
             self._live.update(self._tasks[stage], name=name)
 
-    def end(self, stage: str, name: str, cost_s: float, failure: str | None) -> None:
+    def end(self, stage: str, name: str, cost_s: float, failure: str | None, known: bool = False) -> None:
+        """`known`: the failure is, and needs nobody's attention."""
         with self._lock:
             self.made[stage] += failure is None
             if failure is not None:
@@ -50,7 +51,7 @@ class Progress:
             self._advance(stage)
             number = f"[{self._done[stage]}/{self._totals[stage]}]"
             if failure is not None:
-                self._print(f"{number} {stage} {name} FAILED: {failure}")
+                self._print(f"{number} {stage} {name} {'known failure' if known else 'FAILED'}: {failure}")
             elif self._live is None and stage != "emit":
                 self._print(f"{number} {stage} {name}  {units.seconds(cost_s)}")
 

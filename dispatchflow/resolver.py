@@ -18,6 +18,7 @@ from dispatchflow.actions import Action, Data
 from dispatchflow.chain import Chain, Step
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Form, Key, digest_of
+from dispatchflow.known import KnownFailures
 from dispatchflow.limits import Limits
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
@@ -67,9 +68,11 @@ class Resolver:
         installed: Callable[[str], Installed | None] = lambda library: None,
         cache_bytes: int | None = None,
         noisy_above: Callable[[Case], float] = lambda case: NOISY,
+        known: KnownFailures | None = None,
     ) -> None:
         self._noisy_above = noisy_above
         self._installed, self._cache_bytes = installed, cache_bytes
+        self.known = known or KnownFailures((), toolchain.version, lambda step: "")
         self._all_records, self.toolchain, self.host = records, toolchain, host
         self._records: Reader = records
         self.syntax = syntax_of(toolchain.version)
@@ -108,6 +111,8 @@ class Resolver:
         verified = self._verify(program, compiled, device)
         profiled = self._profile(case, compiled, verified, device)
         chain = Chain(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
+        if (failed := chain.failure) is not None and (entry := self.known.failing(case, failed)) is not None:
+            chain = msgspec.structs.replace(chain, known=entry)
         if profiled.state == "made" and profiled.measurement and self._foreign(profiled.measurement):
             judgement = self.judged(profiled.measurement, device)
             if judgement is None or judgement.thin:

@@ -57,6 +57,7 @@ _OF_ALL = {
     "measurement_key": "string",
     "status": "string",
     "reason": "string",
+    "known_failure": "string",
     "verification": "string",
     "score": "double",
     "worst_index": "list<int64>",
@@ -117,7 +118,7 @@ refuse_taken(OPERATIONS.values(), {*_FIRST, *_OF_ALL}, "a column of every row")
 
 VERIFICATIONS = ("equal", "within bound", "different", "mistrusted", "not compared", "not verified")
 PASSED = ("equal", "within bound")
-STATUSES = ("measured", "noisy", "suspect", "failed", "not measured", "no device")
+STATUSES = ("measured", "noisy", "suspect", "failed", "known failure", "not measured", "no device")
 
 
 def arrow_schema() -> pa.Schema:

@@ -12,6 +12,7 @@ from dispatchflow.anchors import Moment
 from dispatchflow.dispatch import program_digest
 from dispatchflow.flags import quoted
 from dispatchflow.keys import digest_of, key_of
+from dispatchflow.known import STATUS as KNOWN
 from dispatchflow.module import Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
@@ -120,6 +121,7 @@ def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundin
         "verify_key": verified.key,
         "measurement_key": profiled.key,
         "verification": verdict.get("verification", "not verified" if verified.state == "off" else "not compared"),
+        "known_failure": chain.known.reason if chain.known else None,
         **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
         "requested_configuration": chain.dispatch.requested,
         "applied_configuration": facts.get("applied"),
@@ -136,7 +138,7 @@ def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundin
     row |= _times(chain, row, bounds)
     row["status"] = status = standing(chain, bounds)
     match status:
-        case "failed" | "not measured" | "no device":
+        case "failed" | "known failure" | "not measured" | "no device":
             row["reason"] = (chain.failure or profiled).why
         case "suspect":
             known = [name for name in ("flops_per_s", "bytes_per_s") if row[f"ceiling_{name}"] is not None]
@@ -191,7 +193,7 @@ def _makers(chain: Chain, toolchain: Toolchain) -> dict[str, Any]:
 def standing(chain: Chain, bounds: Bounds) -> str:
     """The row's status. A median that the bounds do not allow is suspect."""
     if chain.failure is not None:
-        return "failed"
+        return "failed" if chain.known is None else KNOWN
     if chain["profile"].state == "absent":
         return "no device"
     found = _measured(chain)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import meant, module_spec, spec, variables
+from dispatchflow import known, meant, module_spec, spec, variables
 from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.keys import digest_of
 from dispatchflow.location import COMMAND_LINE
@@ -39,6 +39,19 @@ class Sources:
         words = {name: self.values[name] for name in variables.AXES if name in self.values}
         named = self.values.get("operation", ())
         return self._described(words, named) if self.adhoc else self._specified(words, named)
+
+    def known_failures(self) -> list[known.KnownFailure]:
+        """What the specs say; also where the command line describes a sweep, if there are specs.
+
+        Raises:
+            SpecError: an entry that is wrong.
+        """
+        folder = self.root / "specs"
+        if "specs" not in self.values and not (folder.is_dir() and _toml_files(folder)):
+            return []
+        return [
+            entry for path in self._spec_files() for entry in known.parse(self._text(path), _relative(path, self.root))
+        ]
 
     def _described(self, words: Mapping[str, Any], named: Sequence[str]) -> list[spec.Sweep]:
         if "specs" in self.values:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dispatchflow import flags, meant, module_spec, spec_words
+from dispatchflow import flags, known, meant, module_spec, spec_words
 from dispatchflow.axes import Axis
 from dispatchflow.errors import SpecError, suggestion, written
 from dispatchflow.location import Location
@@ -96,23 +96,23 @@ def parse(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError("this spec is not TOML", {"spec": path, "found": error}, "See https://toml.io.") from error
-    unknown = sorted(set(document) - {"sweep"})
+    unknown = sorted(set(document) - {"sweep", known.WORD})
     if unknown or not isinstance(document.get("sweep", []), list):
         word = unknown[0] if unknown else "sweep"
         begins = re.compile(rf"\W*{re.escape(word)}\b")
         line = next((number for number, line in enumerate(text.splitlines(), 1) if begins.match(line)), 1)
-        facts = {"spec": f"{path}:{line}", "allowed": "[[sweep]] tables"}
+        facts = {"spec": f"{path}:{line}", "allowed": f"[[sweep]] and [[{known.WORD}]] tables"}
         if word == "sweep":
             raise SpecError("'sweep' is a list of tables", facts, "Write [[sweep]], in two brackets.")
-        raise SpecError(f"unknown word '{word}'", facts, suggestion(word, ["sweep"]))
+        raise SpecError(f"unknown word '{word}'", facts, suggestion(word, ["sweep", known.WORD]))
     lines = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*sweep\s*\]\]", line)]
     sweeps = []
     for index, table in enumerate(document.get("sweep", [])):
         where = f"{path}:{lines[index]}" if index < len(lines) else str(path)
         for name in _operations(table):
             one = {**table, **name}
-            known = {word: value for word, value in overrides.items() if not _of_other_programs(word, one)}
-            own = known if not only or one.get("operation") in only else {}
+            fitting = {word: value for word, value in overrides.items() if not _of_other_programs(word, one)}
+            own = fitting if not only or one.get("operation") in only else {}
             sweeps.append(sweep({**one, **own}, f"{where}, sweep[{index}]", read, own))
     return sweeps
 

@@ -10,9 +10,8 @@ _NEWEST = (999, 0)
 
 @dataclass(frozen=True, slots=True)
 class Syntax:
-    """Of one release, (major, minor). How text and flags are written is asked here. Since when something compiles at
-    all stands where that is defined, beside its reason, and is compared with `release` there: `Target.since`,
-    `Operation.inexpressible` and `untuned`."""
+    """Of one release, (major, minor). How text and flags are written is asked here. Which targets it knows
+    `Target.since` says; what it fails to compile is a known failure (known_failures.toml), and is tried."""
 
     release: tuple[int, int] = _NEWEST
 
@@ -21,11 +20,6 @@ class Syntax:
         """`#iree_cpu.lowering_config` with the levels that a request names. Before 3.6 there is no such attribute, and
         3.6 wants four levels of every configuration."""
         return self.release >= (3, 7)
-
-    @property
-    def has_f8(self) -> bool:
-        """Before 3.11 nothing of f8 compiles for a CPU."""
-        return self.release >= (3, 11)
 
     @property
     def generalizes_convolutions(self) -> bool:

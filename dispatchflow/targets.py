@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from dispatchflow.keys import Key, key_of
 from dispatchflow.syntax import Syntax
-from dispatchflow.types import ElementType, Signature
 
 LOCAL = "local"
 
@@ -31,10 +29,6 @@ class Gpu:
     subgroup_size: int
     mma: tuple[str, ...]
     threads: int = 1024
-    assumed_bytes: int | None = None
-    """The shared memory that IREE takes it to have, where that is not what it has."""
-    uncompiled: tuple[str, ...] = ()
-    """Instructions that IREE lists for it and does not compile with the pipelines that take one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +46,18 @@ class Target:
     """Executables call into the runtime: its library's digest belongs to the device's identity."""
     gpu: Gpu | None = None
     """None where nothing is known of its limits."""
-    lacks: Mapping[ElementType, str] = field(default_factory=dict, hash=False)
-    """Element types that the backend cannot compile, each with the reason of the skip."""
     since: tuple[int, int] = (0, 0)
     """The first release that knows it."""
-    types_since: Mapping[ElementType, tuple[int, int]] = field(default_factory=dict, hash=False)
-    """The first release that compiles this element type for it, where that is a later one."""
 
     @property
     def has_threads(self) -> bool:
         """Whether the number of threads is ours to choose."""
         return self.driver == LOCAL
 
-    def inexpressible(self, syntax: Syntax, types: Signature | None = None) -> str | None:
-        """Why this release cannot compile these types for it, None when it can. The reason of a skip."""
+    def inexpressible(self, syntax: Syntax) -> str | None:
+        """Why this release has no word for it, None when it has. The reason of a skip."""
         if syntax.release < self.since:
             return f"{syntax} does not know {self.name}; {_spelt(self.since)} is the first that does"
-        for element in types.elements if types and self.types_since else ():
-            if syntax.release < (first := self.types_since.get(element, (0, 0))):
-                return f"{syntax} has no {element.mlir} on {self.name}; {_spelt(first)} is the first that has"
         return None
 
     def resolved_flags(self, host: HostCpu, syntax: Syntax) -> tuple[str, ...]:
@@ -135,8 +122,6 @@ _LLVM_CPU = (
     "--iree-llvmcpu-debug-symbols=false",
     *_COMMON,
 )
-_NO_F16 = "vmvx has no f16 arithmetic (IREE 3.13: 'arith.extf' and f16 constants are refused)"
-_NO_F64 = "the SPIR-V of this target has no 64-bit floats (IREE 3.13: f64 constants are refused)"
 
 _V3 = ("avx2", "bmi2", "fma", "f16c", "movbe", "abm")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
@@ -158,14 +143,14 @@ _RDNA = ("F32_16x16x16_F16", "F16_16x16x16_F16", "F32_16x16x16_BF16", "BF16_16x1
 _RDNA4_F8 = ("F32_16x16x16_F8E4M3FN", "F32_16x16x16_F8E5M2")
 
 # Shared memory of a workgroup: CUDA C++ Programming Guide, table of technical specifications (163 KiB for 8.0, 99 KiB
-# for 8.6, 8.9 and 12.0, where IREE 3.13 itself allows 8.6 as much as 8.0); LDS of AMD's ISA manuals, 64 KiB.
+# for 8.6, 8.9 and 12.0); LDS of AMD's ISA manuals, 64 KiB.
 # Instructions: as IREE 3.13 lists them in `iree_codegen.target_info`; without AMD's blocked ones
 # (`…x4B`) and mixed f8.
 _GPUS = {
-    "sm_80": Gpu(166912, 32, _NV, uncompiled=_NV_WMMA),
-    "sm_86": Gpu(101376, 32, _NV, assumed_bytes=166912, uncompiled=_NV_WMMA),
-    "sm_89": Gpu(101376, 32, (*_NV, *_NV_F8), uncompiled=_NV_WMMA),
-    "sm_120": Gpu(101376, 32, (*_NV, *_NV_F8), uncompiled=_NV_WMMA),
+    "sm_80": Gpu(166912, 32, (*_NV, *_NV_WMMA)),
+    "sm_86": Gpu(101376, 32, (*_NV, *_NV_WMMA)),
+    "sm_89": Gpu(101376, 32, (*_NV, *_NV_F8, *_NV_WMMA)),
+    "sm_120": Gpu(101376, 32, (*_NV, *_NV_F8, *_NV_WMMA)),
     "gfx90a": Gpu(65536, 64, (*_MFMA, *_CDNA2)),
     "gfx942": Gpu(65536, 64, (*_MFMA, *_CDNA3)),
     "gfx1100": Gpu(65536, 32, tuple(f"WMMAR3_{types}" for types in _RDNA)),
@@ -177,15 +162,6 @@ _GPUS = {
 _SINCE = {"sm_89": (3, 12), "sm_120": (3, 13), "gfx1201": (3, 3)}
 
 
-_F8 = (ElementType.F8E4M3FN, ElementType.F8E5M2)
-# Before: "'vector.shape_cast' op has different number of elements", or no translation of f8 to LLVM.
-_TYPES_SINCE = {"sm_89": dict.fromkeys(_F8, (3, 13))}
-_WITHOUT_F8 = ("sm_80", "sm_86", "gfx90a", "gfx942", "gfx1100")
-_NO_F8 = {
-    "cuda": "nothing of f8 is compiled for a GPU before sm_89 (IREE 3.13: 'LLVM Translation failed')",
-    "rocm": "of f8 it has at most the FNUZ types (IREE 3.13: 'F8E5M2 and F8E4M3FN types are not supported')",
-}
-
 _DRIVERS = {"cuda": "cuda", "rocm": "hip"}
 
 
@@ -193,14 +169,12 @@ def _gpu(backend: str, architecture: str) -> Target:
     driver = _DRIVERS[backend]
     flags = (f"--iree-hal-target-device={driver}", f"--iree-{backend}-target={architecture}", *_COMMON)
     name, gpu, since = f"{backend}-{architecture}", _GPUS.get(architecture), _SINCE.get(architecture, (0, 0))
-    lacks = dict.fromkeys(_F8, _NO_F8[backend]) if architecture in _WITHOUT_F8 else {}
-    types_since = _TYPES_SINCE.get(architecture, {})
-    return Target(name, backend, flags, driver, gpu=gpu, since=since, lacks=lacks, types_since=types_since)
+    return Target(name, backend, flags, driver, gpu=gpu, since=since)
 
 
 def _spirv(driver: str) -> Target:
     flags = (f"--iree-hal-target-device={driver}", *_COMMON)
-    return Target(driver, f"{driver}-spirv", flags, driver, lacks={ElementType.F64: _NO_F64})
+    return Target(driver, f"{driver}-spirv", flags, driver)
 
 
 TARGETS: dict[str, Target] = {
@@ -215,8 +189,6 @@ TARGETS: dict[str, Target] = {
             "vmvx",
             ("--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=vmvx", *_COMMON),
             runtime_is_code=True,
-            lacks={ElementType.F16: _NO_F16},
-            types_since={ElementType.BF16: (3, 11)},
         ),
         _spirv("vulkan"),
         *(_gpu("cuda", architecture) for architecture in ("sm_80", "sm_86", "sm_89", "sm_120")),

@@ -94,8 +94,14 @@ class Stages:
             self.progress.reused(stage, case.name)
         else:
             self.made.add(case)
-            self.progress.end(stage, case.name, record.cost_s if record else 0.0, self._failure(case, record))
+            failure = self._failure(case, record)
+            self.progress.end(
+                stage, case.name, record.cost_s if record else 0.0, failure, self._is_known(case, failure)
+            )
         return bool(record and record.ok) or (stage == "verify" and self.workspace.settings.verify == "warn")
+
+    def _is_known(self, case: Case, failure: str | None) -> bool:
+        return failure is not None and self.workspace.resolver.chain(case).known is not None
 
     def _failure(self, case: Case, record: Record | None) -> str | None:
         if record is None:  # what it needs cannot be had
@@ -161,7 +167,8 @@ class Stages:
             self.progress.reused("profile", case.name)
         else:
             self.made.add(case)
-            self.progress.end("profile", case.name, trial.spent_s, trial.reason)
+            failure = trial.reason if trial.outcome == "failed" else None
+            self.progress.end("profile", case.name, trial.spent_s, trial.reason, self._is_known(case, failure))
         return trial.outcome != "failed"
 
     def judge(self, cases: Mapping[Case, str]) -> bool:

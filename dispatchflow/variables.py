@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dispatchflow import limits, meant, spec_words
+from dispatchflow import known, limits, meant, spec_words
 from dispatchflow.axes import whole
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.location import COMMAND_LINE, Location
@@ -175,6 +175,9 @@ _OWN: dict[str, Variable] = {
         "run", "rows whose median is less certain than this, 5% unless told otherwise, are marked NOISY", limits.percent
     ),
     "retry": Variable("run", "yes: try recorded failures again", _yes),
+    "known_failures": Variable(
+        "run", "on; strict: exit code 1 where one no longer fails; off: they are failures", _one_of(known.MODES)
+    ),
     "compile_limit": Variable("run", "seconds that one compile may take", limits.seconds),
     "run_limit": Variable("run", "seconds that one call of a module may take in verification", limits.seconds),
     "block_limit": Variable("run", "seconds that one block of a measurement may take", limits.seconds),

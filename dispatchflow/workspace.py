@@ -11,14 +11,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import commands, devices, installed, machine, plan, releases, toolchain, variables
+from dispatchflow import commands, devices, installed, machine, plan, processes, releases, toolchain, variables
 from dispatchflow.anchoring import Anchors
 from dispatchflow.ceilings import Ceilings
-from dispatchflow.chain import Chain
+from dispatchflow.chain import Chain, Step
 from dispatchflow.dispatch import Case
 from dispatchflow.dodo_file import store_path
 from dispatchflow.errors import NothingMatched, ToolchainError, suggestion
 from dispatchflow.execute import Executor
+from dispatchflow.known import KnownFailure, KnownFailures, shipped
 from dispatchflow.location import Location
 from dispatchflow.locks import Machine
 from dispatchflow.measure import Bench
@@ -38,6 +39,7 @@ from dispatchflow.targets import TARGETS, Device, Target
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
+_SEARCHED = 100_000  # characters of a log, half of them from its end
 
 
 class Workspace:
@@ -90,6 +92,7 @@ class Workspace:
         sources = Sources(self.root, self.values, self._seen)
         tags = () if sources.adhoc else self.values.get("tags", ())
         sweeps = sources.sweeps()
+        _ = self._own_known  # an entry that is wrong is reported before anything is made
         known = dict.fromkeys(tag for sweep in sweeps for tag in sweep.tags)
         if lacking := [tag for tag in tags if tag not in known]:
             facts = {"given": ", ".join(lacking), "tags": ", ".join(known) or "none"}
@@ -114,14 +117,8 @@ class Workspace:
     def _lacking(self, case: Case) -> str | None:
         """Why this toolchain or this machine cannot have it."""
         operation, target, syntax = case.operation, case.target, self._syntax
-        types = operation.types if isinstance(operation, Operation) else None
-        if reason := target.inexpressible(syntax, types) or case.tuning.inexpressible(syntax, target):
+        if reason := target.inexpressible(syntax) or case.tuning.inexpressible(syntax, target):
             return reason
-        if isinstance(operation, Operation) and case.library is None:
-            if reason := operation.inexpressible(syntax, target):
-                return reason
-            if case.dispatch.requested is None and (reason := operation.untuned(syntax, target)):
-                return reason
         if case.library is not None and self._library(case.provider) is None:
             return f"{case.provider} is not installed; {case.library.install}"
         if case.cache == COLD and (reason := not_coldable(operation, target, self._cache_bytes, self._memory_bytes)):
@@ -196,7 +193,28 @@ class Workspace:
             self._library,
             self._cache_bytes,
             self.noisy_above,
+            self.known,
         )
+
+    @cached_property
+    def known(self) -> KnownFailures:
+        """The user's entries, then ours.
+
+        Raises:
+            SpecError: an entry that is wrong.
+        """
+        off = self.values.get("known_failures") == "off"
+        entries = () if off else (*self._own_known, *shipped())
+        return KnownFailures(entries, self.toolchain.version, self._log)
+
+    @cached_property
+    def _own_known(self) -> list[KnownFailure]:
+        return Sources(self.root, self.values, self._seen).known_failures()
+
+    def _log(self, step: Step) -> str:
+        """What the tool of a failed step printed, or its begin and end."""
+        digest = step.record.outputs.get("log") if step.record else None
+        return processes.shortened(self.store.path(digest), _SEARCHED) if digest else ""
 
     @cached_property
     def _devices(self) -> dict[tuple[str, int | None], Device]:

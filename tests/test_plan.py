@@ -82,57 +82,18 @@ def test_what_cannot_be_is_a_skip_with_name_reason_and_place(plan_of):
         '[[sweep]]\noperation = "matmul"\nm = 8\nn = 8\nk = 8\ndtype = ["f16", "f32"]\n'
         'tuning = ["default", "double_tiling_64x64_4x16x4"]\ntarget = "vmvx"\n'
     )
-    assert [case.name for case in found.cases] == ["matmul_8x8x8_f32t_f32t_f32t_default@vmvx"]
+    assert [case.name for case in found.cases] == [
+        "matmul_8x8x8_f16t_f16t_f16t_default@vmvx",  # a known failure, which is tried
+        "matmul_8x8x8_f32t_f32t_f32t_default@vmvx",
+    ]
     reasons = {skip.name: skip.reason for skip in found.skips}
     assert set(reasons) == {
-        "matmul_8x8x8_f16t_f16t_f16t_default@vmvx",
         "matmul_8x8x8_f16t_f16t_f16t_double_tiling_64x64_4x16x4@vmvx",
         "matmul_8x8x8_f32t_f32t_f32t_double_tiling_64x64_4x16x4@vmvx",
     }
-    assert reasons["matmul_8x8x8_f16t_f16t_f16t_default@vmvx"].startswith("f16 on vmvx: ")
     tiled = reasons["matmul_8x8x8_f32t_f32t_f32t_double_tiling_64x64_4x16x4@vmvx"]
     assert tiled == "double tiling is a configuration of llvm-cpu, not of vmvx"
     assert {skip.place for skip in found.skips} == {"specs/t.toml:1, sweep[0]"}
-
-
-@pytest.mark.parametrize(
-    ("tuning", "dtype", "reason"),
-    [
-        ("double_tiling_60x64_8x16x1", "f32", None),
-        ("double_tiling_64x64_32x32x64", "f32", "a vector tile of 262144 B"),
-        ("double_tiling_64x64_1x64x1024", "f32", None),
-        ("double_tiling_64x16_1x128x1024", "f32", None),
-        ("double_tiling_64x64_1x128x128_cache_64x32", "f32", None),
-        ("double_tiling_64x64_32x32x8", "f32", "a vector tile of 32768 B"),
-        ("double_tiling_64x64_32x32x4", "f64", "a vector tile of 32768 B"),
-        ("double_tiling_64x64_32x32x4", "f32", None),
-    ],
-)
-def test_tiles_that_no_cpu_takes_are_skipped(plan_of, tuning, dtype, reason):
-    found = plan_of(
-        f'[[sweep]]\noperation = "matmul"\nm = 64\nn = 64\nk = 64\ntuning = "{tuning}"\ndtype = "{dtype}"\n'
-    )
-    assert (len(found.cases), len(found.skips)) == ((1, 0) if reason is None else (0, 1))
-    assert all(reason in skip.reason for skip in found.skips)
-
-
-@pytest.mark.parametrize(
-    ("tiles", "reason"),
-    [
-        ("1x1x8x64_1x1x15", None),
-        ("1x1x8x64_1x1x16", "a vector tile of 32768 B"),
-        ("1x1x8x64_1x3x16", "a vector tile of 32768 B"),
-        ("1x1x8x64_3x3x16", None),
-        ("2x1x8x64_1x1x8", "a vector tile of 32768 B"),
-        ("1x8x8x64_1x1x64", None),
-    ],
-)
-def test_of_a_convolution_the_vector_tile_of_one_row_is_foretold(plan_of, tiles, reason):
-    found = plan_of(
-        '[[sweep]]\noperation = "conv2d"\nshape = "2x10x10x64x64x3x3"\n'
-        f'tuning = "conv_tile_and_decompose_0x8x8x64_{tiles}"\n'
-    )
-    assert [skip.reason[:24] for skip in found.skips] == ([reason] if reason else [])
 
 
 @pytest.mark.parametrize(
@@ -148,7 +109,7 @@ def test_what_takes_no_tiles_is_said_to_take_none(plan_of, operation, shape, tun
 
 
 def test_skip_of_two_sweeps_appears_once(plan_of):
-    one = '[[sweep]]\noperation = "matmul"\nm = 8\nn = 8\nk = 8\ndtype = "f16"\ntarget = "vmvx"\n'
+    one = '[[sweep]]\noperation = "softmax"\nshape = "8x8"\ntuning = "data_tiling"\n'
     assert len(plan_of(one + one).skips) == 1
 
 

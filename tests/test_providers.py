@@ -153,15 +153,6 @@ def test_a_library_is_one_way_beside_all_tunings(plan_of: Any) -> None:
     ]  # fmt: skip
 
 
-def test_what_the_compiler_cannot_have_a_library_can(tmp_path: Path) -> None:
-    words = {"operation": ("attention",), "shape": "1x4x4x129x4", "provider": "iree,numpy", "threads": "1"}
-
-    plan = Workspace(tmp_path, words).plan
-
-    assert [case.provider for case in plan.cases] == ["numpy"]
-    assert [skip.reason[:25] for skip in plan.skips] == ["keys of more than 128 ele"]
-
-
 def test_hot_and_cold_stand_side_by_side(plan_of: Any) -> None:
     plan = plan_of(SPEC.format('provider = "numpy"', 'cache = ["hot", "cold"]'))
     assert [case.name.split("@")[1] for case in plan.cases] == ["llvm-cpu-1t", "llvm-cpu-1t-cold"]

@@ -107,22 +107,6 @@ def test_data_tiling_had_one_path(release, why):
         assert TUNINGS["data_tiling"].parse(name).inexpressible(Syntax(release), CPU) == expected
 
 
-@pytest.mark.parametrize(("release", "why"), [((3, 10), "IREE 3.10 has no f8E5M2"), ((3, 11), None)])
-def test_f8_is_not_of_every_release(release, why):
-    matmul = OPERATIONS["matmul"]
-    assert matmul.make((4, 4, 4), "f8E5M2").inexpressible(Syntax(release), TARGETS["llvm-cpu"]) == why
-    assert matmul.make((4, 4, 4), "f32").inexpressible(Syntax(release), TARGETS["llvm-cpu"]) is None
-
-
-@pytest.mark.parametrize(("release", "wrong"), [((3, 10), False), ((3, 11), True), ((3, 13), True)])
-def test_attention_of_long_keys_is_left_out_where_its_results_are_wrong(release, wrong):
-    made = {k1: OPERATIONS["attention"].make((1, 4, 4, k1, 4)) for k1 in (128, 129)}
-    why = {k1: op.inexpressible(Syntax(release), TARGETS["llvm-cpu"]) for k1, op in made.items()}
-    assert why[128] is None
-    assert (why[129] is not None) == wrong
-    assert made[129].inexpressible(NEWEST, TARGETS["vmvx"]) is None
-
-
 @pytest.mark.parametrize(
     ("release", "flag"), [((3, 10), "--iree-hip-target=gfx942"), ((3, 11), "--iree-rocm-target=gfx942")]
 )
@@ -144,16 +128,3 @@ def test_amds_flags_are_spelt_as_the_release_spells_them(release, flag):
 )
 def test_target_is_not_of_every_release(name, release, why):
     assert TARGETS[name].inexpressible(Syntax(release)) == why
-
-
-@pytest.mark.parametrize(
-    ("dtype", "release", "why"),
-    [
-        ("f8E5M2", (3, 12), "IREE 3.12 has no f8E5M2 on cuda-sm_89; 3.13 is the first that has"),
-        ("f8E5M2", (3, 13), None),
-        ("f16", (3, 12), None),
-    ],
-)
-def test_element_type_is_not_of_every_release(dtype, release, why):
-    types = OPERATIONS["matmul"].make((4, 4, 4), dtype).signature
-    assert TARGETS["cuda-sm_89"].inexpressible(Syntax(release), types) == why

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dispatchflow.providers import Library
-    from dispatchflow.targets import Target
 
     Array = np.ndarray[Any, Any]
 
@@ -162,16 +161,6 @@ class Operation(Program):
     def dynamic_dims(self) -> tuple[str, ...]:
         """The dims whose sizes the compiler is not told: one module for all of them."""
         return ()
-
-    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
-        """Why this release cannot have it on this target, None when it can. The reason of a skip."""
-        narrow = [element.mlir for element in self.signature.operands if element.is_float and element.bits == 8]
-        return f"{syntax} has no {narrow[0]}" if narrow and not syntax.has_f8 else None
-
-    def untuned(self, syntax: Syntax, target: Target) -> str | None:
-        """Why the configuration that this release chooses by itself cannot be compiled for this target, None when it
-        can; a tuning may choose another. The reason of a skip."""
-        return None
 
     @abstractmethod
     def operands(self) -> tuple[Operand, ...]: ...

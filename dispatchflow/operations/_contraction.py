@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Loop, Operand, Operation, Option
 from dispatchflow.operations._epilogue import Summed
-from dispatchflow.operations._product import Product, refused
 from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
     from dispatchflow.providers import Library
     from dispatchflow.syntax import Syntax
-    from dispatchflow.targets import Target
 
 FLOATS = {
     "f32": signature("f32,f32->f32"),
@@ -106,17 +104,6 @@ class Contraction(Summed):
         if self._accumulates and self.types.accumulator is not self.types.result:
             return "what is accumulated into has the accumulator's type, which the result has not"
         return super().illegal(backend)
-
-    @cached_property
-    def product(self) -> Product | None:
-        """The product of matrices that it is; None of a vector's, and where not all sizes are known."""
-        if self.dynamic_dims or not {"m", "n"} <= set(self.dims):
-            return None
-        sizes = dict(zip(self.dims, self.sizes, strict=True))
-        return Product(sizes["m"], sizes["n"], sizes["k"], batched="b" in sizes, turned=self.layout[1] == "n")
-
-    def untuned(self, syntax: Syntax, target: Target) -> str | None:
-        return self.product and refused(self.product, self.signature, syntax, target)
 
     def operands(self) -> tuple[Operand, ...]:
         lhs, rhs = self._stored()

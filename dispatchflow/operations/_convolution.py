@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Loop, Operand
 from dispatchflow.operations._contraction import FLOATS, library_centered, zero_points
 from dispatchflow.operations._epilogue import Summed
-from dispatchflow.operations._product import Product, unlowered
 from dispatchflow.operations._window import Window
 from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
     from dispatchflow.providers import Library
-    from dispatchflow.syntax import Syntax
-    from dispatchflow.targets import Target
 
 
 class Convolution(Summed, Window):
@@ -41,22 +37,6 @@ class Convolution(Summed, Window):
     @property
     def channel_axis(self) -> int:
         return self.layout.index("c")
-
-    @property
-    def product(self) -> Product | None:
-        """The product of matrices that one group is where its window has one element or does not move, in each
-        direction; its rows are the places of all images. Where channels come first, it is not by itself in its op:
-        they are apart by image, and zero points stay inside."""
-        (height, width), window = self.outputs, (self.size("kh"), self.size("kw"))
-        if "c" not in self.summed or min(height, window[0]) > 1 or min(width, window[1]) > 1:
-            return None
-        first, groups, places = self.layout.startswith("nc"), self.groups, height * width
-        n, k = self.size(self.outs) // groups, self.size("c") // groups * prod(window)
-        batched = groups > 1 or (first and (places > 1 or any(zero_points(self))))
-        return Product(self.size("n") * places, n, k, batched, turned=first)
-
-    def untuned(self, syntax: Syntax, target: Target) -> str | None:
-        return self.product and unlowered(self.product, self.signature, target)
 
     @property
     def may_copy(self) -> bool:

@@ -15,8 +15,6 @@ from dispatchflow.types import Signature, TensorType
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
     from dispatchflow.providers import Library
-    from dispatchflow.syntax import Syntax
-    from dispatchflow.targets import Target
 
 EPILOGUE = Option(
     ("none", "bias", "bias+relu", "bias+gelu", "residual", "scale", "cast"),
@@ -65,13 +63,6 @@ class Summed(Operation):
             return f"there is nothing to cast: the result is {self.types.result.mlir}, as the operands are"
         why = self._function and _formula.illegal(self._function, self.signature.accumulator)
         return why or super().illegal(backend)
-
-    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
-        # Also said of a convolution of one term: that one alone is no sum to IREE and would be fused.
-        result = self.result()
-        if self.dispatches and self._goes_on and not any(result.dynamic) and set(result.shape) == {1}:
-            return "IREE fuses nothing with a sum of which there is only one (3.9 to 3.13): one dispatch more"
-        return super().inexpressible(syntax, target)
 
     @property
     def _goes_on(self) -> bool:

@@ -70,8 +70,6 @@ def illegal(kind: str, element: ElementType) -> str | None:
         return None
     if not element.is_float:
         return f"{kind} of integers is not defined"
-    if element is ElementType.F64:
-        return f"IREE has no {kind} of f64 (3.13: it calls the mathematical library, which is not linked)"
     return None
 
 

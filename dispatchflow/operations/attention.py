@@ -12,8 +12,6 @@ from dispatchflow.types import ElementType, Signature, TensorType, signature
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
     from dispatchflow.providers import Library
-    from dispatchflow.syntax import Syntax
-    from dispatchflow.targets import Target
 
 
 class Attention(Operation):
@@ -46,16 +44,7 @@ class Attention(Operation):
         _, m, _, _, k2 = self.sizes
         if self._causal and m > k2:
             return f"{m} queries cannot be the last of {k2} positions: the first would see no key"
-        if backend in ("vulkan-spirv", "metal-spirv"):
-            return "attention is not compiled to SPIR-V (IREE 3.9 and 3.13: 'online_attention' is refused)"
         return drifting(k2, self.signature.accumulator)
-
-    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
-        if target.backend == "cuda" and syntax.release < (3, 11):
-            return f"{syntax} compiles no attention for CUDA; 3.11 is the first that does"
-        if target.backend == "llvm-cpu" and syntax.release >= (3, 11) and self.sizes[3] > 128:
-            return "keys of more than 128 elements are cut, and results are wrong (IREE 3.11 to 3.13; 3.10 is right)"
-        return super().inexpressible(syntax, target)
 
     @property
     def recipes(self) -> tuple[str, ...]:

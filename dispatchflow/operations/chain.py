@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Operand, Operation, growth
-from dispatchflow.operations._product import Product, refused
 from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
     from dispatchflow.providers import Library
-    from dispatchflow.syntax import Syntax
-    from dispatchflow.targets import Target
 
 
 class Chain(Operation):
@@ -36,12 +33,6 @@ class Chain(Operation):
         sizes = dict(zip(self.dims, self.sizes, strict=True))
         element = self.types.accumulator if wide else self.types.result
         return TensorType(tuple(sizes[dim] for dim in dims), element)
-
-    def untuned(self, syntax: Syntax, target: Target) -> str | None:
-        m, n, k, inner = self.sizes
-        both = (Product(m, inner, k), Product(m, n, inner))
-        reasons = (refused(product, self.signature, syntax, target) for product in both)
-        return next(filter(None, reasons), None)
 
     def operands(self) -> tuple[Operand, ...]:
         return (

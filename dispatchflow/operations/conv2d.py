@@ -9,13 +9,10 @@ from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Option
 from dispatchflow.operations._convolution import Convolution
 from dispatchflow.operations._epilogue import EPILOGUE
-from dispatchflow.operations._product import Product, undistributed
 from dispatchflow.types import TensorType
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
-    from dispatchflow.syntax import Syntax
-    from dispatchflow.targets import Target
 
 
 class Conv2d(Convolution):
@@ -44,13 +41,6 @@ class Conv2d(Convolution):
         if c % self.groups or f % self.groups:
             return f"{self.groups} groups divide {c} channels or {f} results with a remainder"
         return Convolution.illegal(self, backend)
-
-    def untuned(self, syntax: Syntax, target: Target) -> str | None:
-        reason = Convolution.untuned(self, syntax, target)
-        if reason or self.layout != "nhwc_hwcf" or self.groups > 1:
-            return reason
-        of_a_row = Product(self.outputs[1], self.size("f"), self.size("c"))
-        return undistributed(of_a_row, self.signature, syntax, target)
 
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import ClassVar
 
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Loop, Option
 from dispatchflow.operations._contraction import Contraction
-from dispatchflow.operations._product import Product
 from dispatchflow.types import TensorType
 
 
@@ -35,12 +33,6 @@ class MatmulSplitk(Contraction):
     @property
     def loops(self) -> tuple[Loop, ...]:
         return ()
-
-    @cached_property
-    def product(self) -> Product:
-        """One of the slices."""
-        m, n, k = self.sizes
-        return Product(m, n, k // self.option("slices"), batched=True, turned=self.layout[1] == "n")
 
     def illegal(self, backend: str) -> str | None:
         slices, k = self.option("slices"), self.sizes[2]

@@ -137,7 +137,7 @@ def _state(row: Mapping[str, Any], fresh: bool) -> str:
             return when
         case "failed":
             return "failed"
-        case "not measured" | "no device":
+        case "known failure" | "not measured" | "no device":
             return str(row["status"])
         case status:
             return f"{status.upper()}, {when}"
@@ -152,11 +152,12 @@ def summary(
     in_vain: int = 0,
     broken: Collection[str] = (),
     asked: Mapping[str, str] = MappingProxyType({}),
+    fixed: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """What was made, reused, failed, skipped, each with its reasons; the seconds that it took belong at its end.
     `fresh`: the cases that something was made for; `in_vain`: how many stages were tried and failed; `broken`: the
     cases of which one ended by an exception in this program; `asked`: the last stage asked for of a case, profile where
-    none is named."""
+    none is named; `fixed`: the cases that no longer fail as an entry says, with its reason."""
     lines = [f"note: {note}" for note in notes]
     failed = [row for row in rows if row["status"] == "failed"]
     reasons = Counter(row["reason"] for row in failed)
@@ -170,6 +171,9 @@ def summary(
         where = f"of the failed case are in build/{failed[0]['case']}/"
         where = where if len(failed) == 1 else "of a failed case are in build/NAME/"
         lines.append(f"logs and inputs {where}; retry=yes tries recorded failures again")
+    known = [row for row in rows if row["status"] == "known failure"]
+    lines += _by_reason("known failure", {row["case"]: row["known_failure"] for row in known})
+    lines += _by_reason("no longer fails", fixed)
     absent = Counter(row["reason"] for row in rows if row["status"] == "no device")
     lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
     called = [row for row in rows if asked.get(row["case"], "profile") in ("verify", "profile")]
@@ -199,15 +203,26 @@ def summary(
     stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count)
     stages = stages or (f"{in_vain} tried" if in_vain else "nothing made")
     bad = {*unrecorded, *(row["case"] for row in failed)}
-    reused = sum(row["case"] not in bad and row["case"] not in fresh for row in rows)
-    counts = f"{reused} reused, {len(bad)} failed, {len(skips)} skipped"
+    done = {row["case"] for row in known} | bad
+    reused = sum(row["case"] not in done and row["case"] not in fresh for row in rows)
+    counts = f"{reused} reused, {len(bad)} failed, " + (
+        f"{units.count(len(known), 'known failure')}, " if known else ""
+    )
+    counts += f"{len(skips)} skipped"
     lines.append(f"{units.count(len(rows), 'case')}: {stages}; {counts}; ")
     return "\n".join(lines)
 
 
+def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
+    """`reasons`: case → why. A line for each reason, the most frequent first."""
+    first = {reason: name for name, reason in reversed([*reasons.items()])}
+    for reason, n in Counter(reasons.values()).most_common(_SHOWN_REASONS):
+        yield f"{what}: {reason} ({_example(first[reason], n)})"
+
+
 def _only_run(row: Mapping[str, Any]) -> bool:
     """Of a case that was asked to be verified: it was called, and there was nothing to compare with."""
-    ran = row.get("operation") == "module" and row["status"] not in ("failed", "no device")
+    ran = row.get("operation") == "module" and row["status"] not in ("failed", "known failure", "no device")
     return ran and row["verification"] == "not compared"
 
 

@@ -17,6 +17,13 @@ GIVEN = "given"
 """Where the compiler runs: the directory of dumps from before it chooses, for tunings whose flags fill it."""
 
 
+PRODUCTS = (
+    *("matmul", "batch_matmul", "matvec", "vecmat", "chain", "matmul_splitk", "quantized_matmul"),
+    *("conv2d", "depthwise_conv2d", "quantized_conv2d", "attention"),
+)
+"""The operations that multiply operands and add up: what a tuning of such sums may be asked of."""
+
+
 class Lowering(msgspec.Struct, frozen=True):
     """How a tuning appears in the module: alias lines before it, and the attribute on the operation's main op.
     `region`: that op and what follows it are one dispatch from the start. Passes before the dispatches are formed turn

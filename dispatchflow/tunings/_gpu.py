@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -45,10 +45,6 @@ _TILES_32_BITS = (
 )
 # The dims of an operand's matrix, row-major.
 OPERANDS = (("m", "k"), ("k", "n"))
-_PADDING_BYTES = 8
-# What has an effect: by comparing code for 1, 2, 3, 4, 5 and 8 stages on gfx90a, gfx942 and gfx1100 (IREE 3.13).
-_MAX_STAGES = 3
-_SHORT_SUM = 2
 _FIRST = "NV_MMA_SYNC_F32_16x8x16_F16"
 
 
@@ -86,8 +82,6 @@ class MmaTiling(Tuning, ABC):
     stages: int | None = None
 
     pipeline: ClassVar[str]
-    pipelines_unpromoted: ClassVar[bool]
-    """Whether `stages` has an effect where an operand does not go through shared memory."""
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
@@ -180,22 +174,6 @@ class MmaTiling(Tuning, ABC):
             return f"a tile of {m}x{n}x{k} is no multiple of {along_m}x{along_n} subgroups' instructions, {unit}"
         return None
 
-    def _without_effect(self, operation: Operation, backend: str) -> str | None:
-        """Why the code for this number of stages is that for another one, None where it is not."""
-        if self.stages is None:
-            return None
-        if backend == "cuda":
-            return "the depth of the pipeline changes nothing on cuda (IREE 3.13: the same code for 0 to 5 stages)"
-        if self.stages > _MAX_STAGES:
-            return f"{self.stages} stages are the same code as {_MAX_STAGES} (IREE 3.13)"
-        k = next(loop.size for loop in operation.loops if loop.dim == "k")
-        if self.stages > 1 and k <= _SHORT_SUM * self.reduction:
-            steps = f"k = {k} in steps of {self.reduction}"
-            return f"a sum of {_SHORT_SUM} steps or less is not pipelined (IREE 3.13): {steps}"
-        if self.stages > 1 and not (len(self.promote) == len(OPERANDS) or self.pipelines_unpromoted):
-            return f"{self.family} pipelines only where both operands are promoted (IREE 3.13)"
-        return None
-
     @property
     def threads(self) -> int:
         return self.subgroups[0] * self.subgroups[1] * self._subgroup_size
@@ -203,25 +181,6 @@ class MmaTiling(Tuning, ABC):
     def known(self, operation: Operation) -> dict[str, int]:
         """The sizes that the compiler is told."""
         return {loop.dim: loop.size for loop in operation.loops if loop.dim not in operation.dynamic_dims}
-
-    def fitted(self, operation: Operation) -> dict[str, int]:
-        """The tile as the compiler takes it: of a smaller dim only what an instruction of each subgroup needs."""
-        known = self.known(operation)
-        needed = {dim: -(-known.get(dim, size) // self.unit[dim]) * self.unit[dim] for dim, size in self.tile.items()}
-        return {dim: min(size, needed[dim]) for dim, size in self.tile.items()}
-
-    def promoted(self, operation: Operation) -> Iterator[tuple[int, int, int]]:
-        """(operand, rows, columns) of each tile in shared memory, as the operand lies in memory."""
-        tile = self.fitted(operation)
-        for i in self.promote:
-            rows, columns = OPERANDS[i] if operation.layout[i] == "t" else OPERANDS[i][::-1]
-            yield i, tile[rows], tile[columns]
-
-    def ragged(self, operation: Operation) -> dict[str, str]:
-        """The dims that the tile does not divide, as far as the compiler knows, as a reason says them."""
-        known = self.known(operation)
-        uneven = (dim for dim, size in self.tile.items() if dim not in known or known[dim] % size)
-        return {dim: f"{dim} = {known[dim]}" if dim in known else f"dynamic {dim}" for dim in uneven}
 
     @property
     def tile(self) -> dict[str, int]:
@@ -237,10 +196,6 @@ class MmaTiling(Tuning, ABC):
         along = {"m": self.subgroups[0], "n": self.subgroups[1]}
         return {dim: along.get(dim, 1) * size for dim, size in self.instruction.items()}
 
-    @abstractmethod
-    def misfit(self, operation: Operation, backend: str) -> str | None:
-        """Why this operation cannot have this tile, None when it can."""
-
     def exceeds(self, operation: Operation, target: Target) -> str | None:
         if (gpu := target.gpu) is None:
             return f"the limits of {target.name} are not known"
@@ -248,29 +203,24 @@ class MmaTiling(Tuning, ABC):
         if self.mma not in gpu.mma or not mma.multiplies(types):
             fitting = [name for name in gpu.mma if (known := Mma.of(name)) and known.multiplies(types)]
             hint = f"write mma = {' or '.join(fitting)}" if fitting else f"{target.name} has none for {types.spelling}"
-            if self.mma in gpu.uncompiled:
-                return f"IREE lists {self.mma} for {target.name} and does not compile it (3.13); {hint}"
             if self.mma not in gpu.mma:
                 return f"{target.name} has no {self.mma}; {hint}"
             return f"{self.mma} multiplies {mma.operand} into {mma.accumulator}, not {types.spelling}; {hint}"
         if self.threads > gpu.threads:
             return f"needs {self.threads} threads in a workgroup; {target.name} has {gpu.threads}"
-        if reason := self._without_effect(operation, target.backend) or self.misfit(operation, target.backend):
-            return reason
-        needed, padding = self._shared_bytes(operation)
-        needed += padding if needed + padding <= (gpu.assumed_bytes or gpu.shared_memory_bytes) else 0
-        if needed > gpu.shared_memory_bytes:
+        if (needed := self._shared_bytes(operation)) > gpu.shared_memory_bytes:
             return f"needs {needed} B of shared memory; {target.name} has {gpu.shared_memory_bytes}"
         return None
 
-    def _shared_bytes(self, operation: Operation) -> tuple[int, int]:
-        """(of the promoted tiles, of their padding: 8 B a row). The compiler pads where there is room for all
-        of it (IREE 3.13, both backends)."""
-        size = padding = 0
-        for i, rows, columns in self.promoted(operation):
-            size += rows * columns * operation.signature.operands[i].bits // 8
-            padding += rows * _PADDING_BYTES
-        return size, padding
+    def _shared_bytes(self, operation: Operation) -> int:
+        """Of the promoted tiles, at least: of a dim that is smaller than its tile only what there is. What the compiler
+        adds, as padding, is its own business."""
+        known, size = self.known(operation), 0
+        tile = {dim: min(extent, known.get(dim, extent)) for dim, extent in self.tile.items()}
+        for i in self.promote:
+            rows, columns = OPERANDS[i]
+            size += tile[rows] * tile[columns] * operation.signature.operands[i].bits // 8
+        return size
 
     def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         return None if syntax.has_gpu_pipelines else f"{syntax} has other pipelines and intrinsics for GPUs"

@@ -75,18 +75,9 @@ class ConvTileAndDecompose(Tuning):
     def illegal(self, operation: Operation, backend: str) -> str | None:
         if (untiled := _tiles.untiled(operation)) is not None:
             return untiled
-        channels = _channels(operation)
-        if channels is None:
+        if _channels(operation) is None:
             return f"tile-and-decompose is for convolutions of one group and poolings, not for this {operation.name}"
-        if operation.layout == "nchw_chw" and _has_unit(operation):
-            return "IREE drops the configuration of nchw_chw with a dim of 1, or refuses it ('unsupported conv types')"
-        tile = _cpu.vector_tile(operation, self._levels(channels))
-        # Only a tile of one row, of image and window, is decomposed into vectors, a product for each of its columns
-        # (IREE 3.13). What else becomes of the others is not ours to foretell.
-        rows = tile["oh"] == tile["kh"] == 1 or tile["ow"] == tile["kw"] == 1
-        if not rows or _has_unit(operation):
-            return None
-        return _cpu.too_large(operation, (size for dim, size in tile.items() if dim not in ("kh", "kw")))
+        return None
 
     def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
         return _cpu.inexpressible(syntax)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dispatchflow.operations import Operation
-from dispatchflow.tunings._base import Applied, Tuning
+from dispatchflow.tunings._base import PRODUCTS, Applied, Tuning
 
 _FLAG = "--iree-dispatch-creation-split-matmul-reduction"
 
@@ -46,12 +46,8 @@ class SplitK(Tuning):
         return (f"{_FLAG}={self.slices}",)
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
-        if operation.name != "matmul":
-            return f"the compiler splits the sum of a matmul, not of {operation.name}"
-        if operation.dynamic_dims:
-            return "the compiler splits no sum of dynamic sizes (IREE 3.13: ignored for k, refused for m)"
-        if operation.terms % self.slices:
-            return f"k = {operation.terms} is no multiple of {self.slices} slices: the compiler would not split it"
+        if operation.name not in PRODUCTS:
+            return f"{operation.name} has no sum of products to split"
         return None
 
     def requested(self, operation: Operation) -> str:
