@@ -119,16 +119,18 @@ def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, see
             history, case, series = next(simulated)
             found, moment = summary(case), history.moment(series)
             assert found.ci_low_ns and found.ci_high_ns and found.half_width is not None and moment.factor
+            within = found.log_half_width
+            assert within is not None
             now = {"±": found.median_ns, "anchored": found.median_ns / moment.factor}
             if before is not None and number in (1, sessions + 1):
                 for which, (ns, half) in before.items():
                     word = f"first {which}" if number == 1 else which
                     held.setdefault(word, []).append(ns * exp(-half) <= now[which] <= ns * exp(half))
                     widths.setdefault(word, []).append(half)
-            anchored = moment.later_anchored(found.half_width)
+            anchored = moment.later_anchored(within)
             assert anchored is not None
             before = {
-                "±": (now["±"], moment.later(found.half_width)),
+                "±": (now["±"], moment.later(within)),
                 "anchored": (now["anchored"], anchored),
             }
             if model.session_sd == model.own_sd == 0:

@@ -84,7 +84,7 @@ def full(folder: Path, cases: int, protocol: str) -> Iterator[Line]:
     what = f"share of a run outside compiler, runtime and blocks; {cases} cases, {protocol}"
     ours, everything = f"{note['wall_s'] - note['tools_s']:.2f} s", f"all of it: {note['wall_s']:.2f} s"
     yield Line(what, ours, everything, share, "≤ 10 %", share <= 0.1)
-    yield from _precision(project, protocol)
+    yield from _measurements(project, protocol)
     yield from _space(project, cases)
 
 
@@ -95,7 +95,7 @@ def _observed(project: Path, folder: Path, *words: str) -> Mapping[str, Any]:
     return found
 
 
-def _precision(project: Path, protocol: str) -> Iterator[Line]:
+def _measurements(project: Path, protocol: str) -> Iterator[Line]:
     """Blocks and seconds of each measurement, calibration aside."""
     with sqlite3.connect(project / ".dispatchflow/records.sqlite") as database:
         query = (
@@ -103,11 +103,11 @@ def _precision(project: Path, protocol: str) -> Iterator[Line]:
             "where ingredients like ? group by measurement.id"
         )
         rows = database.execute(query, (f'%"protocol": "{protocol}-%',)).fetchall()
-    reached = [row for row in rows if row[0] == "measured"]
+    calm = [row for row in rows if row[0] == "measured"]
     blocks, seconds = (sorted(row[column] for row in rows) for column in (1, 2))
     yield Line(
-        f"cases that reach the precision of {protocol}",
-        f"{len(reached)} of {len(rows)}",
+        f"cases under {protocol} that are not noisy",
+        f"{len(calm)} of {len(rows)}",
         f"blocks: {blocks[0]}, median {median(blocks):g}, {blocks[-1]}; "
         f"seconds: {seconds[0]:.1f}, median {median(seconds):.1f}, {seconds[-1]:.1f}",
     )

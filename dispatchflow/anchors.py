@@ -105,7 +105,7 @@ def _pooled(values: Sequence[float], prior_sd: float) -> float:
 
 def _median_sd(blocks_ns: Sequence[float]) -> float:
     """Of the median's logarithm."""
-    half_width = summary(blocks_ns).half_width
+    half_width = summary(blocks_ns).log_half_width
     if half_width is not None:
         return half_width / Z
     if len(blocks_ns) < 2:
@@ -130,7 +130,7 @@ class Moment:
 
     @property
     def between(self) -> float:
-        """Half of a 95 % interval: between this session and another one, were both measured without any noise."""
+        """Half of a 95 % interval, of logarithms: between this session and another one, were there no noise in them."""
         return Z * sqrt(2 * (self.session_sd**2 + self.case_sd**2))
 
     @property
@@ -138,7 +138,8 @@ class Moment:
         return None if self.factor_sd is None else Z * self.factor_sd
 
     def later(self, within: float) -> float:
-        """Half of the 95 % interval of another session's median, relative to this one's; `within`: of this one's."""
+        """Half of the 95 % interval of another session's median, relative to this one's; `within`: of this one's. Both
+        of logarithms."""
         return sqrt(2 * within**2 + self.between**2)
 
     def later_anchored(self, within: float) -> float | None:

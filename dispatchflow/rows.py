@@ -318,13 +318,13 @@ def _times(chain: Chain, row: Mapping[str, Any], bounds: Bounds) -> dict[str, An
 
 def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
     """What another session would say; None of it where the blocks are too few for an interval."""
-    within = times.half_width
+    within = times.log_half_width
     if within is None or recorded is None:
-        return {"within_session": within}
+        return {"within_session": times.half_width}
     moment = Moment(**recorded)
     later, anchored = moment.later(within), moment.later_anchored(within)
     cells = {
-        "within_session": within,
+        "within_session": times.half_width,
         "between_sessions": moment.between,
         "later_low_ns": times.median_ns * exp(-later),
         "later_high_ns": times.median_ns * exp(later),

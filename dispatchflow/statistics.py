@@ -37,6 +37,13 @@ class Summary:
             return None
         return (self.ci_high_ns - self.ci_low_ns) / 2 / self.median_ns
 
+    @property
+    def log_half_width(self) -> float | None:
+        """Of the logarithms, which add up where parts of the noise do."""
+        if self.ci_low_ns is None or self.ci_high_ns is None:
+            return None
+        return log(self.ci_high_ns / self.ci_low_ns) / 2
+
 
 def summary(blocks_ns: Sequence[float]) -> Summary:
     """Median, minimum and the interval of the median: two blocks of the sorted list, so that no distribution is assumed

@@ -120,6 +120,7 @@ def test_vulkan_is_verified_and_measured(vulkan, tmp_path):
     assert {row["verification"] for row in rows} == {"within bound"}
     assert all(row["median_ns"] > 0 and row["device"].startswith("vulkan://") for row in rows)
     assert all(0 < row["percent_of_peak"] < 100 for row in rows)  # the device was calibrated
+    assert all(len(row["anchors_ns"]) == 2 for row in rows)  # its own anchors, which run there
     assert "nothing made" in project.doit("protocol=fast", **vulkan).out
     repeated = subprocess.run(
         [project.root / f"build/{rows[0]['case']}/repro.sh", "benchmark"],

@@ -291,6 +291,13 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
     ]
 
 
+def test_half_of_an_interval_is_shown_up_to_a_hundred_percent():
+    def shown(low, high):
+        return run.half(row("a", median_ns=100.0, ci_low_ns=low, ci_high_ns=high), "ci_low_ns", "ci_high_ns")
+
+    assert [shown(98.0, 103.0), shown(10.0, 1e4), shown(None, None)] == ["2.5%", ">100%", ""]
+
+
 def test_noisy_rows_are_explained_by_the_conditions_where_these_explain_them():
     disturbed = {"steal_ticks": 125, "load_1m": 4.21, "threads": 1, "session_factor": 1.12, "governor": "powersave"}
     told = noise.conditions([row("n", **disturbed), row("m", steal_ticks=3)])

@@ -84,7 +84,10 @@ def verification(row: Mapping[str, Any]) -> str:
 def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
     """Half of a 95 % interval's width, relative to the median."""
     low, high = row.get(lowest), row.get(highest)
-    return "" if low is None or high is None else f"{(high - low) / 2 / row['median_ns']:.1%}"
+    if low is None or high is None:
+        return ""
+    part = (high - low) / 2 / row["median_ns"]
+    return f"{part:.1%}" if part < 1 else ">100%"
 
 
 def peak(row: Mapping[str, Any]) -> str:
