@@ -17,6 +17,9 @@ from dispatchflow.reports import providers
 from dispatchflow.reports.comparable import OTHER_ROUNDS, believed
 from dispatchflow.reports.table import FORMATS
 
+_BETWEEN_SESSIONS = {"median_ns": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor")}
+"""Shown beside a column where times of several sessions stand below each other."""
+
 _REPORT_COLUMNS = (
     "case",
     "status",
@@ -67,6 +70,8 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
     else:
         shown = [row for row in providers.compared(rows) if wanted(row)]
         columns, known = _REPORT_COLUMNS, (*results.COLUMNS, providers.COLUMN)
+        if values.get("history"):  # rows of several sessions
+            columns = tuple(both for name in columns for both in (name, *_BETWEEN_SESSIONS.get(name, ())))
     style = values.get("format", "text")
     if "columns" in values or style in ("csv", "jsonl"):
         columns = values.get("columns", known)

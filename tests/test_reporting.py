@@ -100,6 +100,12 @@ def test_rows_that_newer_ones_replaced_are_not_chosen_by_their_tags(said):
     assert len(said("report tags=small history=yes format=csv", {}, {"tags": []}).splitlines()) == 2
 
 
+def test_history_shows_anchored_medians_beside_the_others(said):
+    heads = [said(f"report {words}", {}, {}).splitlines()[0].split() for words in ("history=yes", "history=no")]
+    assert heads[0][4:9] == ["median_ns", "anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor"]
+    assert "anchored_median_ns" not in heads[1]
+
+
 def test_history_is_of_report_alone(said):
     with pytest.raises(SpecError, match="'history=' means nothing to this command"):
         said("best history=yes", {})
