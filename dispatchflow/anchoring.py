@@ -17,6 +17,7 @@ from dispatchflow.targets import Device, Target
 
 class AnchorTrial(Trial):
     what = "anchor"
+    longest_s = 30.0  # a tool that hangs is to keep nobody waiting twice
 
 
 @dataclass

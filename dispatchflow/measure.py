@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, ClassVar
 from typing import Protocol as Protocol_
 
@@ -89,6 +90,8 @@ class Trial:
 
     rotation: ClassVar[str | None] = None
     """The module that calls the measured one with other inputs each time."""
+    longest_s: ClassVar[float] = inf
+    """That one block may take, whatever the limit is."""
     what: ClassVar[str] = "case"
     """Of which this is the measurement."""
 
@@ -298,7 +301,7 @@ def run_block(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[blocks.
     with bench.store.scratch() as scratch:
         bench.store.place(scratch, trial.objects)
         command = processes.Command(
-            trial.argv(toolchain), scratch, bench.environment, time_limit_s=bench.limits.block_s,
+            trial.argv(toolchain), scratch, bench.environment, time_limit_s=min(bench.limits.block_s, trial.longest_s),
             memory_limit_bytes=bench.limits.memory_bytes, cpus=trial.device.cpus,
         )  # fmt: skip
         with bench.lock.quiet():
