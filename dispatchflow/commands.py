@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from dispatchflow.program import ENTRY
@@ -30,6 +31,15 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """What a tool sees that runs modules."""
     return environment(variables) | {name: variables[name] for name in DEVICE_ENVIRONMENT if name in variables}
+
+
+_NO_FILE_NAME = re.compile(rb'@(?:"[^"\n]*/[^"\n]*"|"[^"\n]{150,}"|[\w.$-]{150,})')
+
+
+def dump_of(text: bytes) -> str:
+    """Where the compiler is to write the configurations that it chose for this module: it names files by its functions,
+    and a user's may have a name that is too long for a file or has a `/`. Then it is `-`, its standard output."""
+    return "-" if _NO_FILE_NAME.search(text) else CONFIGURATIONS
 
 
 def compile_argv(

@@ -92,7 +92,8 @@ class Maker:
             for file in files:
                 (scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
             self.store.place(scratch, objects)
-            argv = commands.compile_argv(self.resolver.toolchain.compiler, flags)
+            to = commands.dump_of(text)
+            argv = commands.compile_argv(self.resolver.toolchain.compiler, flags, dump=to)
             outcome = self.run_compiler(argv, scratch, "module.mlir")
             given = {file.name: self.store.put_file(scratch / file.name) for file in files} | dict(objects)
             outputs = log_of(self.store, scratch) | given
@@ -104,8 +105,7 @@ class Maker:
             if not made.is_file():
                 return False, "the compiler left no module, with exit code 0", outputs, facts
             inspected = vmfb.inspect(made.read_bytes())
-            dumps = sorted((scratch / commands.CONFIGURATIONS).glob("*"))
-            dump = "".join(path.read_text(errors="replace") for path in dumps)
+            dump = dumped(scratch, to).decode(errors="replace")
             given_dumps = sorted((scratch / GIVEN).rglob("*.mlir"))
             found = applied.parse(dump, "".join(path.read_text(errors="replace") for path in given_dumps))
             outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
@@ -119,3 +119,9 @@ class Maker:
             return reason is None, reason, outputs, facts
 
         return self.make(self.resolver.compilation(digest_of(text), tuple(flags), demanded), make)
+
+
+def dumped(scratch: Path, to: str) -> bytes:
+    """The configurations that the compiler wrote `to`, as `commands.dump_of` says it."""
+    files = [scratch / "stdout"] if to == "-" else sorted((scratch / to).glob("*"))
+    return b"".join(path.read_bytes() for path in files)

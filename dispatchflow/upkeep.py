@@ -23,6 +23,7 @@ from dispatchflow import (
 )
 from dispatchflow.errors import SpecError, StoreError, ToolchainError, UnreadableObject
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
+from dispatchflow.maker import dumped
 from dispatchflow.recorded import named_files
 from dispatchflow.records import Record
 from dispatchflow.reports import store as report
@@ -184,7 +185,8 @@ def _difference(workspace: Workspace, record: Record, compiler: Toolchain, modul
         with store.writing():
             (scratch / "module.mlir").write_bytes(module)
         store.place(scratch, named_files(record.outputs))
-        argv = commands.compile_argv(compiler.compiler, asked["flags"])
+        to = commands.dump_of(module)
+        argv = commands.compile_argv(compiler.compiler, asked["flags"], dump=to)
         limits = workspace.settings.limits
         command = processes.Command(
             argv, scratch, compiler.environment(asked["environment"]) | commands.COMPILING, stdin="module.mlir",
@@ -196,10 +198,9 @@ def _difference(workspace: Workspace, record: Record, compiler: Toolchain, modul
         if failure or not made.is_file():
             room.check(store.root, failure or "")
             return f"compiled before, now: {failure or 'it leaves no module'}"
-        dump = b"".join(path.read_bytes() for path in sorted((scratch / commands.CONFIGURATIONS).glob("*")))
         now = {
             "vmfb": digest_file(made),
-            "configurations": digest_of(dump),
+            "configurations": digest_of(dumped(scratch, to)),
             "code": vmfb.inspect(made.read_bytes()).code_digest,
         }
     before = {**record.outputs, "code": record.facts["code_digest"]}

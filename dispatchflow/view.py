@@ -140,9 +140,11 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
     operands = resolver.supplies.operands(program)
     given = operands.inputs(program.recipes[-1]) if operands else ()
     declared = resolver.supplies.declaration(program) if isinstance(program, Module) else None
+    emitted = chain["emit"].record if isinstance(program, Module) else None
+    named = "".join(f'@"{name}"' for name in emitted.facts.get("functions", ())).encode() if emitted else b""
     outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
     return {
-        "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case)),
+        "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case), dump=commands.dump_of(named)),
         "run": commands.run_argv(
             toolchain.tool("iree-run-module"), "module.vmfb", flags, given, outputs, program.function
         ),

@@ -100,6 +100,24 @@ def test_one_odd_file_stops_no_other_and_each_says_what_it_is(tmp_path):
 
 
 @pytest.mark.iree
+def test_functions_whose_names_are_no_names_of_files_are_compiled_and_repeat_by_hand(tmp_path):
+    project = Project.make(tmp_path, sweep(**MODULE, file="slash.mlir"))
+    text = DOUBLED.format(sizes=8)
+    (tmp_path / "specs/slash.mlir").write_text(text.replace("@main", '@"a/b"') + text.replace("@main", "@plain"))
+
+    outcome = project.doit("verify")
+
+    assert outcome.code == 0 and outcome.out.count("compile module_") == 1, outcome
+    applied = (tmp_path / "build/module_slash_a-b_default@llvm-cpu-1t/configurations.mlir").read_text()
+    assert 'hal.executable public @"a/b_dispatch_0"' in applied
+    script = tmp_path / "build/module_slash_a-b_default@llvm-cpu-1t/repro.sh"
+    import subprocess
+
+    assert "same bytes" in subprocess.run([script, "compile"], capture_output=True, text=True, check=True).stdout
+    assert project.doit("store", "check", "sample=all").code == 0
+
+
+@pytest.mark.iree
 def test_two_projects_that_share_a_store_keep_their_rows_of_modules_of_one_name(tmp_path):
     shared = {"DISPATCHFLOW_STORE": str(tmp_path / "store")}
     projects = [Project.make(tmp_path / name, sweep(**MODULE, file="right.mlir")) for name in ("one", "other")]
