@@ -36,6 +36,8 @@ class Step(msgspec.Struct, frozen=True):
     measurement: Measurement | None = None
     brought: Digest | None = None
     """Of a compile: stands for the code that a library brings instead."""
+    doubt: str | None = None
+    """What a reader should know of a measurement that stands: a later one failed, or another runtime took it."""
 
     @property
     def code(self) -> Digest | None:

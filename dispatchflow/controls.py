@@ -22,6 +22,7 @@ from dispatchflow.runtimes import (
     FIRST_ROUNDS,
     FLOOR,
     FLOOR_APART,
+    UNSOUND,
     Control,
     Judgement,
     taken_of,
@@ -82,7 +83,7 @@ class Controls:
         """
         resolver, block_s = self._workspace.resolver, self._workspace.settings.protocol.block_s
         moved: list[Case] = []
-        for group, chosen in runtimes.questions(reused, resolver.judged, block_s):
+        for group, chosen in runtimes.questions(reused, resolver.judged, block_s, self._workspace.run):
             taken, device = taken_of(group[0]), group[0].device
             name = runtimes.name(str(taken.runtime), resolver.toolchain.runtime_digest, device.identity)
             if (judgement := self._settled(name, chosen)) is not None:
@@ -99,7 +100,7 @@ class Controls:
         try:
             text = store.records.remembered(name)  # another invocation may have been first
             known = runtimes.from_json(text) if text else None
-            if known is not None and len(known.controls) >= len(chosen):
+            if known is not None and not known.asked_again(len(chosen), self._workspace.run):
                 return known
             judgement = self._measured(chosen)
             if judgement is not None:
@@ -127,10 +128,19 @@ class Controls:
             side.trial.iterations = max(1, round(side.trial.protocol.block_s * 1e9 / typical_ns))
         old, new = _labels(taken, workspace.toolchain)
         how = "in the same rounds" if former else "the old one is not at hand: against the recorded blocks"
-        self._progress.say(f"measuring {units.count(len(sides), 'control')} with runtimes {old} and {new}, {how}")
-        self._rounds(sides, former, present)
+        if not self._unsound(sides, [chain for chain in chosen if chain.case.name in {s.case for s in sides}]):
+            self._progress.say(f"measuring {units.count(len(sides), 'control')} with runtimes {old} and {new}, {how}")
+            self._rounds(sides, former, present)
         controls = tuple(side.control() for side in sides)
         return Judgement(old, new, chosen[0].device.uri, workspace.run, time.time(), controls)
+
+    def _unsound(self, sides: Sequence[_Sides], chosen: Sequence[Chain]) -> bool:
+        """Whether the new runtime gives other results: times of what it does wrong would say nothing."""
+        for side, chain in zip(sides, chosen, strict=True):
+            if (why := self._workspace.executor.recheck(chain.case, chain.device)) is not None:
+                side.failures["new"] = f"{UNSOUND}{why}"
+                return True
+        return False
 
     def _rounds(self, sides: Sequence[_Sides], former: Toolchain | None, present: Toolchain) -> None:
         lot = random.Random(self._workspace.run)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from dispatchflow import actions, applied, commands, module
-from dispatchflow.actions import Data
+from dispatchflow.actions import Action, Data
 from dispatchflow.dispatch import Case
-from dispatchflow.errors import StoreError
+from dispatchflow.errors import StoreError, ToolError
 from dispatchflow.keys import Digest
 from dispatchflow.maker import Maker
 from dispatchflow.module import Module
@@ -234,15 +235,32 @@ class Executor(Maker):
 
     def verify(self, case: Case, device: Device) -> Record | None:
         """The ladder of docs/verification.md; None when the case did not compile, or has nothing to be run on."""
+        found = self._verification(case, device)
+        return None if found is None else self.make(*found)
+
+    def recheck(self, case: Case, device: Device) -> str | None:
+        """Verify it with the present runtime, and record nothing: why it fails, None where it is right or cannot be
+        verified here."""
+        if self.resolver.settings.verify == "off" or (found := self._verification(case, device)) is None:
+            return None
+        try:
+            with self.machine.busy(), self.store.scratch() as scratch:
+                ok, reason, _, _ = found[1](scratch)
+        except ToolError as error:
+            return error.problem
+        return None if ok else reason or "failed"
+
+    def _verification(self, case: Case, device: Device) -> tuple[Action, Callable[[Path], Result]] | None:
         from dispatchflow import verification
 
         resolver = self.resolver
         if (found := self.artifacts(case, expected=True)) is None:
             return None
         (code, files, data), program = found, case.operation
+        ran_with = {} if case.library is not None else {"runtime_digest": resolver.toolchain.runtime_digest}
         call, is_reference = actions.Call(code, program.function, device), resolver.supplies.is_reference(program, code)
 
-        def make(scratch: Path) -> Result:
+        def verdict(scratch: Path) -> Result:
             place = self.place(scratch, device, files)
             if case.library is not None:
                 place = LibraryPlace.of(place, case, resolver.installed(case))
@@ -253,8 +271,12 @@ class Executor(Maker):
             assert declared is not None
             return verification.verify_module(place, program, data, declared.results, is_reference)
 
+        def make(scratch: Path) -> Result:
+            ok, reason, outputs, facts = verdict(scratch)
+            return ok, reason, outputs, {**facts, **ran_with}
+
         tolerance = program.tolerance if isinstance(program, Module) else None
-        return self.make(actions.verification(call, data, tolerance, is_reference), make)
+        return actions.verification(call, data, tolerance, is_reference), make
 
     def _put(self, array: Array) -> Digest:
         return self.store.put_bytes(array.tobytes())

@@ -52,6 +52,9 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
 
 
+_REFUTED = "another runtime verified it, and one of the two is wrong"
+
+
 class Resolver:
     """Resolves cases against the records. One an invocation; cheap things about operations are kept."""
 
@@ -82,6 +85,8 @@ class Resolver:
         """Measurements that another invocation took while this one waited for them: not to be taken again."""
         self.unjudged: dict[Case, Chain] = {}
         """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
+        self._refuted: set[Key] = set()
+        """Verifications by another runtime that do not count with the present one."""
         self._judgements: dict[tuple[str, str], Judgement | None] = {}
         self._target_flags: dict[str, tuple[str, ...]] = {}
         self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
@@ -110,6 +115,10 @@ class Resolver:
             compiled = Step("compile", "off", f"{case.provider} brings its own code", brought=self.brought(case))
         verified = self._verify(program, compiled, device)
         profiled = self._profile(case, compiled, verified, device)
+        if self._unsound(verified, profiled, device):
+            assert verified.key is not None
+            self._refuted.add(verified.key)
+            verified = msgspec.structs.replace(verified, state="missing", why=_REFUTED)
         chain = Chain(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
         if (failed := chain.failure) is not None and (entry := self.known.failing(case, failed)) is not None:
             chain = msgspec.structs.replace(chain, known=entry)
@@ -203,7 +212,9 @@ class Resolver:
         return [at_once.chain(case) for case in cases]
 
     def again(self, record: Record | Found) -> str | None:
-        """Why a recorded failure is to be tried again, None when the record stands."""
+        """Why a recorded action is to be tried again, None when the record stands."""
+        if record.key in self._refuted and record.facts.get("runtime_digest") != self.toolchain.runtime_digest:
+            return _REFUTED
         if record.ok or record.run == self._run:
             return None
         if self.settings.retry:
@@ -214,7 +225,7 @@ class Resolver:
         if (why := self.settings.limits.raised(facts.get("limit"))) is not None:
             return why
         if facts.get("runtime_digest", mine := self.toolchain.runtime_digest) != mine:
-            return "another runtime could not run it"
+            return "another runtime failed to run it, or to run it right"
         return None if facts.get("repeatable", True) else f"may go better now: {reason}"
 
     def _step(self, action: Action, missing: str) -> Step:
@@ -263,14 +274,43 @@ class Resolver:
         if refusal is not None:
             older = self._all_records.measurements(action.key)
             found = next((m for m in older if not self.refusal(m, device)), None)
+        failed = None
+        if found is not None and found.status == "failed":  # it hides no complete one
+            older = self._all_records.measurements(action.key)
+            whole = next((m for m in older if m.status != "failed" and not self.refusal(m, device)), None)
+            failed, found = (found, whole) if whole is not None else (None, found)
         if found is None:
             never = f"this code was never measured on this device under {self.settings.protocol.id}"
             return Step("profile", "missing", refusal or never, action)
-        if (again := self._measure_again(found, case)) is not None:
+        if (failed is None or failed.run != self._run) and (again := self._measure_again(found, case)) is not None:
             return Step("profile", "missing", again, action, measurement=found)
         if found.status == "failed":
             return Step("profile", "failed", found.reason or "failed", action, measurement=found)
-        return Step("profile", "made", f"the store has it{self._whose(found, device)}", action, measurement=found)
+        doubts = [f"measured again later, which failed: {failed.reason}"] if failed is not None else []
+        doubts += self._doubts(found, device)
+        return Step(
+            "profile", "made", f"the store has it{self._whose(found, device)}", action, measurement=found,
+            doubt="; ".join(doubts) or None,
+        )  # fmt: skip
+
+    def _doubts(self, found: Measurement, device: Device) -> list[str]:
+        if not self._foreign(found):
+            return []
+        judgement = self.judged(found, device)
+        if judgement is None:
+            return ["runtime not verified: another one ran this, and no control was run with the present one"]
+        return [f"not known whether the runtime moved: {judgement.text}"] if judgement.unknown else []
+
+    def _unsound(self, verified: Step, profiled: Step, device: Device) -> bool:
+        """Whether another runtime verified this, and one of both gives other results."""
+        if verified.state != "made" or verified.record is None or profiled.key is None:
+            return False
+        newest = self._records.measurement(profiled.key)
+        if newest is None or not self._foreign(newest):
+            return False
+        if (judgement := self.judged(newest, device)) is None or not judgement.unsound:
+            return False
+        return bool(verified.record.facts.get("runtime_digest") != self.toolchain.runtime_digest)
 
     def _whose(self, found: Measurement, device: Device) -> str:
         if not self._foreign(found):

@@ -153,6 +153,8 @@ def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundin
     unsure = verified.state == "absent" or (verified.state == "off" and row["verification"] == "different")
     if row.get("reason") is None and unsure:
         row["reason"] = verified.why
+    if (doubt := profiled.doubt) is not None and status != "not measured":
+        row["reason"] = "; ".join(filter(None, (row.get("reason"), doubt)))
     emitted = chain["emit"].record if isinstance(operation, Module) else None
     stateful = [f"stateful: {_calls_differ(emitted.facts)}"] if emitted and emitted.facts.get("stored") else []
     if why := "; ".join([*filter(None, [verdict.get("why")]), *stateful]):
@@ -257,6 +259,8 @@ class Row(Mapping[str, Any]):
             for step in self.chain.steps.values():
                 words += (step.key or "-", step.state)
             words += map(str, self._bounds.said)
+            if (doubt := self.chain["profile"].doubt) is not None:
+                words.append(digest_of(doubt.encode("utf-8", "surrogatepass")))
             # None of these words but what an operation's file raised has white space.
             self._identity = digest_of(" ".join(words).encode("utf-8", "surrogatepass"))
         return self._identity

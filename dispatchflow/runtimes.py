@@ -32,6 +32,9 @@ FIRST_CONFIDENCE = 0.9998
 FLOOR = 0.02
 """For what stays with one side through all rounds: the memory pages of its program, the length of its path."""
 
+UNSOUND = "verification failed: "
+"""How the failure of a control begins that gives other results."""
+
 FLOOR_APART = 0.1
 """Against recorded blocks: between two sessions the machine itself drifts."""
 
@@ -72,10 +75,28 @@ class Judgement:
     def moved(self) -> bool:
         return any(control.moved for control in self.controls)
 
+    @cached_property
+    def unknown(self) -> bool:
+        """Nothing was found, neither that it moved nor that one control is the same: the machine was too noisy."""
+        return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
+
+    @cached_property
+    def unsound(self) -> bool:
+        """A control's results are not right with one of the runtimes: what was verified with the other says nothing."""
+        return any((control.failure or "").startswith(UNSOUND) for control in self.controls)
+
+    @property
+    def verdict(self) -> str:
+        return "moved" if self.moved else "unknown" if self.unknown else "held"
+
     @property
     def thin(self) -> bool:
-        """It held, as far as fewer controls than wanted can tell."""
-        return not self.moved and len(self.controls) < CONTROLS
+        """It held, as far as fewer controls than wanted can tell; or nobody knows."""
+        return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
+
+    def asked_again(self, controls: int, run: str) -> bool:
+        """Whether this run, which has so many controls, is to find out more."""
+        return (self.unknown and self.run != run) or controls > len(self.controls)
 
     @property
     def largest(self) -> Control:
@@ -97,11 +118,11 @@ class Judgement:
             words.append(f"{undecided} undecided")
         if not all(control.together for control in self.controls):
             words.append("against the recorded blocks: the old runtime is not at hand")
-        count = len(self.controls)
-        return f"runtime {self.pair}: {count} control{'s' * (count > 1)}, held ({'; '.join(words)})"
+        count, verdict = len(self.controls), "not known" if self.unknown else "held"
+        return f"runtime {self.pair}: {count} control{'s' * (count > 1)}, {verdict} ({'; '.join(words)})"
 
     def json(self) -> str:
-        return json.dumps(asdict(self) | {"verdict": "moved" if self.moved else "held"})
+        return json.dumps(asdict(self) | {"verdict": self.verdict})
 
 
 def from_json(text: str) -> Judgement:
@@ -122,17 +143,18 @@ def name(one: str, other: str, device: Mapping[str, Any]) -> str:
 
 
 def questions(
-    reused: Iterable[Chain], judged: Callable[[Measurement, Device], Judgement | None], block_s: float
+    reused: Iterable[Chain], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
 ) -> list[tuple[list[Chain], list[Chain]]]:
     """(cases that reuse what another runtime measured, those of them that are to be controls), for each pair of
-    runtimes and device on which there is no judgement yet, or one of fewer controls than can be had now."""
+    runtimes and device on which there is no judgement yet, or one of fewer controls than can be had now, or one of
+    another run that found nothing out."""
     groups: dict[tuple[str, str], list[Chain]] = {}
     for chain in reused:
         groups.setdefault((str(taken_of(chain).runtime), chain.device.uri), []).append(chain)
     found = []
     for group in groups.values():
         known, chosen = judged(taken_of(group[0]), group[0].device), choose(group, block_s)
-        if len(chosen) > (len(known.controls) if known else 0):
+        if chosen and (known is None or known.asked_again(len(chosen), run)):
             found.append((group, chosen))
     return found
 

@@ -142,9 +142,19 @@ class Stages:
 
     def _trial(self, case: Case) -> Trial | None:
         """None when the case cannot be measured."""
+        before = self.workspace.resolver.chain(case)["compile"]
         found = self.workspace.executor.artifacts(case, expected=False)
         chain = self.workspace.resolver.chain(case)
-        if found is None or chain["profile"].action is None:
+        if found is None:
+            return None
+        if before.code != found.code:
+            _log.warning(
+                "%s is not reproducible: its compile gave code %s before and now %s", case.name, before.code, found.code
+            )
+        if chain["verify"].pending:  # no time is of code that was never verified
+            self.run("verify", case)
+            chain = self.workspace.resolver.chain(case)
+        if chain["profile"].action is None or chain["verify"].pending:
             return None
         return trials.trial(self.workspace.executor, chain, found)
 

@@ -138,10 +138,50 @@ def test_judgement_of_few_controls_is_asked_again_when_more_can_be_had(measured,
         resolver = resolver_of()
         chains = [resolver.chain(case) for case in cases]
         assert list(resolver.unjudged) == list(cases)
-        return [len(chosen) for _, chosen in runtimes.questions(chains, resolver.judged, 0.1)]
+        return [len(chosen) for _, chosen in runtimes.questions(chains, resolver.judged, 0.1, "now")]
 
     assert asked(one) == []
     assert asked(one, two) == [2]
+
+
+UNKNOWN = judgement(*(Control(name, True, Comparison(1.1, 0.9, 1.3, 28, "undecided"), None, (), ()) for name in "abc"))
+
+
+def test_controls_that_are_all_undecided_say_nothing_and_another_run_asks_again(measured, judge, resolver_of):
+    case = measured(OTHER)
+    judge(UNKNOWN)
+    resolver = resolver_of()
+    step = resolver.chain(case)["profile"]
+    assert (UNKNOWN.verdict, UNKNOWN.moved, step.state) == ("unknown", False, "made")
+    assert step.doubt == f"not known whether the runtime moved: {UNKNOWN.text}"
+    assert list(resolver.unjudged) == [case]
+    chains = [*resolver.unjudged.values()]
+    assert runtimes.questions(chains, resolver.judged, 0.1, "another run")
+    assert not runtimes.questions(chains, resolver.judged, 0.1, UNKNOWN.run)
+
+
+def test_row_of_another_runtime_says_that_no_control_was_run(measured, judge, resolver_of):
+    case = measured(OTHER)
+    assert resolver_of().chain(case)["profile"].doubt.startswith("runtime not verified: ")
+    judge(HELD)
+    assert resolver_of().chain(case)["profile"].doubt is None
+
+
+def test_where_one_runtime_gives_other_results_the_other_ones_verification_does_not_count(measured, judge, resolver_of):
+    case = measured(OTHER)
+    judge(judgement(control(failure=f"{runtimes.UNSOUND}exit code 7")))
+    chain = resolver_of().chain(case)
+    assert chain.pending("profile")[-2:] == ["verify", "profile"]
+
+
+def test_failed_measurement_hides_no_complete_one(measured, records, resolver_of):
+    case = measured(TOOLCHAIN.runtime_digest)
+    key = resolver_of().chain(case)["profile"].key
+    facts = {"runtime_digest": TOOLCHAIN.runtime_digest}
+    records.end_measurement(records.begin_measurement(key, {}, {}, "later"), "failed", "block_limit=0.01", facts)
+    step = resolver_of().chain(case)["profile"]
+    assert (step.state, step.measurement.status) == ("made", "measured")
+    assert step.doubt == "measured again later, which failed: block_limit=0.01"
 
 
 def test_controls_are_the_shortest_the_longest_that_is_cheap_and_one_between(measured, resolver_of):
@@ -158,7 +198,7 @@ def test_controls_are_the_shortest_the_longest_that_is_cheap_and_one_between(mea
 def test_each_pair_of_runtimes_is_a_question(measured, resolver_of):
     resolver = resolver_of()
     chains = [resolver.chain(measured(runtime, m=m)) for m, runtime in ((2, OTHER), (3, THIRD), (5, OTHER))]
-    found = runtimes.questions(chains, resolver.judged, 0.1)
+    found = runtimes.questions(chains, resolver.judged, 0.1, "now")
     assert [([c.case.operation.sizes[0] for c in group], len(chosen)) for group, chosen in found] == [
         ([2, 5], 2),
         ([3], 1),
@@ -185,7 +225,7 @@ def test_judgement_comes_back_as_it_was_recorded(found):
         (judgement(control(2.0), control(failure="died")), "runtime moved: 3.12.0 → 3.13.0 on local-sync: a died"),
         (
             judgement(Control("a", False, Comparison(0.9, None, None, 3, "undecided"), None, (), ())),
-            "runtime 3.12.0 → 3.13.0 on local-sync: 1 control, held (largest change -10.0%; 1 undecided; "
+            "runtime 3.12.0 → 3.13.0 on local-sync: 1 control, not known (largest change -10.0%; 1 undecided; "
             "against the recorded blocks: the old runtime is not at hand)",
         ),
     ],
