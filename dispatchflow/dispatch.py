@@ -89,7 +89,7 @@ def _module(operation: Operation, syntax: Syntax, attribute: str, region: bool =
     body = operation.body_for(syntax, attribute)
     body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
     arguments = ", ".join(
-        f"%arg{i}: {operand.type.mlir} loc(unknown)" for i, operand in enumerate(operation.operands())
+        f"%arg{i}: {operand.type.passed.mlir} loc(unknown)" for i, operand in enumerate(operation.operands())
     )
     return f"""\
 module @dispatch {{

@@ -279,7 +279,9 @@ class Executor(Maker):
         return actions.verification(call, data, tolerance, is_reference), make
 
     def _put(self, array: Array) -> Digest:
-        return self.store.put_bytes(array.tobytes())
+        from dispatchflow import inputs
+
+        return self.store.put_bytes(inputs.stored(array))
 
 
 def _say_damaged(damaged: DamagedObject, name: str) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 from dispatchflow import inputs, module
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import digest_of
-from dispatchflow.module import File, Input, Module
+from dispatchflow.module import ELEMENT_TYPES, File, Input, Module
 from dispatchflow.reports import units
-from dispatchflow.types import ELEMENT_TYPES, ElementType
+from dispatchflow.types import ElementType
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array

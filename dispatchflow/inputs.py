@@ -29,10 +29,22 @@ if TYPE_CHECKING:
 
 SEED = 20240229
 _MIN_TERMS = 32
+_PACKED = {element.numpy_name for element in ElementType if element.bits < 8}
 
 
 def dtype_of(element: ElementType) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, element.numpy_name, element.numpy_name))
+
+
+def stored(array: Array) -> bytes:
+    """An array's bytes as they lie in the runtime's memory: elements of 4 bits are two in a byte, the first one low."""
+    if array.dtype.name not in _PACKED:
+        return array.tobytes()
+    halves = np.ascontiguousarray(array).view(np.uint8).reshape(-1) & 15
+    low, high = halves[::2], halves[1::2]
+    packed = low.copy()
+    packed[: high.size] |= high << 4
+    return packed.tobytes()
 
 
 def exact_range(operation: Operation) -> tuple[int, int]:
@@ -95,7 +107,7 @@ def wide(operation: Operation) -> list[Array]:
         tensor, raw = operand.type, stream(index, 2, operand.type.size)
         own = min(digits, tensor.element.digits)
         sign = 1.0 - 2.0 * (raw & np.uint64(1)).astype(np.float64)
-        values = sign.reshape(tensor.shape)
+        values = _held(sign, tensor.element).reshape(tensor.shape)
         if operand.shared is not None or (not factors and operand.summed):
             # Odd, and the highest bit is set: all digits count. In -2 … 2, which a narrower type holds too.
             odd = 2 * below(raw, 2 ** max(own - 2, 0)) + 1 + (2 ** (own - 1) if own > 1 else 0)
@@ -149,11 +161,18 @@ def _exact_operand(operand: Operand, index: int, r: int, safe: int) -> Array:
     raw = stream(index, 0, tensor.size)
     if not operand.summed:
         values = below(raw, 2 * r + 1) - r
-        return values.reshape(tensor.shape).astype(dtype_of(tensor.element))
+        return _held(values, tensor.element).reshape(tensor.shape).astype(dtype_of(tensor.element))
     values = below(raw, 2 * r) - r
     values += values >= 0  # no zeros here: how many terms count is decided by the mask alone
-    values = values.reshape(tensor.shape) * _mask(tensor.shape, operand.summed, safe, raw)
+    values = _held(values, tensor.element).reshape(tensor.shape) * _mask(tensor.shape, operand.summed, safe, raw)
     return values.astype(dtype_of(tensor.element))
+
+
+def _held(values: Array, element: ElementType) -> Array:
+    """As near to these integers as the type has any: magnitudes where it has no sign, 1 or 2 where powers of two."""
+    if element is ElementType.F8E8M0FNU:
+        return 1.0 + (values > 0)
+    return abs(values) if element.is_unsigned else values
 
 
 def _mask(shape: tuple[int, ...], axes: tuple[int, ...], safe: int, raw: Array, stride: int | None = None) -> Array:
@@ -178,5 +197,6 @@ def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1
     """In [low, high), or integers over their whole range."""
     dtype = dtype_of(element)
     if not element.is_float:
-        return (raw >> np.uint64(64 - element.bits)).astype(f"u{dtype.name}").view(dtype)
+        signed = raw if element.is_unsigned else raw.view(np.int64)
+        return (signed >> signed.dtype.type(64 - element.bits)).astype(dtype)
     return ((raw >> np.uint64(11)).astype(np.float64) * (2.0**-53 * (high - low)) + low).astype(dtype)

@@ -12,8 +12,14 @@ from dispatchflow.attributes import closing, split, unescaped
 from dispatchflow.keys import Digest
 from dispatchflow.program import Program
 from dispatchflow.targets import Target
-from dispatchflow.types import ELEMENT_TYPES, ElementType
+from dispatchflow.types import ElementType
 
+ELEMENT_TYPES = {
+    element.mlir: element
+    for element in ElementType
+    if element.bits >= 8 and not element.is_unsigned and element is not ElementType.F8E8M0FNU
+}
+"""Those whose inputs are made and whose results are compared as numbers; others are bytes."""
 RECIPES = ("random", "integers")
 """`random`: uniform in [-1, 1), integers over their whole range; `integers`: -3 … 3 (0 … 3 where unsigned)."""
 

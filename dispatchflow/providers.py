@@ -72,6 +72,8 @@ class Library:
             return f"a user's module is compiled; {self.name} knows operations only"
         if target.driver not in self.devices:
             return f"{self.name} does not run on {target.name}"
+        if packed := [element.mlir for element in program.types.operands if element.bits < 8]:
+            return f"{self.name} has no {packed[0]} with two elements in a byte"
         return program.illegal(self.name) or program.library_lacks(self)
 
     def program(self, operation: Operation) -> str:

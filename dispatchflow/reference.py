@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -70,6 +70,8 @@ def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe
 
 
 def _wide(operands: Sequence[Array]) -> list[Array]:
-    return [
-        operand.astype(np.int64 if np.issubdtype(operand.dtype, np.integer) else np.float64) for operand in operands
-    ]
+    return [operand.astype(np.int64 if _is_integer(operand.dtype) else np.float64) for operand in operands]
+
+
+def _is_integer(dtype: np.dtype[Any]) -> bool:
+    return np.issubdtype(dtype, np.integer) or dtype.name == "int4"  # which is none of numpy's

@@ -59,7 +59,7 @@ def module(operation: Operation, count: int) -> str:
     The copies are chosen inside of the branch, never loaded after it: the compiler moves a load of a global before a
     branch that stores it (IREE 3.13).
     """
-    tensors = [operand.type for operand in operation.operands()]
+    tensors = [operand.type.passed for operand in operation.operands()]
     indices = range(len(tensors))
 
     def joined(text: str) -> str:

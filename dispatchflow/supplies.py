@@ -74,7 +74,7 @@ class Supplies:
         if inputs is None or not inputs.ok:
             return None
         if isinstance(program, Operation):
-            arguments = tuple([operand.type.spelling for operand in program.operands()])
+            arguments = tuple([operand.type.passed.spelling for operand in program.operands()])
         else:
             arguments = tuple(inputs.facts["arguments"])
         made, indices = inputs.outputs, range(len(arguments))

@@ -17,16 +17,23 @@ class ElementType(Enum):
     BF16 = ("bf16", 16, "bfloat16", 8)
     F8E4M3FN = ("f8E4M3FN", 8, "float8_e4m3fn", 4)
     F8E5M2 = ("f8E5M2", 8, "float8_e5m2", 3)
+    F8E8M0FNU = ("f8E8M0FNU", 8, "float8_e8m0fnu", 1)  # a power of two: the scale of a block
+    F4E2M1FN = ("f4E2M1FN", 4, "float4_e2m1fn", 2)
     I64 = ("i64", 64, "int64", 63)
     I32 = ("i32", 32, "int32", 31)
     I16 = ("i16", 16, "int16", 15)
     I8 = ("i8", 8, "int8", 7)
+    UI8 = ("ui8", 8, "uint8", 8)
+    I4 = ("i4", 4, "int4", 3)
     I1 = ("i1", 8, "bool", 1)  # a byte each in the runtime's buffers
 
     __hash__ = object.__hash__  # members are one of each; Enum's own hash is Python, and part of every operation's
 
     def __init__(self, mlir: str, bits: int, numpy_name: str, digits: int) -> None:
         self.mlir, self.bits = mlir, bits
+        self.is_unsigned = mlir.startswith("u")
+        self.signless = mlir.removeprefix("u")
+        """In the text of a module, whose ops say how they read an integer."""
         self.numpy_name = numpy_name
         """What `numpy.dtype` takes, once ml_dtypes is imported (see `inputs.dtype_of`)."""
         self.digits = digits
@@ -65,10 +72,16 @@ class TensorType(msgspec.Struct, frozen=True):
     @property
     def mlir(self) -> str:
         """`tensor<4x8xf32>`, `tensor<?x8xf32>`."""
-        if not self.dynamic:
-            return f"tensor<{self.spelling}>"
-        sizes = ("?" if name else str(size) for size, name in zip(self.shape, self.dynamic, strict=True))
-        return f"tensor<{'x'.join([*sizes, self.element.mlir])}>"
+        dynamic = self.dynamic or ("",) * len(self.shape)
+        sizes = ("?" if name else str(size) for size, name in zip(self.shape, dynamic, strict=True))
+        return f"tensor<{'x'.join([*sizes, self.element.signless])}>"
+
+    @property
+    def passed(self) -> TensorType:
+        """As a function takes it: the runtime has no f4, so that two of the last axis are one i8."""
+        if self.element.bits >= 8 or not self.element.is_float:
+            return self
+        return TensorType((*self.shape[:-1], self.shape[-1] // 2), ElementType.I8)
 
     @property
     def size(self) -> int:

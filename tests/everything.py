@@ -24,6 +24,7 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "attention": ((2, 17, 24, 16, 33), (1, 5, 7, 9, 40)),
     "pooling": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
     "matmul_splitk": ((40, 24, 54), (1, 24, 42)),
+    "scaled_matmul": ((40, 24, 96), (1, 24, 32)),
 }
 """Instead of these, where a dim is a window's, or a multiple."""
 

@@ -89,6 +89,11 @@ def without_slice(array: Any, operation: Operation) -> Any:
     return changed
 
 
+def _added(operation: Operation) -> bool:
+    """Whether an operand of the result's shape is added."""
+    return epilogue_of(operation) == "residual" or getattr(operation, "accumulates", False)
+
+
 EPILOGUES = {
     "no epilogue": lambda o, a: unfused(o, a) if o.parameters() else None,
     "along the other axis": along_the_other_axis,
@@ -122,12 +127,12 @@ WINDOW = {
     ),
     "stride ignored": lambda o, a: (
         other(o, stride=1).reference(a)[tuple(slice(size) for size in o.result().shape)]
-        if o.option("stride") > 1 and epilogue_of(o) != "residual"
+        if o.option("stride") > 1 and not _added(o)
         else None
     ),
     "dilation ignored": lambda o, a: (
         replace(other(o, dilation=1)).reference(a)[tuple(slice(size) for size in o.result().shape)]
-        if o.option("dilation") > 1 and epilogue_of(o) != "residual"
+        if o.option("dilation") > 1 and not _added(o)
         else None
     ),
     "image on its side": lambda o, a: o.reference([a[0].swapaxes(*(o.layout.index(d) for d in "hw")), *a[1:]]),
@@ -170,6 +175,7 @@ PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
     "conv2d": {
         **CONVOLUTION,
         **EPILOGUES,
+        "nothing accumulated": CONTRACTION["nothing accumulated"],
         "other channels": lambda o, a: o.reference([np.roll(a[0], 1, axis=o.layout.index("c")), *a[1:]]),
         "a dropped group": lambda o, a: without_group(o.reference(a), o) if o.groups > 1 else None,
         "another group": lambda o, a: o.reference(
@@ -178,6 +184,13 @@ PLANTED: dict[str, dict[str, Callable[..., Any]]] = {
         "groups inside of channels": lambda o, a: (
             o.reference([shuffled(a[0], o.layout.index("c"), o.groups), *a[1:]]) if o.groups > 1 else None
         ),
+    },
+    "scaled_matmul": {
+        "the first operand twice": lambda o, a: o.reference([a[0], a[0], *a[2:]]),
+        "scales of the other operand": lambda o, a: o.reference([*a[:2], *a[:1:-1]]),
+        "the next block's scale": lambda o, a: o.reference([*a[:2], np.roll(a[2], 1, axis=1), a[3]]),
+        "no scale": lambda o, a: o.reference([*a[:2], np.ones_like(a[2]), a[3]]),
+        "a dropped term": lambda o, a: o.reference([without_last(without_last(a[0], 2), 1), *a[1:]]),
     },
     "depthwise_conv2d": CONVOLUTION,
     "quantized_matmul": {**CONTRACTION, **ZERO_POINTS},

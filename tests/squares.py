@@ -36,6 +36,7 @@ SQUARES_OF: dict[str, tuple[int, ...]] = {
     "quantized_conv2d": (4, 4, 4, 4, 4, 4, 4),
     "depthwise_conv2d": (2, 8, 8, 8, 3, 3),
     "pooling": (2, 8, 8, 8, 3, 3),
+    "scaled_matmul": (16, 16, 64),
 }
 """Instead of `SQUARE`, where a dim is a window's."""
 SIGNATURES = [

@@ -54,7 +54,7 @@ TUNED = {
     },
 }
 """Tunings of what is no matrix product of f32 on a CPU."""
-SIZES = {"matmul_splitk": 12}
+SIZES = {"matmul_splitk": 12, "scaled_matmul": 32}
 """Instead of 4, where that is no multiple of what it must be."""
 DEFAULTS = {cls: cls.make([SIZES.get(cls.name, 4)] * len(cls.dims)) for cls in OPERATIONS.values()}
 OPERATIONS_MODULES = {

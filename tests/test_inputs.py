@@ -5,6 +5,7 @@ from dispatchflow import inputs
 from dispatchflow.inputs import dtype_of, exact, exact_range, mistrust, random
 from dispatchflow.keys import digest_of
 from dispatchflow.operations.matmul import Matmul
+from dispatchflow.types import ElementType
 
 SIGNATURES = pytest.mark.parametrize("types", Matmul.signatures.values(), ids=list(Matmul.signatures))
 TERMS = pytest.mark.parametrize("k", [1, 31, 33, 63, 64, 65, 227, 228, 8192])
@@ -76,7 +77,7 @@ def test_operands_have_their_declared_types_and_differ(types, recipe):
     lhs, rhs = recipe(op)
     for array, operand in zip((lhs, rhs), op.operands(), strict=True):
         assert (array.shape, array.dtype) == (operand.type.shape, dtype_of(operand.type.element))
-        assert array.nbytes == operand.type.nbytes
+        assert len(inputs.stored(array)) == operand.type.nbytes
     assert (lhs != rhs).mean() > 0.5
     assert (lhs != rhs.T).mean() > 0.5
     assert (lhs != exact(op)[0]).any() or recipe is exact
@@ -84,14 +85,21 @@ def test_operands_have_their_declared_types_and_differ(types, recipe):
 
 @SIGNATURES
 def test_random_inputs_fill_their_range(types):
-    element = types.operands[0]
-    for array in random(matmul(128, 128, 128, types)):
+    for array, element in zip(random(matmul(128, 128, 128, types)), types.operands, strict=True):
         wide = array.astype(np.float64)
-        end = 1.0 if element.is_float else 2.0**element.digits
-        assert -end <= wide.min() < -0.999 * end
-        assert 0.99 * end < wide.max() <= end
-        assert abs(wide.mean()) < 0.02 * end
-        assert (wide != 0).mean() > 0.99
+        high = 1.0 if element.is_float else 2.0**element.digits - 1
+        low = -1.0 if element.is_float else 0.0 if element.is_unsigned else -(2.0**element.digits)
+        assert low <= wide.min() <= low + 0.001 * (high - low)
+        assert high - 0.005 * (high - low) < wide.max() <= high
+        assert abs(wide.mean() - (low + high) / 2) < 0.01 * (high - low)
+        assert (wide != 0).mean() > 0.99 or element.bits == 4
+
+
+@pytest.mark.parametrize("name", ["int4", "float4_e2m1fn"])
+def test_two_elements_of_four_bits_are_in_a_byte_the_first_one_low(name):
+    array = np.array([1, 2, -3, 4, -1]).astype(dtype_of(next(e for e in ElementType if e.numpy_name == name)))
+    low, high = array.view(np.uint8)[:4:2] & 15, array.view(np.uint8)[1::2] & 15
+    assert inputs.stored(array) == bytes([*(low | (high << 4)).tolist(), int(array.view(np.uint8)[4]) & 15])
 
 
 def test_random_inputs_that_are_not_rounded_stay_below_one():

@@ -104,6 +104,23 @@ def test_match_is_patterns_over_words(match: str, covered: bool) -> None:
 
 
 EXAMPLES = {
+    "vmvx has no bf16 constants, such as the zero that a sum begins with": (
+        *("matmul", "8x8x8", "bf16_bf16", "default", "vmvx"),
+    ),
+    "rows of i4 that tiles do not divide are read with a masked load, which is not split into bytes": (
+        *("matmul", "33x48x128", "i4", "default", "llvm-cpu"),
+    ),
+    "GPUs are given a product of i8 and i4 as one vector.contract of both types": (
+        *("matmul", "64x64x64", "i8_i4", "default", "cuda-sm_80"),
+    ),
+    "i4 is unpacked with a vector.bitcast that Metal's SPIR-V does not have": (
+        *("matmul", "33x64x128", "i4", "default", "metal"),
+    ),
+    "scales of blocks are not lowered for CUDA": ("scaled_matmul", "33x48x128", "f8E4M3FN", "default", "cuda-sm_89"),
+    "scales of blocks of f8 are lowered for gfx950 only": (
+        *("scaled_matmul", "33x48x128", "f8E4M3FN", "default", "rocm-gfx1201"),
+    ),
+    "scales of blocks are not lowered for SPIR-V": ("scaled_matmul", "33x48x128", "f4E2M1FN", "default", "vulkan"),
     "data tiling packs no convolutions and no attention": ("conv2d", "1x5x8x3x7x1x3", "i8", "data_tiling", "llvm-cpu"),
     "only sums of a matmul are split, of static size and into slices of equal length; else the flag is ignored": (
         *("batch_matmul", "2x8x8x24", "f32", "split_k_4", "llvm-cpu"),
@@ -116,7 +133,7 @@ EXAMPLES = {
         "data_tiling",
         "vmvx",
     ),
-    "llvm-cpu has no tiles for f64, i64 and i32": ("matmul", "1x24x40", "f64", "data_tiling", "llvm-cpu"),
+    "llvm-cpu has no tiles for f64, i64, i32, ui8 and i4": ("matmul", "1x24x40", "f64", "data_tiling", "llvm-cpu"),
     "tanh and gelu of f64 are left to the mathematical library, which is not linked": (
         *("elementwise", "40x24", "f64", "default", "llvm-cpu"),
         {"kind": "gelu"},
@@ -133,7 +150,7 @@ EXAMPLES = {
     "rocm packs for its matrix instructions, and fails where it has none for the types": (
         *("matmul", "48x32x16", "i64", "data_tiling", "rocm-gfx1201"),
     ),
-    "sums in f16 get an instruction that sums in f32": ("matmul", "64x64x64", "f16", "default", "rocm-gfx942"),
+    "sums in f16 and bf16 get an instruction that sums in f32": ("matmul", "64x64x64", "f16", "default", "rocm-gfx942"),
     "rocm cannot pack a chain of few rows": ("chain", "1x24x40x1", "bf16_f32_bf16", "data_tiling", "rocm-gfx942"),
     "these GPUs have at most the FNUZ types of f8": ("matmul", "1x24x40", "f8E4M3FN", "default", "rocm-gfx942"),
     "rocm cannot pack vectors, nor the slices of a sum": ("vecmat", "64x64", "i8", "data_tiling", "rocm-gfx90a"),

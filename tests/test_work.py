@@ -8,7 +8,7 @@ import pytest
 from everything import chosen_of, operation_of
 from variants import SHAPES, variants
 
-from dispatchflow.inputs import made
+from dispatchflow.inputs import made, stored
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.reference import bounds, expected
 
@@ -125,4 +125,6 @@ def test_traffic_is_the_bytes_of_the_arrays(cls):
         bitwise = operation.recipes[-1] == "exact" or operation.bitwise
         result = expected(operation, operands) if bitwise else bounds(operation, operands)[0]
         bytes_of_result = result.size * operation.types.result.bits // 8
-        assert operation.traffic_bytes() == sum(array.nbytes for array in operands) + bytes_of_result, operation.label
+        assert operation.traffic_bytes() == sum(len(stored(array)) for array in operands) + bytes_of_result, (
+            operation.label
+        )

@@ -22,6 +22,7 @@ SHAPES = {
     "batch_matmul": (3, 8, 8, 8),
     "matmul_splitk": (12, 12, 12),
     "chain": (8, 6, 8, 8),
+    "scaled_matmul": (8, 8, 64),
 }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Loop, Operand, Operation, Option
-from dispatchflow.operations._epilogue import Summed
+from dispatchflow.operations._epilogue import ACCUMULATE, Summed
 from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
@@ -63,18 +63,13 @@ class Contraction(Summed):
     """Their dims, a letter each, row-major."""
     signatures: ClassVar[Mapping[str, Signature]] = {
         **FLOATS,
+        "bf16_bf16": signature("bf16,bf16->bf16"),
         "i8": signature("i8,i8->i32"),
         "f64": signature("f64,f64->f64"),
     }
-    options: ClassVar[Mapping[str, Option]] = {
-        "accumulate": Option(("no", "yes"), "whether the product is added to an operand instead of to zero")
-    }
+    options: ClassVar[Mapping[str, Option]] = {"accumulate": ACCUMULATE}
     library_options: ClassVar[tuple[str, ...]] = ("accumulate", "dynamic", "epilogue")
     """A library is told all sizes by its operands."""
-
-    @property
-    def _accumulates(self) -> bool:
-        return bool("accumulate" in self.options and self.option("accumulate") == "yes")
 
     @property
     def channel_axis(self) -> int:
@@ -101,8 +96,9 @@ class Contraction(Summed):
         return TensorType(tuple(sizes[dim] for dim in dims), elements[index], named if any(named) else ())
 
     def illegal(self, backend: str) -> str | None:
-        if self._accumulates and self.types.accumulator is not self.types.result:
-            return "what is accumulated into has the accumulator's type, which the result has not"
+        for operand in self.operands()[:2]:
+            if operand.type.size * operand.type.element.bits % 8:
+                return f"{operand.type.spelling} takes no whole number of bytes"
         return super().illegal(backend)
 
     def operands(self) -> tuple[Operand, ...]:
@@ -112,14 +108,17 @@ class Contraction(Summed):
             Operand(self._tensor(lhs, 0), summed=(left,), shared=left),
             Operand(self._tensor(rhs, 1), shared=right),
         )
-        added = (Operand(self._tensor(self.out, 2)),) if self._accumulates else ()
+        added = (Operand(self._tensor(self.out, 2)),) if self.accumulates else ()
         return (*factors, *added, *self.parameters())
 
     def result(self) -> TensorType:
         return self._tensor(self.out, 3)
 
     def body(self, attribute: str) -> str:
-        return self._filled() + self._named(attribute) + self.finished(self._total)
+        # A named op reads all integers as signed, or all as unsigned.
+        mixed = any(element.is_unsigned for element in self.signature.operands)
+        op = self._generic(attribute) if mixed else self._named(attribute)
+        return self._filled() + op + self.finished(self._total)
 
     def body_for(self, syntax: Syntax, attribute: str) -> str:
         if self._row_major or syntax.maps_of(self.name):
@@ -134,13 +133,8 @@ class Contraction(Summed):
     def _total(self) -> TensorType:
         return self._tensor(self.out, 2)
 
-    @property
-    def _init(self) -> str:
-        """Where the sum begins."""
-        return "arg2" if self._accumulates else "init"
-
     def _filled(self) -> str:
-        return self._sizes() + ("" if self._accumulates else _mlir.filled(self._total, self._total.element.zero))
+        return self._sizes() + ("" if self.accumulates else _mlir.filled(self._total, self._total.element.zero))
 
     def _maps(self) -> tuple[str, list[str]]:
         """(dims, maps from them to the operands as they lie in memory, and to the result)"""
@@ -155,7 +149,7 @@ class Contraction(Summed):
         ins = f"ins(%arg0, %arg1{names} : {a}, {b}{values})"
         return f"""\
 {constants}\
-    %sum = linalg.{self.name} {maps}{attribute}{ins} outs(%{self._init} : {c}) -> {c} loc(unknown)
+    %sum = linalg.{self.name} {maps}{attribute}{ins} outs(%{self.init} : {c}) -> {c} loc(unknown)
 """
 
     def _generic(self, attribute: str) -> str:
@@ -165,7 +159,7 @@ class Contraction(Summed):
         # A size that is known at run time only is `%b`, as its dim is.
         names = ("left", "right")
         lines = _mlir.multiplied(dict(zip(names, inputs.values(), strict=True)), self._total.element)
-        iterators, out = "p" * (len(dims) - 1) + "r", (self._init, self._total)
+        iterators, out = "p" * (len(dims) - 1) + "r", (self.init, self._total)
         return _mlir.generic("sum", maps, iterators, inputs, out, (*names, "so_far"), lines, attribute)
 
     @cached_property
@@ -189,20 +183,16 @@ class Contraction(Summed):
             array if letter == "t" else array.swapaxes(-1, -2)
             for array, letter in zip(operands[:2], self.layout, strict=True)
         )
-        return self.applied(_numeric.product(lhs, rhs) + (operands[2] if self._accumulates else 0), operands)
+        return self.applied(_numeric.product(lhs, rhs) + (operands[2] if self.accumulates else 0), operands)
 
     def library_call(self, library: Library) -> str:
-        names = library_centered(self, library.operands(self.library_types, 2 + self._accumulates))
+        names = library_centered(self, library.operands(self.library_types, 2 + self.accumulates))
         turned = [
             name if letter == "t" else f"{name}.swapaxes(-1, -2)"
             for name, letter in zip(names[:2], self.layout, strict=True)
         ]
-        total = " @ ".join(turned) + (f" + {names[2]}" if self._accumulates else "")
+        total = " @ ".join(turned) + (f" + {names[2]}" if self.accumulates else "")
         return self.library_finished(library, total)
-
-    @property
-    def addends(self) -> int:
-        return int(self._accumulates) + super().addends
 
     def flops(self) -> int:
         return 2 * prod(self.sizes) + self.epilogue_flops()

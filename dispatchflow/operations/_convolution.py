@@ -57,7 +57,8 @@ class Convolution(Summed, Window):
         image = self.image(self.size("h"), self.size("w"), self.size("c"), 0)
         weights = self._weights()
         shared = self.layout.index("c") if weights.shared is not None else None
-        return (Operand(image, shared=shared), weights, *self.parameters())
+        begun = (Operand(self.image(*self.outputs, self.size(self.outs), -2)),) if self.accumulates else ()
+        return (Operand(image, shared=shared), weights, *begun, *self.parameters())
 
     def result(self) -> TensorType:
         return self.image(*self.outputs, self.size(self.outs), -1)
@@ -67,7 +68,7 @@ class Convolution(Summed, Window):
         accumulator = self.image(*self.outputs, self.size(self.outs), -2)
         points = zero_points(self)
         text, name, image = self.padded(image, str(points[0]) if points else image.element.zero)
-        text += _mlir.filled(accumulator, accumulator.element.zero)
+        text += "" if self.accumulates else _mlir.filled(accumulator, accumulator.element.zero)
         text += self.convolved(name, image, weights, accumulator, attribute)
         return text + self.finished(accumulator)
 
@@ -98,30 +99,31 @@ class Convolution(Summed, Window):
     def library_call(self, library: Library) -> str:
         """torch's: images are nchw, weights fchw; one filter a group where the weights have no `f`. Of numpy, which has
         no convolutions, as a product of what each result sees and the weights."""
-        image, weights = library_centered(self, library.operands(self.library_types, 2))
+        image, weights, *begun = library_centered(self, library.operands(self.library_types, 2 + self.accumulates))
         of_image, letters = self.layout.split("_")
         if library.name == "numpy":
             result = of_image.replace("c", self.outs)
             dims = f"{of_image}ij,{letters.replace('h', 'i').replace('w', 'j')}->{result}"
             value = f'np.einsum("{dims}", {self.library_seen(image, "0")}, {weights}, optimize=True)'
-            return self.library_finished(library, value)
+            return self.library_finished(library, " + ".join([value, *begun]))
         image = self.library_turned(image, of_image, "nchw")
         weights = self.library_turned(weights, letters, "fchw" if "f" in letters else "chw")
         groups = self.groups if "f" in letters else self.size("c")
         weights += "" if "f" in letters else ".unsqueeze(1)"
         value = f"F.conv2d({image}, {weights}, {self.library_words}, groups={groups})"
-        return self.library_finished(library, self.library_turned(value, "nchw", of_image))
+        value = self.library_turned(value, "nchw", of_image)
+        return self.library_finished(library, " + ".join([value, *begun]))
 
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
     ) -> str:
-        """`%sum` from `%name`, `%arg1` and `%init`, which are of these types."""
+        """`%sum` from `%name`, `%arg1` and what the sum begins with, which are of these types."""
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
         names, values, constants = _mlir.scalars(zero_points(self), accumulator.element)
         c, ins = accumulator.mlir, f"ins(%{name}, %arg1{names} : {image.mlir}, {weights.mlir}{values})"
         return f"""\
 {constants}\
-    %sum = linalg.{self.ops[self.layout]} {{{attributes}}} {ins} outs(%init : {c}) -> {c} loc(unknown)
+    %sum = linalg.{self.ops[self.layout]} {{{attributes}}} {ins} outs(%{self.init} : {c}) -> {c} loc(unknown)
 """
 
     def dense(self, image: Array, weights: Array) -> Array:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dispatchflow.operations import _formula, _mlir
 from dispatchflow.operations._base import Operand, Operation, Option
-from dispatchflow.types import Signature, TensorType
+from dispatchflow.types import ElementType, Signature, TensorType
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -21,6 +21,7 @@ EPILOGUE = Option(
     "what is done to each element of the sum, in the same dispatch: `bias` and `scale` are an operand with one value a "
     "column or channel, `residual` is one of the result's shape, `cast` converts to the operands' type",
 )
+ACCUMULATE = Option(("no", "yes"), "whether the sum begins with an operand instead of with zero")
 # word → the lines that make %z of the sum %t and the operand %p, before the function that a `+` in the word names
 _LINES = {
     "bias": ["z = add t p"],
@@ -41,6 +42,16 @@ class Summed(Operation):
         """Of the result: the one that has a bias and a scale for each of its elements."""
 
     @property
+    def accumulates(self) -> bool:
+        """Whether the third operand is what the sum begins with."""
+        return bool("accumulate" in self.options and self.option("accumulate") == "yes")
+
+    @property
+    def init(self) -> str:
+        """The value that the sum begins with."""
+        return "arg2" if self.accumulates else "init"
+
+    @property
     def epilogue(self) -> str:
         return str(self.option("epilogue")) if "epilogue" in self.options else "none"
 
@@ -59,6 +70,8 @@ class Summed(Operation):
         return None if self.epilogue == "none" else 1
 
     def illegal(self, backend: str) -> str | None:
+        if self.accumulates and self.types.accumulator is not self.types.result:
+            return "what is accumulated into has the accumulator's type, which the result has not"
         if self.epilogue == "cast" and self.types.result is self.signature.result:
             return f"there is nothing to cast: the result is {self.types.result.mlir}, as the operands are"
         why = self._function and _formula.illegal(self._function, self.signature.accumulator)
@@ -79,7 +92,7 @@ class Summed(Operation):
 
     @property
     def addends(self) -> int:
-        return int(_adds(self.epilogue))
+        return int(self.accumulates) + int(_adds(self.epilogue))
 
     def parameters(self) -> tuple[Operand, ...]:
         """The epilogue's operand, the last one; none where it has none. In the result's type."""
@@ -124,6 +137,8 @@ class Summed(Operation):
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 
     def library_lacks(self, library: Library) -> str | None:
+        if library.name == "numpy" and self.signature.accumulator is ElementType.BF16:
+            return "numpy has no sums in bf16"
         why = self._function and _formula.library_lacks(library, self._function)
         return why or super().library_lacks(library)
 

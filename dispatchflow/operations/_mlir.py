@@ -65,7 +65,7 @@ def generic(
     first; the last of `lines` is `name` of what is yielded; `attribute`: a tuning's, `{…} ` or empty."""
     *work, yielded = lines
     tensors = [*inputs.values(), output[1]]
-    block = ", ".join(f"%{a}: {t.element.mlir} loc(unknown)" for a, t in zip(arguments, tensors, strict=True))
+    block = ", ".join(f"%{a}: {t.element.signless} loc(unknown)" for a, t in zip(arguments, tensors, strict=True))
     operands = f"{', '.join(f'%{i}' for i in inputs)} : {', '.join(t.mlir for t in inputs.values())}"
     ins = f"ins({operands}) " if inputs else ""
     kinds = ", ".join(_ITERATORS[letter] for letter in iterators)
@@ -101,8 +101,8 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
     """(lines, the name of the value in the wider type): `%name` where it has to be extended, else `of` itself."""
     if source is to:
         return [], of
-    cast = "extf" if to.is_float else "extsi"
-    return [f"%{name} = arith.{cast} %{of} : {source.mlir} to {to.mlir}"], name
+    cast = "extf" if to.is_float else "extui" if source.is_unsigned else "extsi"
+    return [f"%{name} = arith.{cast} %{of} : {source.signless} to {to.mlir}"], name
 
 
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:

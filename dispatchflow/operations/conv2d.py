@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dispatchflow.operations import _mlir
 from dispatchflow.operations._base import Option
 from dispatchflow.operations._convolution import Convolution
-from dispatchflow.operations._epilogue import EPILOGUE
+from dispatchflow.operations._epilogue import ACCUMULATE, EPILOGUE
 from dispatchflow.types import TensorType
 
 if TYPE_CHECKING:
@@ -25,10 +25,11 @@ class Conv2d(Convolution):
     layouts: ClassVar[tuple[str, ...]] = ("nhwc_hwcf", "nchw_fchw")
     options: ClassVar[Mapping[str, Option]] = {
         **Convolution.options,
+        "accumulate": ACCUMULATE,
         "groups": Option(range(1, 4097), "parts of the channels that are convolved apart"),
         "epilogue": EPILOGUE,
     }
-    library_options: ClassVar[tuple[str, ...]] = (*Convolution.library_options, "groups", "epilogue")
+    library_options: ClassVar[tuple[str, ...]] = (*Convolution.library_options, "accumulate", "groups", "epilogue")
     ops: ClassVar[Mapping[str, str]] = {layout: f"conv_2d_{layout}" for layout in layouts}
     outs, summed = "f", "hwc"
 
@@ -54,7 +55,7 @@ class Conv2d(Convolution):
         x, w = _mlir.split(image, channel, self.groups), _mlir.split(weights, result, self.groups)
         y = _mlir.split(accumulator, channel, self.groups)
         text = _mlir.reshaped("image", name, image, x, channel) + _mlir.reshaped("weights", "arg1", weights, w, result)
-        text += _mlir.reshaped("begun", "init", accumulator, y, channel)
+        text += _mlir.reshaped("begun", self.init, accumulator, y, channel)
         if self.layout == "nchw_fchw":
             attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
             text += f"""\
@@ -79,4 +80,5 @@ outs(%begun : {y.mlir}) -> {y.mlir} loc(unknown)
         return _mlir.generic("groups", maps, "ppppprrr", inputs, ("begun", y), ("a", "b", "so_far"), lines, attribute)
 
     def reference(self, operands: Sequence[Array]) -> Array:
-        return self.applied(self.dense(*operands[:2]), operands)
+        total = self.dense(*operands[:2]) + (operands[2] if self.accumulates else 0)
+        return self.applied(total, operands)

@@ -28,6 +28,9 @@ class Matmul(Contraction):
         "i16": signature("i16,i16->i32"),
         "i32": signature("i32,i32->i32"),
         "i64": signature("i64,i64->i64"),
+        "ui8_i8": signature("ui8,i8->i32"),
+        "i4": signature("i4,i4->i32"),
+        "i8_i4": signature("i8,i4->i32"),
         "f8E4M3FN": signature("f8E4M3FN,f8E4M3FN->f32"),
         "f8E5M2": signature("f8E5M2,f8E5M2->f32"),
     }

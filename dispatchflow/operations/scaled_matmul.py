@@ -1,0 +1,94 @@
+"""C[m,n] = Σ_g Σ_i (A[m,g,i] · 2^s[m,g]) · (B[n,g,i] · 2^t[n,g]): groups of 32 elements along k share a scale"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, ClassVar
+
+from dispatchflow.operations import _mlir
+from dispatchflow.operations._base import Loop, Operand, Operation
+from dispatchflow.types import ElementType, Signature, TensorType, signature
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+BLOCK = 32
+"""Elements that share a scale: OCP Microscaling Formats (MX) 1.0, 5.2."""
+
+
+class ScaledMatmul(Operation):
+    """Product of two matrices of narrow elements in blocks of 32 along `k`, each with a power of two as its scale, as
+    the MX formats have them. Operands: A as `m × k/32 × 32`, B as `n × k/32 × 32`, then their scales."""
+
+    name: ClassVar[str] = "scaled_matmul"
+    dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
+    by_dims: ClassVar[bool] = False
+    signatures: ClassVar[Mapping[str, Signature]] = {
+        "f8E4M3FN": signature("f8E4M3FN,f8E4M3FN->f32"),
+        "f8E5M2": signature("f8E5M2,f8E5M2->f32"),
+        "f4E2M1FN": signature("f4E2M1FN,f4E2M1FN->f32"),
+    }
+    factors: ClassVar[int] = 4
+    multiplies: ClassVar[bool] = True
+
+    def illegal(self, backend: str) -> str | None:
+        k = self.sizes[2]
+        return f"k = {k} is no multiple of a block's {BLOCK} elements" if k % BLOCK else None
+
+    def operands(self) -> tuple[Operand, ...]:
+        m, n, k = self.sizes
+        groups = k // BLOCK
+        a, b = self.signature.operands
+        scale = ElementType.F8E8M0FNU
+        return (
+            Operand(TensorType((m, groups, BLOCK), a), summed=(1, 2), shared=2),
+            Operand(TensorType((n, groups, BLOCK), b), shared=2),
+            Operand(TensorType((m, groups), scale), low=0.25, high=4.0),
+            Operand(TensorType((n, groups), scale), low=0.25, high=4.0),
+        )
+
+    def result(self) -> TensorType:
+        return TensorType(self.sizes[:2], self.signature.result)
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        m, n, k = self.sizes
+        return Loop("m", m), Loop("n", n), Loop("k", k // BLOCK, True), Loop("block", BLOCK, True)
+
+    def body(self, attribute: str) -> str:
+        operands, result, text = [operand.type for operand in self.operands()], self.result(), ""
+        inputs = {}
+        for i, tensor in enumerate(operands):
+            name = f"arg{i}"
+            if tensor.passed != tensor:
+                name = f"elements{i}"
+                types = f"{tensor.passed.mlir} -> {tensor.mlir}"
+                text += f"    %{name} = iree_tensor_ext.bitcast %arg{i} : {types} loc(unknown)\n"
+            inputs[name] = tensor
+        f, scale = result.element.mlir, ElementType.F8E8M0FNU.mlir
+        wide = [
+            f"%{value}_wide = arith.scaling_extf %{value}, %{value}_scale : {tensor.element.mlir}, {scale} to {f}"
+            for value, tensor in zip("ab", operands, strict=False)
+        ]
+        lines = [
+            *wide,
+            f"%term = arith.mulf %a_wide, %b_wide : {f}",
+            f"%next = arith.addf %so_far, %term : {f}",
+            "next",
+        ]
+        maps = _mlir.affine("mnki", "mki", "nki", "mk", "nk", "mn")
+        arguments = ("a", "b", "a_scale", "b_scale", "so_far")
+        text += _mlir.filled(result, result.element.zero)
+        text += _mlir.generic("sum", maps, "pprr", inputs, ("init", result), arguments, lines, attribute)
+        return text + _mlir.returned("sum", result)
+
+    def reference(self, operands: Sequence[Array]) -> Array:
+        a, b, a_scale, b_scale = operands
+        left, right = (x * scale[..., None] for x, scale in ((a, a_scale), (b, b_scale)))
+        found: Array = left.reshape(len(a), -1) @ right.reshape(len(b), -1).T
+        return found
+
+    def flops(self) -> int:
+        """Two for each pair of elements; scales are powers of two, whose products are not counted."""
+        return 2 * prod(self.sizes)
