@@ -7,6 +7,8 @@ elsewhere, or a small program whose code is in libraries that its RUNPATH names.
 
 from __future__ import annotations
 
+import mmap
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,17 +27,26 @@ def output(folder: Path) -> dict[str, str]:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files that were loaded, links resolved, but for the system's own: a shell, the C library. An update of those
-    is no other compiler."""
+    """The files that were loaded, as the loader names them (a link may name another file tomorrow), but for the
+    system's own: a shell, the C library. An update of those is no other compiler."""
     texts = (path.read_text(errors="surrogateescape") for path in folder.glob("loaded.*"))
-    found = {Path(name).resolve() for text in texts for name in _LOADED.findall(text)}
-    return sorted(path for path in found if path.is_file() and not _is_system(path))
+    found = {Path(name) for text in texts for name in _LOADED.findall(text)}
+    return sorted(path for path in found if path.is_file() and not _is_system(path.resolve()))
 
 
 def is_program(path: Path) -> bool:
     """Whether it is a program itself, and no script that runs one."""
     with path.open("rb") as stream:
         return stream.read(4) == b"\x7fELF"
+
+
+def holds(path: Path, words: bytes) -> bool:
+    """Whether these bytes are in the file."""
+    with path.open("rb") as stream:
+        if not os.fstat(stream.fileno()).st_size:
+            return False
+        with mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as content:
+            return content.find(words) >= 0
 
 
 def resolved(paths: Iterable[Path]) -> list[Path]:

@@ -141,19 +141,22 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
         now = {path: see(path) for path in remembered.pop("stamps")}
         if now == json.loads(text)["stamps"]:
             return Toolchain(**{field: remembered[field] for field in known})
-    folders = {compiler.parent, compiler.resolve().parent, runtime}
-    stamps = {os.fspath(path): see(os.fspath(path)) for path in (*sorted(folders), compiler, *_tools(runtime))}
+    stamps: dict[str, str] = {}
     with store.scratch() as scratch:
         version, revision = _version(compiler, limits, scratch)
-        _require_program(compiler, loaded.files(scratch))
+        ran = loaded.files(scratch)
+        _require_code(compiler, ran)
         if (linker := compiler.resolve().parent / _LINKER).is_file():  # the compiler starts it, or has one in itself
             with contextlib.suppress(ToolchainError):
                 _output(linker, "-flavor gnu --version", "compile_limit", limits, scratch)
-        files = loaded.resolved([compiler, *loaded.files(scratch), *_beside(compiler.resolve())])
+        compiling = [compiler, *loaded.files(scratch), *_beside(compiler.resolve())]
     with store.scratch() as scratch:
-        shown = _output(_tools(runtime)[1], "--help", "run_limit", limits, scratch)
-        tools = loaded.resolved([*_tools(runtime), *loaded.files(scratch)])
-    stamps |= {os.fspath(path): see(os.fspath(path)) for path in (*files, *tools)}
+        _, shown = (_output(tool, "--help", "run_limit", limits, scratch) for tool in _tools(runtime))
+        running = [*_tools(runtime), *loaded.files(scratch)]
+    files, tools = loaded.resolved(compiling), loaded.resolved(running)
+    for path in dict.fromkeys((*compiling, *running, *files, *tools)):
+        for seen in (path.parent, path):  # a folder may gain a library, or have a link replaced
+            stamps[os.fspath(seen)] = see(os.fspath(seen))
     toolchain = Toolchain(
         compiler=os.fspath(compiler),
         runtime=os.fspath(runtime),
@@ -200,16 +203,25 @@ def _beside(compiler: Path) -> list[Path]:
     return [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*"), folder / _LINKER, *platform]
 
 
-def _require_program(compiler: Path, ran: Sequence[Path]) -> None:
+def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
     """`ran`: what was loaded when it told its version.
 
     Raises:
-        ToolchainError: it is a script, and nothing is known of what it runs.
+        ToolchainError: the compiler's code is in none of these files, or they are scripts.
     """
-    if not any(map(loaded.is_program, (compiler, *ran))):
-        facts = {"program": compiler, "found": "a script that starts no compiler for --version"}
-        hint = 'Name the tree that the compiler itself is in, or let the script start it (exec …/iree-compile "$@").'
-        raise ToolchainError("this compiler cannot be identified", facts, hint)
+    files = (compiler, *ran)
+    if not any(map(loaded.is_program, files)):
+        found = "a script that starts no compiler for --version"
+    elif not any(loaded.holds(path, _SAID) for path in files):
+        found = f"'{_SAID.decode()}' is in none of {', '.join(map(str, files))}"
+    else:
+        return
+    hint = 'Name the tree that the compiler itself is in, or let the script start it (exec …/iree-compile "$@").'
+    raise ToolchainError("this compiler cannot be identified", {"program": compiler, "found": found}, hint)
+
+
+_SAID = b"IREE compiler version"
+"""It prints this, so its code has it."""
 
 
 def _version(compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:

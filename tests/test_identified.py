@@ -113,3 +113,62 @@ def test_a_script_that_starts_no_compiler_is_refused(tree: Path, store: Store, t
 
     with pytest.raises(ToolchainError, match="cannot be identified"):
         found(store, tmp_path / "fake")
+
+
+@pytest.mark.parametrize("tool", ["iree-compile", "iree-run-module", "iree-benchmark-module"])
+def test_a_link_that_a_script_starts_may_name_another_file(tool: str, tree: Path, store: Store, tmp_path: Path) -> None:
+    (tmp_path / "by/tools").mkdir(parents=True)
+    (tmp_path / "farm").mkdir()
+    links(tree, tmp_path / "by/tools")
+    (tmp_path / "farm" / tool).symlink_to(tree / "tools" / tool)
+    (tmp_path / "by/tools" / tool).unlink()
+    write_script(tmp_path / "by/tools" / tool, f'exec "{tmp_path}/farm/{tool}" "$@"')
+    before = found(store, tmp_path / "by")
+
+    shutil.copytree(tree / "tools", tmp_path / "other", copy_function=os.link)
+    changed = tmp_path / "other" / tool
+    content = changed.read_bytes()
+    changed.unlink()
+    changed.write_bytes(content + bytes(1))
+    changed.chmod(0o755)
+    (tmp_path / "farm" / tool).unlink()
+    (tmp_path / "farm" / tool).symlink_to(changed)
+    after = found(store, tmp_path / "by")
+
+    assert (after.digest != before.digest) == (tool == "iree-compile")
+    assert (after.runtime_digest != before.runtime_digest) == (tool != "iree-compile")
+
+
+def test_a_link_to_a_library_may_name_another_file(tree: Path, store: Store, tmp_path: Path) -> None:
+    """Beside the program that a script starts, not beside the script."""
+    (tmp_path / "by/tools").mkdir(parents=True)
+    links(tree, tmp_path / "by/tools")
+    shutil.copytree(tree / "tools", tmp_path / "farm", copy_function=os.link)
+    library = tmp_path / "farm/libIREECompiler.so"
+    library.unlink()
+    library.symlink_to(tree / "tools" / library.name)
+    (tmp_path / "by/tools/iree-compile").unlink()
+    write_script(tmp_path / "by/tools/iree-compile", f'exec "{tmp_path}/farm/iree-compile" "$@"')
+    before = found(store, tmp_path / "by")
+
+    other = tmp_path / library.name
+    shutil.copy(library, other)
+    with other.open("ab") as stream:
+        stream.write(bytes(1))
+    library.unlink()
+    library.symlink_to(other)
+
+    assert found(store, tmp_path / "by").digest != before.digest
+
+
+def test_a_script_that_hides_the_compiler_behind_another_program_is_refused(
+    tree: Path, store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "by/tools").mkdir(parents=True)
+    links(tree, tmp_path / "by/tools")
+    shutil.copy("/usr/bin/env", tmp_path / "env")
+    (tmp_path / "by/tools/iree-compile").unlink()
+    write_script(tmp_path / "by/tools/iree-compile", f'exec "{tmp_path}/env" -i "{tree}/tools/iree-compile" "$@"')
+
+    with pytest.raises(ToolchainError, match="'IREE compiler version' is in none of"):
+        found(store, tmp_path / "by")

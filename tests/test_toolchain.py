@@ -126,7 +126,7 @@ def test_what_a_compiler_is_asked_first_has_the_limits_too(does, limits, says, s
     ):
         with pytest.raises(ToolchainError) as error:
             ask()
-        name = "run_limit" if "benchmark" in error.value.problem else "compile_limit"
+        name = "run_limit" if "module" in error.value.problem else "compile_limit"
         assert error.value.facts["found"] == says.format(name, name)
     assert not [words for words in processes_in(tmp_path) if "sleep" in words]
 
