@@ -51,7 +51,9 @@ def exact_range(operation: Operation) -> tuple[int, int]:
     """(r, safe): values in -r … r, at most `safe` nonzero terms a result, so that |Σ| ≤ safe · r² ≤ 2**digits; with
     other powers of r where a term has not two factors, and with room for what is added to the sum."""
     digits = min(operation.types.accumulator.digits, operation.types.result.digits)
-    wanted = min(operation.terms, 2 * _MIN_TERMS) if _thinned(operation) else operation.terms
+    # Of a sum of one operand as many terms as fit: no other factor needs more than one value.
+    few = _thinned(operation) and operation.factors > 1
+    wanted = min(operation.terms, 2 * _MIN_TERMS) if few else operation.terms
     for r in (3, 2, 1):
         safe = (2**digits - operation.addends * r) // r**operation.factors
         if safe >= wanted or r == 1:
@@ -86,7 +88,8 @@ def exact(operation: Operation) -> list[Array]:
     r, safe = exact_range(operation)
     operands = operation.operands()
     share = _root(safe, sum(bool(operand.summed) for operand in operands))
-    return [_exact_operand(operand, index, r, share) for index, operand in enumerate(operands)]
+    dense = operation.factors == 1
+    return [_exact_operand(operand, index, r, share, dense) for index, operand in enumerate(operands)]
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
@@ -156,15 +159,17 @@ def below(raw: Array, bound: int) -> Array:
     return (((raw >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
 
 
-def _exact_operand(operand: Operand, index: int, r: int, safe: int) -> Array:
+def _exact_operand(operand: Operand, index: int, r: int, safe: int, dense: bool) -> Array:
     tensor = operand.type
     raw = stream(index, 0, tensor.size)
-    if not operand.summed:
+    if not operand.summed and not dense:
         values = below(raw, 2 * r + 1) - r
         return _held(values, tensor.element).reshape(tensor.shape).astype(dtype_of(tensor.element))
     values = below(raw, 2 * r) - r
-    values += values >= 0  # no zeros here: how many terms count is decided by the mask alone
-    values = _held(values, tensor.element).reshape(tensor.shape) * _mask(tensor.shape, operand.summed, safe, raw)
+    values += values >= 0  # no zeros here: a lost zero is not seen, and how many terms count the mask decides alone
+    values = _held(values, tensor.element).reshape(tensor.shape)
+    if operand.summed:
+        values = values * _mask(tensor.shape, operand.summed, safe, raw)
     return values.astype(dtype_of(tensor.element))
 
 

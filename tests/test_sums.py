@@ -14,14 +14,15 @@ from test_plants import called, different, module, workspace  # noqa: F401 (a fi
 from dispatchflow.inputs import dtype_of, made
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.operations.norm import EPSILON
-from dispatchflow.reference import _wide, bounds
+from dispatchflow.reference import _wide, bounds, expected
 from dispatchflow.targets import TARGETS
-from dispatchflow.verdict import Verdict, compare_bounded
+from dispatchflow.verdict import Verdict, compare_bits, compare_bounded
 from dispatchflow.workspace import Workspace
 
 SIZES = [8, 4096, 16384]
 WEIGHTS = {"lost": 0.0, "doubled": 2.0, "half": 0.5}
-SOFTMAX, NORM, ATTENTION = (OPERATIONS[name] for name in ("softmax", "norm", "attention"))
+NAMES = ("softmax", "norm", "attention", "reduction", "pooling")
+SOFTMAX, NORM, ATTENTION, REDUCTION, POOLING = (OPERATIONS[name] for name in NAMES)
 
 
 def positions(n: int) -> list[int]:
@@ -264,6 +265,73 @@ def test_a_right_attention_passes(types: str, options: Any, k2: int) -> None:
     assert judge.verdict(found / total).passed
     powers = np.exp2(scores - largest)
     assert judge.verdict((powers / powers.sum(axis=2, keepdims=True)).astype(own).astype(np.float32) @ v).passed
+
+
+# --- sums and maxima without more
+
+
+def differs(operation: Operation, x: Any) -> bool:
+    right = expected(operation, made(operation, "exact"))
+    return compare_bits(operation.reference([x]).astype(right.dtype), right).word == "different"
+
+
+@pytest.mark.parametrize(
+    ("types", "k"),
+    [*((types, 65536) for types in ("f32", "bf16", "f16_f32", "f64", "i8", "i32")), ("f16", 8), ("f16", 2048)],
+)
+@pytest.mark.parametrize("axis", ["inner", "outer", "all"])
+def test_every_term_of_a_sum_counts(types: str, k: int, axis: str) -> None:
+    sizes = {"inner": (1, k), "outer": (k, 1), "all": (8, k // 8)}[axis]
+    operation = REDUCTION.make(sizes, types, axis=axis)
+    (x,) = _wide(made(operation, "exact"))
+    for position in positions(k):
+        for factor in (0, 2):
+            wrong = x.copy()
+            wrong.flat[position] *= factor
+            assert differs(operation, wrong), position
+
+
+def test_a_sum_in_f16_counts_2048_terms_of_a_line() -> None:
+    """What docs/verification.md says of longer ones."""
+    for k in (4096, 65536):
+        x = made(REDUCTION.make((4, k), "f16"), "exact")[0]
+        assert [int((line != 0).sum()) for line in x] == [2048] * 4
+        assert set(abs(x).ravel().tolist()) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize("axis", ["inner", "outer", "all"])
+@pytest.mark.parametrize("types", REDUCTION.signatures)
+def test_a_largest_in_each_line_at_another_place(types: str, axis: str) -> None:
+    operation = REDUCTION.make((16, 64), types, kind="max", axis=axis)
+    (x,) = _wide(made(operation, "exact"))
+    lines = {"inner": x, "outer": x.T, "all": x.reshape(1, -1)}[axis]
+    largest = lines.argmax(axis=1)
+    assert len({*largest.tolist()}) == min(lines.shape)
+    for line, place in enumerate(largest):
+        wrong = x.copy()
+        {"inner": wrong, "outer": wrong.T, "all": wrong.reshape(1, -1)}[axis][line, place] = -2
+        assert differs(operation, wrong)
+    assert largest[0] == lines.shape[1] - 1
+    begun_with_0 = np.maximum(operation.reference([x]), 0)
+    assert (begun_with_0 != operation.reference([x])).all()
+
+
+@pytest.mark.parametrize(("types", "side"), [("f32", 256), ("i32", 256), ("f64", 64), ("f16", 32), ("f32", 3)])
+def test_every_term_of_a_window_counts(types: str, side: int) -> None:
+    operation = POOLING.make((1, side, side, 1, side, side), types, kind="sum")
+    (x,) = _wide(made(operation, "exact"))
+    for position in positions(side * side):
+        for factor in (0, 2):
+            wrong = x.copy()
+            wrong.flat[position] *= factor
+            assert differs(operation, wrong), position
+
+
+@pytest.mark.parametrize("types", POOLING.signatures)
+def test_padding_that_is_0_is_the_largest_of_every_window_that_has_some(types: str) -> None:
+    operation = POOLING.make((1, 9, 9, 2, 3, 3), types, kind="max", padding=1)
+    right = operation.reference(_wide(made(operation, "exact")))
+    assert right.max() < 0
 
 
 # --- compiled

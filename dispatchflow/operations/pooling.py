@@ -40,6 +40,15 @@ class Pooling(Window):
     def terms(self) -> int:
         return self.size("kh") * self.size("kw") if self.option("kind") == "sum" else 1
 
+    def made(self, recipe: str) -> list[Array] | None:
+        """Exact, of a `max`: numbers in -100 … -1. What begins with 0, or takes padding for 0, is larger."""
+        if recipe != "exact" or self.option("kind") == "sum":
+            return None
+        from dispatchflow.inputs import below, stream
+
+        tensor = self.operands()[0].type
+        return [-1.0 - below(stream(0, 0, tensor.size), 100).reshape(tensor.shape)]
+
     def operands(self) -> tuple[Operand, ...]:
         return (Operand(self.image(self.size("h"), self.size("w"), self.size("c"), 0)),)
 
