@@ -1,4 +1,7 @@
-"""Value → Key, bytes → Digest: xxh3-128 over canonical, length-prefixed data.
+"""Value → Key: xxh3-128 over canonical, length-prefixed data. Bytes → Digest: BLAKE2b, 160 bits.
+
+Keys are of our own text. Bytes may come from anybody: a user's module, a shared store; with xxh3, which is no
+cryptographic hash, files that share a digest can be made by arithmetic.
 
 If you change what enters a key or how, raise `SCHEMA` and say so in docs/caching.md.
 """
@@ -9,7 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NewType
 
-from xxhash import xxh3_128, xxh3_128_hexdigest
+from xxhash import xxh3_128_hexdigest
+
+try:
+    from _blake2 import blake2b  # hashlib's own; that one loads OpenSSL first, which takes 3 ms of each start
+except ImportError:
+    from hashlib import blake2b
 
 Key = NewType("Key", str)
 Digest = NewType("Digest", str)
@@ -110,8 +118,11 @@ class Form:
         return [*parts, rest]
 
 
+_DIGEST_BYTES = 20
+
+
 def digest_of(content: bytes) -> Digest:
-    return Digest(xxh3_128_hexdigest(content))
+    return Digest(blake2b(content, digest_size=_DIGEST_BYTES).hexdigest())
 
 
 def digest_file(path: Path) -> Digest:
@@ -120,7 +131,7 @@ def digest_file(path: Path) -> Digest:
     Raises:
         OSError: it cannot be read.
     """
-    hasher = xxh3_128()
+    hasher = blake2b(digest_size=_DIGEST_BYTES)
     with path.open("rb") as stream:
         while chunk := stream.read(1 << 20):
             hasher.update(chunk)

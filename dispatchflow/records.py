@@ -24,7 +24,7 @@ from dispatchflow.statistics import median
 
 __all__ = ["Found", "Measurement", "Reader", "Record", "Records"]
 
-_VERSION = 3
+_VERSION = 4
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
 """To look up one key takes as long as to read so many records in their order."""
 

@@ -1,3 +1,4 @@
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations, product
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from xxhash import xxh3_128_hexdigest
 
 from dispatchflow import actions, keys
 from dispatchflow.dispatch import Case, Dispatch
@@ -314,3 +316,20 @@ def test_data_of_a_case_is_the_same_whatever_its_tuning(case_of, resolver_of):
         )
         == 1
     )
+
+
+def test_contents_made_to_share_an_xxh3_digest_have_two():
+    """Its secret is public: a lane whose low half equals the secret's adds nothing, whatever the high half is."""
+    secret = bytes.fromhex("b8fe6c3923a44bbe7c01812cf721ad1c")
+
+    def content(first: int, second: int) -> bytes:
+        made = bytearray(1024)
+        for stripe, high in enumerate((first, second)):
+            (low,) = struct.unpack_from("<I", secret, 8 * stripe)
+            made[64 * stripe : 64 * stripe + 8] = struct.pack("<II", low, high)
+        return bytes(made)
+
+    one, two = content(0x3F800000, 0x40000000), content(0x40000000, 0x3F800000)
+    assert one != two
+    assert xxh3_128_hexdigest(one) == xxh3_128_hexdigest(two)
+    assert digest_of(one) != digest_of(two)
