@@ -63,15 +63,17 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 
 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
-    """The compiler's name and features for this CPU, asked once a machine and passed to every toolchain alike.
+    """This compiler's name and features for this CPU, asked once and remembered: which one was asked before decides
+    nothing. Releases that know the same features get the same flags, and so the same code where nothing else changed.
 
-    Only features that it has: the list of those it lacks grows with each LLVM and would change every digest.
+    Only features that the CPU has: the list of the others grows with each LLVM and would change every digest.
 
     Raises:
         ToolchainError: the compiler does not say.
     """
     processor = machine.cpu()
-    name = f"host:{key_of('host', {'model': processor.model, 'flags': processor.flags})}"
+    asked = {"model": processor.model, "flags": processor.flags, "toolchain": toolchain.digest}
+    name = f"host:{key_of('host', asked)}"
     if remembered := store.records.remembered(name):
         return HostCpu(*remembered.split("\n"))
     flags = (

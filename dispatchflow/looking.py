@@ -168,10 +168,14 @@ def _artifacts(workspace: Workspace, chain: Chain) -> Iterator[str]:
 
 
 def devices(workspace: Workspace) -> str:
-    """`doit devices`: each target, and the device that runs it or why there is none; then GPUs that IREE knows by
-    another's name only."""
+    """`doit devices`: each target, and the device that runs it or why there is none; then what the compiler takes this
+    CPU for, and GPUs that IREE knows by another's name only."""
     rows: list[dict[str, str | None]] = []
-    notes: dict[str, str] = {}
+    try:
+        host, version = workspace.host, workspace.toolchain.version
+        notes = {"llvm-cpu": f"llvm-cpu is {host.name} with {len(host.features.split(','))} features to {version}"}
+    except ToolchainError as error:
+        notes = {"llvm-cpu": error.problem}
     for target in TARGETS.values():
         device = workspace.device(target, None)
         name = device.identity.get("name") or device.identity.get("cpu")

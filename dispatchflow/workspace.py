@@ -35,7 +35,7 @@ from dispatchflow.stamps import stamp
 from dispatchflow.statistics import NOISY
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
-from dispatchflow.targets import TARGETS, Device, Target
+from dispatchflow.targets import TARGETS, Device, HostCpu, Target
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
@@ -180,11 +180,16 @@ class Workspace:
         print(line, flush=True)
 
     @cached_property
+    def host(self) -> HostCpu:
+        """This CPU, as the compiler knows it."""
+        return devices.host_cpu(self.store, self.toolchain, self.settings.limits)
+
+    @cached_property
     def resolver(self) -> Resolver:
         return Resolver(
             self.store.records,
             self.toolchain,
-            devices.host_cpu(self.store, self.toolchain, self.settings.limits),
+            self.host,
             commands.environment(os.environ),
             self.settings,
             self.device,

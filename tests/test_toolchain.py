@@ -145,3 +145,15 @@ def test_a_compiler_that_says_nothing_of_this_cpu_is_quoted(store, tmp_path):
     tools = found(store, environment(tmp_path / "env", more="echo nonsense"))
     with pytest.raises(ToolchainError, match=r"found +nonsense\n.*iree="):
         devices.host_cpu(store, tools, toolchain.DEFAULT)
+
+
+@pytest.mark.parametrize("order", [("3.9.0", "3.13.0"), ("3.13.0", "3.9.0")])
+def test_this_cpu_is_what_its_own_compiler_says_whichever_was_asked_first(order, store, tmp_path):
+    known = {"3.9.0": ("znver4", "+avx,+fma"), "3.13.0": ("znver5", "+avx,+fma,+rdpru,-sse4a")}
+    for version in order:
+        cpu, features = known[version]
+        says = f'echo \'{{cpu = "{cpu}", cpu_features = "{features}"}}\''
+        tools = found(store, environment(tmp_path / version, version=version, more=says))
+        for _ in range(2):
+            host = devices.host_cpu(store, tools, toolchain.DEFAULT)
+            assert (host.name, host.features) == (cpu, features.replace(",-sse4a", ""))
