@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from dispatchflow.keys import digest_of
 
 _CPU = Path("/sys/devices/system/cpu")
 
@@ -29,6 +32,29 @@ def cpu() -> Cpu:
         fields.get("flags", fields.get("Features", "")),
         fields.get("microcode", ""),
     )
+
+
+_IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+
+
+@lru_cache(maxsize=1)
+def identity() -> str:
+    """Which machine this is: a digest of the id that its system gave itself, and of its name, which copies of an image
+    have in common less often. Times are reused on the same machine only."""
+    ids = [path.read_text().strip() for path in _IDS if path.is_file()]
+    # machine-id(5): the id itself is not to be shown.
+    return digest_of("\n".join(["dispatchflow", *ids[:1], os.uname().nodename]).encode())
+
+
+def hypervisor() -> str | None:
+    """What the machine runs in, `KVM` or as far as the system tells it; None where it is no virtual one."""
+    if "hypervisor" not in cpu().flags.split():
+        return None
+    for path in (Path("/sys/hypervisor/type"), Path("/sys/class/dmi/id/sys_vendor")):
+        with suppress(OSError):
+            if said := path.read_text().strip():
+                return said
+    return "unknown"
 
 
 @lru_cache(maxsize=1)
@@ -58,7 +84,15 @@ def last_level_cache_bytes() -> int | None:
 
 def conditions() -> dict[str, Any]:
     """What may disturb a measurement, as the system tells it; unknown ones are left out."""
-    found: dict[str, Any] = {"load_1m": os.getloadavg()[0], "cpus_allowed": sorted(os.sched_getaffinity(0))}
+    found: dict[str, Any] = {
+        "machine": identity(),
+        "host": os.uname().nodename,
+        "kernel": os.uname().release,
+        "cores": len(cores()),
+        "hypervisor": hypervisor(),
+        "load_1m": os.getloadavg()[0],
+        "cpus_allowed": sorted(os.sched_getaffinity(0)),
+    }
     for name, path in {
         "governor": _CPU / "cpu0/cpufreq/scaling_governor",
         "khz": _CPU / "cpu0/cpufreq/scaling_cur_freq",

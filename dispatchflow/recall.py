@@ -62,7 +62,13 @@ def _source(name: str) -> str:
 
 
 def _machine(_: str) -> str:
-    found = (machine.cpu(), machine.cores(), machine.memory_bytes(), machine.last_level_cache_bytes())
+    found = (
+        machine.identity(),
+        machine.cpu(),
+        machine.cores(),
+        machine.memory_bytes(),
+        machine.last_level_cache_bytes(),
+    )
     return digest_of(repr(found).encode())
 
 

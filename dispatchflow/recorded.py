@@ -79,6 +79,8 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     median_ns: float | None
     runtime: Digest | None
     """Of the runtime that ran the blocks."""
+    machine: str | None
+    """`machine.identity` where they ran."""
     records: Records
 
     @cached_property
@@ -152,5 +154,5 @@ class Snapshot:
     def measurement(self, key: Key) -> Measurement | None:
         if (row := self._measured.get(key)) is None:
             return None
-        _, id_, status, median_ns, runtime = row
-        return Measurement(id_, key, status, median_ns, runtime, self._records)
+        _, id_, status, median_ns, runtime, machine = row
+        return Measurement(id_, key, status, median_ns, runtime, machine, self._records)

@@ -40,9 +40,10 @@ create table output (digest text not null, key text not null, primary key (diges
 create table latest (name text, stage text, key text not null, primary key (name, stage)) without rowid;
 create table measurement (
   id integer primary key, key text not null, status text not null, reason text, median_ns real, runtime text,
+  machine text,
   conditions text not null, ingredients text not null, run text not null, at real not null
 );
-create index measurement_key on measurement (key, status, median_ns, runtime);
+create index measurement_key on measurement (key, status, median_ns, runtime, machine);
 create table block (
   measurement integer not null, number integer not null, ns real not null, dispatch_ns real, cost_s real not null,
   at real not null, primary key (measurement, number)
@@ -198,12 +199,13 @@ class Records(Database):
 
     def end_measurement(self, measurement: int, status: str, reason: str | None, conditions: Mapping[str, Any]) -> None:
         ordered = sorted(ns for ns, _, _ in self.blocks(measurement))
-        median_ns, runtime = median(ordered) if ordered else None, conditions.get("runtime_digest")
+        median_ns = median(ordered) if ordered else None
+        runtime, machine = conditions.get("runtime_digest"), conditions.get("machine")
         with self._transaction():
             self._db.execute(
-                "update measurement set status = ?, reason = ?, conditions = ?, median_ns = ?, runtime = ? "
-                "where id = ?",
-                (status, _text(reason), json.dumps(conditions), median_ns, runtime, measurement),
+                "update measurement set status = ?, reason = ?, conditions = ?, median_ns = ?, runtime = ?, "
+                "machine = ? where id = ?",
+                (status, _text(reason), json.dumps(conditions), median_ns, runtime, machine, measurement),
             )
 
     def measurement(self, key: Key) -> Measurement | None:
@@ -213,12 +215,12 @@ class Records(Database):
     def measurements(self, key: Key) -> Iterator[Measurement]:
         """All that were ended, the newest first."""
         rows = self._all(
-            "select id, status, median_ns, runtime from measurement where key = ? and status <> 'open' "
+            "select id, status, median_ns, runtime, machine from measurement where key = ? and status <> 'open' "
             "order by id desc",
             key,
         )
-        for id_, status, median_ns, runtime in rows:
-            yield Measurement(id_, key, status, median_ns, runtime, self)
+        for id_, status, median_ns, runtime, machine in rows:
+            yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
         """(reason, conditions, ingredients, run, at)"""
@@ -237,11 +239,12 @@ class Records(Database):
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
     def everything(self) -> tuple[dict[Key, tuple[Any, ...]], dict[Key, tuple[Any, ...]]]:
-        """Key → (key, ok, code, outputs) of all records; (key, id, status, median, runtime) of the newest ended
-        measurements."""
+        """Key → (key, ok, code, outputs) of all records; (key, id, status, median, runtime, machine) of the newest
+        measurements that were ended."""
         records = self._all("select key, ok, code, outputs from record")
         measurements = self._all(
-            "select key, max(id), status, median_ns, runtime from measurement where status <> 'open' group by key"
+            "select key, max(id), status, median_ns, runtime, machine from measurement where status <> 'open' "
+            "group by key"
         )
         return {row[0]: row for row in records}, {row[0]: row for row in measurements}
 

@@ -70,11 +70,12 @@ class Resolver:
         run: str,
         installed: Callable[[str], Installed | None] = lambda library: None,
         cache_bytes: int | None = None,
+        machine: str | None = None,
         noisy_above: Callable[[Case], float] = lambda case: NOISY,
         known: KnownFailures | None = None,
     ) -> None:
         self._noisy_above = noisy_above
-        self._installed, self._cache_bytes = installed, cache_bytes
+        self._installed, self._cache_bytes, self._machine = installed, cache_bytes, machine
         self.known = known or KnownFailures((), toolchain.version, lambda step: "")
         self._all_records, self.toolchain, self.host = records, toolchain, host
         self._records: Reader = records
@@ -192,7 +193,9 @@ class Resolver:
         self.unjudged.clear()
 
     def refusal(self, taken: Measurement, device: Device) -> str | None:
-        """Why this measurement does not count with the present runtime, None when it does."""
+        """Why this measurement does not count here and with the present runtime, None when it does."""
+        if taken.machine not in (None, self._machine):
+            return f"measured on another machine, {taken.conditions.get('host')}"
         if not self._foreign(taken):
             return None
         if taken.status == "failed":

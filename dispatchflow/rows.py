@@ -39,6 +39,8 @@ class Surroundings:
 
 
 _AMOUNTS = ("flops", "traffic_bytes")
+_MACHINE = ("machine", "kernel", "cores", "hypervisor")
+_CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,10 +315,8 @@ def _times(chain: Chain, row: Mapping[str, Any], bounds: Bounds) -> dict[str, An
         "measured_at": found.at,
         "runtime_version": conditions.get("runtime", row["runtime_version"]),
         "measured_with": conditions.get("toolchain"),
-        **{
-            name: conditions.get(name)
-            for name in ("cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")
-        },
+        "host": conditions.get("host", row["host"]),
+        **{name: conditions.get(name) for name in _CONDITIONS},
     }
 
 

@@ -197,6 +197,7 @@ class Workspace:
             self.run,
             self._library,
             self._cache_bytes,
+            machine.identity(),
             self.noisy_above,
             self.known,
         )

@@ -273,3 +273,19 @@ def test_quiet_controls_take_half_the_rounds_and_so_do_those_that_plainly_moved(
         found = Noisy(quiet, effects, random.Random(1))
         assert found.judged().moved == moved
         assert found.blocks == runtimes.FIRST_ROUNDS * 3 * 2
+
+
+def test_what_another_machine_measured_is_measured_again_here(records, measured, resolver_of):
+    case = measured()
+    key = resolver_of().chain(case)["profile"].key
+    for machine in ("here", "there"):
+        taken = records.begin_measurement(key, {}, {}, f"run of {machine}")
+        records.add_block(taken, 0, 100.0, None, 0.1)
+        conditions = {"host": f"box {machine}", "machine": machine, "runtime_digest": TOOLCHAIN.runtime_digest}
+        records.end_measurement(taken, "measured", None, conditions)
+
+    here, there, elsewhere = (resolver_of(machine=name).chain(case)["profile"] for name in ("here", "there", "else"))
+
+    assert (here.state, here.measurement.run) == ("made", "run of here")
+    assert (there.state, there.measurement.run) == ("made", "run of there")
+    assert (elsewhere.state, elsewhere.why) == ("missing", "measured on another machine, box there")
