@@ -16,7 +16,11 @@ from pathlib import Path
 TELL = {"LD_DEBUG": "files"}
 """Environment of the process; with `LD_DEBUG_OUTPUT`, to whose value the loader adds a dot and the process's number."""
 
-_LOADED = re.compile(r"^ *\d+:\t(?:calling init|initialize program): (/.+)$", re.MULTILINE)
+_LOADED = re.compile(
+    rb"^ *\d+:\t(?:calling init|initialize program): (/.+?)\n(?= *\d+:\t|\Z)", re.MULTILINE | re.DOTALL
+)
+"""Up to the next line of the loader: a path may have any bytes."""
+
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64")
 _OURS = re.compile(r"iree|mlir|llvm|lld|clang", re.IGNORECASE)
 
@@ -29,8 +33,8 @@ def output(folder: Path) -> dict[str, str]:
 def files(folder: Path) -> list[Path]:
     """The files that were loaded, as the loader names them (a link may name another file tomorrow), but for the
     system's own: a shell, the C library. An update of those is no other compiler."""
-    texts = (path.read_text(errors="surrogateescape") for path in folder.glob("loaded.*"))
-    found = {Path(name) for text in texts for name in _LOADED.findall(text)}
+    texts = (path.read_bytes() for path in folder.glob("loaded.*"))
+    found = {Path(os.fsdecode(name)) for text in texts for name in _LOADED.findall(text)}
     return sorted(path for path in found if path.is_file() and not _is_system(path.resolve()))
 
 

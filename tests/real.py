@@ -32,6 +32,9 @@ NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
 TILED = "matmul_16x16x16_f32t_f32t_f32t_data_tiling@llvm-cpu-1t"
 """Two cases of `first_run`."""
 NOTHING = {"emit": 0, "compile": 0, "verify": 0, "profile": 0}
+QUESTIONS = "*--version*|*--help*|*target-cpu=host*"
+"""Pattern of sh for the arguments with which a tool is asked what it is: no work of a case."""
+
 LIMIT_S = 300
 """A bound on one command, far above what it takes: a test that hangs fails."""
 

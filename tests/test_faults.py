@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from real import (
     NAME,
+    QUESTIONS,
     Project,
     assert_each_row_once,
     assert_whole,
@@ -131,13 +132,13 @@ $real "$@"
 code=$?
 tool={tool}
 case "$tool $*" in iree_benchmark_module*xf32=1\\ *|iree_benchmark_module*xi32=1\\ *) tool=anchor;; esac
-case "$*" in *--version*|*--help*) ;; *) echo "$tool $begin $(/bin/date +%s%N)" >> {log};; esac
+case "$*" in {QUESTIONS}) ;; *) echo "$tool $begin $(/bin/date +%s%N)" >> {log};; esac
 exit $code"""
 
 
 def logged_tools(folder: Path, log: Path) -> dict[str, str]:
     tools = ("iree_compile", "iree_run_module", "iree_benchmark_module")
-    return {"PYTHONPATH": toolchain(folder, **{tool: LOGGED.format(tool=tool, log=log) for tool in tools})}
+    return {"PYTHONPATH": toolchain(folder, **{tool: LOGGED.format(tool=tool, log=log, QUESTIONS=QUESTIONS) for tool in tools})}
 
 
 def spans(log: Path) -> list[Span]:
@@ -173,7 +174,7 @@ def test_measurements_are_alone_and_nothing_is_made_twice(
     assert tool["iree_compile"] == 1 + 6
     made = {stage: count - before[stage] for stage, count in copied.counts().items()}
     assert made == {"emit": 3, "compile": 7, "verify": 6, "profile": 6}
-    assert tool["iree_run_module"] == 2 * 2 * 6  # two recipes, each called twice
+    assert tool["iree_run_module"] == 2 * 2 * (6 + 1)  # two recipes, each called twice; and the control
     assert copied.query("select count(*) from measurement where status = 'open'") == [(0,)]
     twice = copied.query("select key, count(*) from measurement group by key having count(*) > 1")
     assert twice == []

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from real import NAME, Outcome, Project, assert_each_row_once, assert_whole, recorded, sweep, toolchain
+from real import NAME, QUESTIONS, Outcome, Project, assert_each_row_once, assert_whole, recorded, sweep, toolchain
 
 from dispatchflow.errors import StoreError
 from dispatchflow.workspace import Workspace
@@ -219,7 +219,7 @@ def test_a_tool_that_fills_the_disk_is_no_failed_case(disk: Path, copied: Projec
     once = f'[ -e {tmp_path}/mended ] || {{ /bin/cat /dev/zero > much; exit 1; }}\nexec $real "$@"'
     tools = {
         "PYTHONPATH": toolchain(
-            tmp_path / "tools", iree_compile=f'case "$*" in *--version*) ;; *) {once};; esac\nexec $real "$@"'
+            tmp_path / "tools", iree_compile=f'case "$*" in {QUESTIONS}) ;; *) {once};; esac\nexec $real "$@"'
         )
     }
     before = recorded(copied)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from real import (
     NAME,
+    QUESTIONS,
     Project,
     assert_each_row_once,
     assert_whole,
@@ -213,7 +214,7 @@ def test_what_starts_the_tools_is_out_of_reach_of_ctrl_c_from_its_first_moment(
 
 
 # A tool that hangs, once it is asked for more than its version.
-HANGS = 'case "$*" in *--version*|*--help*) exec $real "$@";; esac\n/bin/sleep 300 & wait'
+HANGS = f'case "$*" in {QUESTIONS}) exec $real "$@";; esac\n/bin/sleep 300 & wait'
 
 
 KILLED = [(signal.SIGKILL, tool) for tool in ("iree_compile", "iree_run_module", "iree_benchmark_module")]

@@ -86,9 +86,11 @@ def test_records_beside_a_stray_log_or_without_their_index_are_read(copied: Proj
     assert "nothing made" in copied.doit("protocol=fast").out
 
     process = copied.start("protocol=fast", "remeasure=yes", f"profile:{NAME}")
+    log = copied.store / "records.sqlite-wal"
     assert wait_until(lambda: any("--benchmark_format" in words for words in processes_in(copied.root)))
+    assert wait_until(lambda: log.stat().st_size > 0)
     kill(process)
-    assert (copied.store / "records.sqlite-wal").stat().st_size > 0
+    assert log.stat().st_size > 0
     (copied.store / "records.sqlite-shm").unlink()
     done = recorded(copied)
 

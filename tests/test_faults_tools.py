@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from real import NAME, Project, assert_whole, processes_in, sweep, toolchain, wait_until
+from real import NAME, QUESTIONS, Project, assert_whole, processes_in, sweep, toolchain, wait_until
 
 pytest_plugins = ["real"]
 pytestmark = pytest.mark.iree
 
 NEW = "matmul_20x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
-ASKED = 'case "$*" in *--version*|*--help*) exec $real "$@";; esac\n'
-"""Real until it is asked for more than its version."""
+ASKED = f'case "$*" in {QUESTIONS}) exec $real "$@";; esac\n'
+"""Real until it is asked to do its work."""
 
 # Both in a session of their own and not: neither outlives the tool.
 HANGS = ASKED + "/bin/sleep 300 & /usr/bin/setsid /bin/sleep 301 & /bin/sleep 302"
@@ -109,8 +109,9 @@ def test_what_failed_under_a_limit_of_memory_says_it_and_is_tried_again_above(pr
 
 
 def test_a_block_that_failed_under_a_limit_of_memory_says_it_and_is_tried_again_above(project: Project) -> None:
-    words = ("protocol=fast", f"profile:{NAME}")
-    outcome = project.doit(*words, "remeasure=yes", "memory_limit=1KiB")
+    words = ("protocol=fast", f"profile:{NEW}")
+    assert project.doit(f"verify:{NEW}").code == 0
+    outcome = project.doit(*words, "memory_limit=1KiB")
     assert outcome.code == 1, outcome
     assert re.search(r"benchmark failed: .* memory_limit=1KiB; a higher memory_limit tries again", outcome.out), outcome
     assert "failed at memory_limit=1KiB, now" in project.doit("plan", *words).out

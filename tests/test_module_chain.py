@@ -119,7 +119,7 @@ def test_editing_the_file_redoes_only_it_and_a_comment_only_prints_it_again(proj
     file.write_text(SCALED.format(comment="another comment", factor=2.0))
     outcome = copied.doit("profile", "protocol=fast")
     assert "6 cases: 1 emitted; " in outcome.out, outcome
-    assert "compile" not in outcome.out
+    assert "compiled" not in outcome.out
     file.write_text(SCALED.format(comment="another comment", factor=3.0))
     outcome = copied.doit("verify")
     assert outcome.code == 1
@@ -150,12 +150,12 @@ def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
     outcome = copied.doit("profile:module_*", "protocol=fast")
     rows = {row["case"].split("_")[1]: row for row in copied.rows()}
     assert outcome.code == 1
-    assert "reading broken.mlir failed: custom op 'nonsense' is unknown" in rows["broken"]["reason"]
+    assert "reading broken.mlir failed: 1:38: custom op 'nonsense' is unknown" in rows["broken"]["reason"]
     assert "give its sizes" in rows["dynamic"]["reason"]
     assert (rows["sized"]["verification"], rows["sized"]["reason"]) == ("within bound", rows["sized"]["reason"])
     assert rows["unsure"]["verification"] == "not compared"
     assert "only run, compared with nothing: module_unsure_main_default@llvm-cpu-1t" in outcome.out
-    assert rows["empty"]["reason"] == "no public function 'main'; the file has none"
+    assert rows["empty"]["reason"] == "empty.mlir is empty"
     assert {name for name, row in rows.items() if row["status"] == "failed"} == {"broken", "dynamic", "empty"}
     # Of its reference there is no device here: nothing ran, nothing failed, and nothing passes as compared.
     assert (rows["alone"]["status"], rows["alone"]["verification"]) == ("no device", "not compared")
