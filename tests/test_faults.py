@@ -138,7 +138,11 @@ exit $code"""
 
 def logged_tools(folder: Path, log: Path) -> dict[str, str]:
     tools = ("iree_compile", "iree_run_module", "iree_benchmark_module")
-    return {"PYTHONPATH": toolchain(folder, **{tool: LOGGED.format(tool=tool, log=log, QUESTIONS=QUESTIONS) for tool in tools})}
+    return {
+        "PYTHONPATH": toolchain(
+            folder, **{tool: LOGGED.format(tool=tool, log=log, QUESTIONS=QUESTIONS) for tool in tools}
+        )
+    }
 
 
 def spans(log: Path) -> list[Span]:
