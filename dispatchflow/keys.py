@@ -8,6 +8,7 @@ If you change what enters a key or how, raise `SCHEMA` and say so in docs/cachin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NewType
@@ -119,6 +120,11 @@ class Form:
 
 
 _DIGEST_BYTES = 20
+_DIGEST = re.compile(f"[0-9a-f]{{{2 * _DIGEST_BYTES}}}")
+
+
+def is_digest(text: str) -> bool:
+    return _DIGEST.fullmatch(text) is not None
 
 
 def digest_of(content: bytes) -> Digest:

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from dispatchflow import room, scratch
 from dispatchflow.errors import DiskFull, StoreError, UnreadableObject
-from dispatchflow.keys import Digest, Key, digest_file, digest_of
+from dispatchflow.keys import Digest, Key, digest_file, digest_of, is_digest
 from dispatchflow.locks import Claims, Users, locked
 from dispatchflow.records import Records
 
@@ -33,7 +33,7 @@ _NETWORK = {
 }  # fmt: skip
 
 
-_FOLDER, _OBJECT = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{30}")
+_FOLDER = re.compile(r"[0-9a-f]{2}")
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class Store:
                 continue
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if not _OBJECT.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+                    if not is_digest(folder.name + entry.name) or not entry.is_file(follow_symlinks=False):
                         _log.warning("%s is no object: left alone", entry.path)
                         continue
                     with suppress(FileNotFoundError):  # damaged, and dropped by somebody just now
