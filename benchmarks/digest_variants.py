@@ -14,7 +14,6 @@ from typing import Any
 
 from dispatchflow import commands, devices, processes, toolchain
 from dispatchflow.limits import DEFAULT
-from dispatchflow.locks import Machine
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST
 from dispatchflow.targets import TARGETS, HostCpu
@@ -141,7 +140,7 @@ class Study:
 
     def _run(self, c: Compilation, argv: tuple[str, ...]) -> bytes:
         source = "module.mlir" if c.source == "-" else c.source
-        with Machine().busy(), self.store.scratch() as scratch:
+        with self.store.busy(), self.store.scratch() as scratch:
             folder = scratch / c.folder
             for path in (folder / source, folder / c.output):
                 path.parent.mkdir(parents=True, exist_ok=True)

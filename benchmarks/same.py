@@ -35,7 +35,7 @@ def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Compar
         sides: tuple[list[float], list[float]] = ([], [])
         for _ in range(ROUNDS):
             for side in lot.sample((0, 1), 2):
-                with workspace.store.scratch() as scratch, workspace.lock.quiet():
+                with workspace.store.scratch() as scratch, workspace.store.quiet():
                     workspace.store.place(scratch, {"module.vmfb": compiled.outputs["vmfb"]})
                     command = processes.Command(argv, scratch, workspace.resolver.environment, cpus=device.cpus)
                     assert not processes.run(command).failure

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from dispatchflow import measure, runtimes, toolchain
+from dispatchflow import holders, measure, runtimes, toolchain
 from dispatchflow.chain import Chain
 from dispatchflow.comparison import Comparison, compare, compare_apart
 from dispatchflow.dispatch import Case
@@ -95,8 +95,11 @@ class Controls:
     def _settled(self, name: str, chosen: Sequence[Chain]) -> Judgement | None:
         store = self._workspace.store
         claim = name.partition(":")[2]
+        began = time.monotonic()
         while not store.claims.take(claim):
             time.sleep(_PATIENCE_S)
+            if time.monotonic() - began > holders.PATIENCE_S:
+                store.claims.tell(claim, "compares these runtimes")
         try:
             text = store.records.remembered(name)  # another invocation may have been first
             known = runtimes.from_json(text) if text else None

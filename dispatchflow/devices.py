@@ -13,7 +13,6 @@ from dispatchflow.commands import device_environment, environment
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.limits import Limits
-from dispatchflow.locks import Machine
 from dispatchflow.store import Store
 from dispatchflow.syntax import syntax_of
 from dispatchflow.targets import TARGETS, Device, HostCpu, Target
@@ -40,7 +39,8 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
         ValueError: more threads than cores.
     """
     if not target.has_threads:
-        return found(target.driver, toolchain.tool("iree-run-module"), limits)
+        with store.busy():
+            return found(target.driver, toolchain.tool("iree-run-module"), limits)
     count = threads or len(machine.cores())
     if count > len(machine.cores()):
         raise ValueError(f"{count} threads, but {len(machine.cores())} cores")
@@ -83,7 +83,7 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
         "--compile-to=executable-targets",
     )
     problem = "the compiler does not tell this CPU's name"
-    text = _configured(flags, problem, toolchain, limits)
+    text = _configured(store, flags, problem, toolchain, limits)
     found = _CPU.search(text)
     if found is None:
         raise ToolchainError(
@@ -108,15 +108,17 @@ def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits)
         alike = [name for name, known in TARGETS.items() if known.backend == target.backend]
         hint = f"Of this backend there are {', '.join(alike)}, and what else this release knows."
         problem = f"the compiler does not know '{target.name}'"
-        found = _CPU.search(_configured(flags, problem, toolchain, limits, hint))
+        found = _CPU.search(_configured(store, flags, problem, toolchain, limits, hint))
         said = found[2] if found and not target.gpu else ""
         store.records.remember(name, said)
     return [feature for feature in said.split(",") if feature.startswith("+")]
 
 
-def _configured(flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER) -> str:
+def _configured(
+    store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
+) -> str:
     """A trivial module as the compiler prints it with all that it knows of the target; else a ToolchainError."""
-    with Machine().busy():
+    with store.busy():
         argv = (toolchain.compiler, "-", *flags, "-o", "-")
         command = processes.Command(
             argv, Path("/"), environment({}), time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes
@@ -132,13 +134,12 @@ def _configured(flags: Sequence[str], problem: str, toolchain: Toolchain, limits
 def found(driver: str, tool: str, limits: Limits) -> Device:
     """The driver's first device; `absent` when it finds none, with the driver's own words. `tool`: an
     iree-run-module."""
-    with Machine().busy():
-        argv = (tool, f"--dump_devices={driver}")
-        command = processes.Command(
-            argv, Path("/"), device_environment(os.environ),
-            time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,
-        )  # fmt: skip
-        outcome, text, errors = processes.answer(command)
+    argv = (tool, f"--dump_devices={driver}")
+    command = processes.Command(
+        argv, Path("/"), device_environment(os.environ),
+        time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,
+    )  # fmt: skip
+    outcome, text, errors = processes.answer(command)
     uri, fields = parse(text)
     if uri is not None:
         return Device(uri, 1, (), {"driver": driver, **fields}, architecture=architecture(text))

@@ -244,7 +244,7 @@ class Executor(Maker):
         if self.resolver.settings.verify == "off" or (found := self._verification(case, device)) is None:
             return None
         try:
-            with self.machine.busy(), self.store.scratch() as scratch:
+            with self.store.busy(), self.store.scratch() as scratch:
                 ok, reason, _, _ = found[1](scratch)
         except ToolError as error:
             return error.problem

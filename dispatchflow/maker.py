@@ -14,7 +14,6 @@ from dispatchflow.actions import Action
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.limits import Limits
-from dispatchflow.locks import Machine
 from dispatchflow.records import Record
 from dispatchflow.resolver import Resolver
 from dispatchflow.running import Place, Result, failed, log_of
@@ -26,8 +25,8 @@ from dispatchflow.tunings import GIVEN, Applied, GivenFile
 class Maker:
     """What the makers of all actions share. Any thread; any number of invocations at once."""
 
-    def __init__(self, store: Store, resolver: Resolver, machine: Machine, run: str) -> None:
-        self.store, self.resolver, self.machine, self.run = store, resolver, machine, run
+    def __init__(self, store: Store, resolver: Resolver, run: str) -> None:
+        self.store, self.resolver, self.run = store, resolver, run
 
     @property
     def limits(self) -> Limits:
@@ -46,7 +45,7 @@ class Maker:
             if (known := self._standing(action)) is not None:
                 return known
             begin = time.monotonic()
-            with self.machine.busy(), self.store.scratch() as scratch:
+            with self.store.busy(), self.store.scratch() as scratch:
                 try:
                     ok, reason, outputs, facts = make(scratch)
                 except ToolError as error:
@@ -102,11 +101,11 @@ class Maker:
                 ok, reason, outputs, facts = failed("compile", outcome, scratch, facts, self.store, self.limits)
                 return ok, reason, outputs | given, facts
             made = scratch / "module.vmfb"
-            if not made.is_file():
+            if not _is_regular(made):
                 return False, "the compiler left no module, with exit code 0", outputs, facts
             inspected = vmfb.inspect(made.read_bytes())
             dump = dumped(scratch, to).decode(errors="replace")
-            given_dumps = sorted((scratch / GIVEN).rglob("*.mlir"))
+            given_dumps = sorted(filter(_is_regular, (scratch / GIVEN).rglob("*.mlir")))
             found = applied.parse(dump, "".join(path.read_text(errors="replace") for path in given_dumps))
             outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
             facts |= {
@@ -123,5 +122,10 @@ class Maker:
 
 def dumped(scratch: Path, to: str) -> bytes:
     """The configurations that the compiler wrote `to`, as `commands.dump_of` says it."""
-    files = [scratch / "stdout"] if to == "-" else sorted((scratch / to).glob("*"))
+    files = [scratch / "stdout"] if to == "-" else sorted(filter(_is_regular, (scratch / to).glob("*")))
     return b"".join(path.read_bytes() for path in files)
+
+
+def _is_regular(path: Path) -> bool:
+    """Neither a pipe, which would wait for its writer, nor a link, behind which anything may change."""
+    return path.is_file() and not path.is_symlink()

@@ -14,12 +14,11 @@ from math import inf
 from typing import Any, ClassVar
 from typing import Protocol as Protocol_
 
-from dispatchflow import blocks, commands, machine, processes, room, statistics
+from dispatchflow import blocks, commands, holders, machine, processes, room, statistics
 from dispatchflow.anchors import Moment
 from dispatchflow.errors import ToolError, in_one_line
 from dispatchflow.keys import Digest, Key
 from dispatchflow.limits import Limits
-from dispatchflow.locks import Machine
 from dispatchflow.program import ENTRY
 from dispatchflow.protocols import Protocol
 from dispatchflow.records import Measurement
@@ -128,7 +127,6 @@ class Bench:
 
     store: Store
     environment: Mapping[str, str]
-    lock: Machine
     limits: Limits
 
 
@@ -190,15 +188,18 @@ class Session:
         return found
 
     def _rounds(self) -> Iterator[None]:
-        began = 0.0
+        began = waited_s = 0.0
         while True:
             order = self._group = [trial for trial in self._group if trial.outcome is None]
             ours = [trial for trial in order if self._claimed(trial)]
             if not ours:
-                if any(trial.outcome is None for trial in order):  # another invocation is at all that is left
+                if awaited := [trial for trial in order if trial.outcome is None]:  # by another invocation, all
                     self._sleep(_PATIENCE_S)
+                    if (waited_s := waited_s + _PATIENCE_S) > holders.PATIENCE_S:
+                        self._store.claims.tell(awaited[0].key, f"measures {awaited[0].label}")
                 yield
                 continue
+            waited_s = 0.0
             self._sleep(max(0.0, began + max(trial.protocol.pause_s for trial in ours) - time.monotonic()))
             began = time.monotonic()
             for trial in self._round(ours):
@@ -304,7 +305,7 @@ def run_block(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[blocks.
             trial.argv(toolchain), scratch, bench.environment, time_limit_s=min(bench.limits.block_s, trial.longest_s),
             memory_limit_bytes=bench.limits.memory_bytes, cpus=trial.device.cpus,
         )  # fmt: skip
-        with bench.lock.quiet():
+        with bench.store.quiet():
             outcome = processes.run(command)
         if outcome.failure:
             stderr = processes.shortened(scratch / "stderr", 600)

@@ -87,10 +87,12 @@ def _library(name: str) -> str:
 def _driver(name: str) -> str:
     from dispatchflow import devices
     from dispatchflow.limits import Limits
+    from dispatchflow.locks import Machine
 
-    driver, tool, run_s, memory_bytes = json.loads(name)
+    driver, tool, run_s, memory_bytes, store = json.loads(name)
     limits = Limits(run_s=run_s, memory_bytes=memory_bytes)
-    return repr(devices.found(driver, tool, limits))
+    with Machine(Path(store)).busy():
+        return repr(devices.found(driver, tool, limits))
 
 
 _LOOK: dict[str, Callable[[str], str]] = {
@@ -145,10 +147,12 @@ class Recall:
 
     def said(self) -> tuple[int, str] | None:
         """The exit code and the text of the same command line, when everything is as it was; else None."""
-        with suppress(OSError, ValueError, KeyError):  # no such answer, or half of one
-            found = json.loads(self._answer.read_text())
-            if all(self._is_still(*each) for each in found["seen"]):
-                return found["code"], found["said"]
+        with suppress(OSError, ValueError):  # no such answer
+            digest, _, text = self._answer.read_text().partition("\n")
+            if digest == digest_of(text.encode()):  # else it is damaged
+                found = json.loads(text)
+                if all(self._is_still(*each) for each in found["seen"]):
+                    return found["code"], found["said"]
         return None
 
     def _is_still(self, kind: str, name: str, value: str) -> bool:
@@ -164,7 +168,8 @@ class Recall:
         beside = self._answer.with_name(f".{self._answer.name}.{os.getpid()}")
         with suppress(OSError):  # no room, or it cannot be written: the next run plans anew
             beside.parent.mkdir(exist_ok=True)
-            beside.write_text(json.dumps(found))
+            text = json.dumps(found)
+            beside.write_text(f"{digest_of(text.encode())}\n{text}")
             beside.replace(self._answer)
             for old in sorted(beside.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)[:-_ANSWERS]:
                 old.unlink()

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dispatchflow import processes, room
+from dispatchflow import holders, processes, room
 from dispatchflow.errors import ToolchainError
-from dispatchflow.locks import locked
+from dispatchflow.locks import locked, others
 from dispatchflow.store import Store
 
 # All that we run; the Python bindings, two thirds of the files, stay behind.
@@ -48,11 +48,12 @@ def fetched(store: Store, version: str, say: Callable[[str], None]) -> Path:
     if place.is_dir():
         return place
 
-    def waiting() -> None:
-        say(f"waits until another invocation has fetched {place.name}")
+    def whom(lock: int) -> str:
+        found = others(lock)
+        return f"waits until {holders.named(found[0].process) if found else holders.UNSEEN} has fetched {place.name}"
 
     lock = store.root / "locks" / f"toolchain-{place.name}"
-    with locked(lock, waiting=waiting), store.scratch() as scratch:
+    with locked(lock, whom=whom), store.scratch() as scratch:
         if place.is_dir():
             return place
         names = ("iree-compiler", "iree-runtime") if _dated(version) else ("iree-base-compiler", "iree-base-runtime")

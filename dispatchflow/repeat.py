@@ -18,6 +18,7 @@ from filecmp import cmp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dispatchflow import room
 from dispatchflow.actions import Data
 from dispatchflow.reports import units
 from dispatchflow.running import Place, Result
@@ -64,6 +65,11 @@ def difference(
     second = [name if name == "-" else f"second_{name}" for name in names]
     if (failure := again.call(data, recipe, second, function)) is not None:
         return _of_call("second", failure)
+    for name, other in zip(names, second, strict=True):
+        if name != "-" and (size := _size(place.scratch / other)) != (first := _size(place.scratch / name)):
+            room.check(place.store.root)
+            short = f"{size} B were written; the first call wrote {first}"
+            return _of_call("second", (False, short, place.log(), {"verification": "not compared"}))
     verdicts = {
         index: _different(place.scratch / name, place.scratch / other, like)
         for index, (name, other, like) in enumerate(zip(names, second, arrays, strict=True))
@@ -84,13 +90,15 @@ def _of_call(which: str, failure: Result) -> Result:
     return ok, f"the {which} of the calls that are compared: {reason}", outputs, facts
 
 
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
 def _different(first: Path, second: Path, like: Array) -> Verdict:
     """Bit by bit: of values alone, NaN would not differ from NaN."""
     import numpy as np
 
     one, other = (np.fromfile(path, like.dtype) for path in (first, second))
-    if len(one) != len(other):
-        return Verdict("different", worst=Worst((), f"{one.nbytes} B", f"{other.nbytes} B"), wrong=1)
     bits = [array.view(np.uint8).reshape(len(array), -1) for array in (one, other)]
     places = np.flatnonzero((bits[0] != bits[1]).any(axis=1))
     first_place = int(places[0])

@@ -20,10 +20,10 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TypeVar
 
-from dispatchflow import room, scratch
+from dispatchflow import holders, room, scratch
 from dispatchflow.errors import DiskFull, StoreError, UnreadableObject
 from dispatchflow.keys import Digest, Key, digest_file, digest_of, is_digest
-from dispatchflow.locks import Claims, Users, locked
+from dispatchflow.locks import Claims, Machine, Users, locked, others
 from dispatchflow.records import Records
 
 # SQLite's WAL needs shared memory, and flock a kernel of one machine.
@@ -170,7 +170,19 @@ class Store:
     def lock(self, key: Key) -> AbstractContextManager[None]:
         """One at a time makes this key, in all invocations. Stripes: another key may wait too, never deadlock, since
         nobody takes a second one while holding one."""
-        return self._entering(locked(self.root / "locks" / key[:2]))
+        return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
+
+    def busy(self) -> AbstractContextManager[None]:
+        """While something of ours loads this machine; see `Machine`."""
+        return self._entering(self._machine.busy())
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """While nothing else of ours does."""
+        return self._entering(self._machine.quiet())
+
+    @cached_property
+    def _machine(self) -> Machine:
+        return Machine(self.root)
 
     @cached_property
     def claims(self) -> Claims:
@@ -200,6 +212,14 @@ class Store:
             with self.writing():
                 entered = stack.enter_context(context)
             yield entered
+
+
+def _maker(lock: int) -> str | None:
+    """For whom a key's lock is waited for; None when this process itself makes it."""
+    if (found := others(lock)) is None:
+        return None
+    whom = holders.named(found[0].process) if found else holders.UNSEEN
+    return f"waits for {whom}: it makes what is needed here too"
 
 
 def _refuse_network(root: Path) -> None:

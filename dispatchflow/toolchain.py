@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from dispatchflow import loaded, processes, releases
+from dispatchflow import loaded, processes, releases, room
 from dispatchflow.errors import ToolchainError, plain
 from dispatchflow.keys import Digest, Ingredient, digest_file, key_of
 from dispatchflow.limits import DEFAULT, Limits
-from dispatchflow.locks import Machine
 from dispatchflow.stamps import ABSENT, See, stamp
 from dispatchflow.store import Store
 
@@ -143,15 +142,19 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
             return Toolchain(**{field: remembered[field] for field in known})
     stamps: dict[str, str] = {}
     with store.scratch() as scratch:
-        version, revision = _version(compiler, limits, scratch)
+        version, revision = _version(store, compiler, limits, scratch)
         ran = loaded.files(scratch)
-        _require_code(compiler, ran)
+        try:
+            _require_code(compiler, ran)
+        except ToolchainError:
+            room.check(store.root)  # the loader's reports may have found none
+            raise
         if (linker := compiler.resolve().parent / _LINKER).is_file():  # the compiler starts it, or has one in itself
             with contextlib.suppress(ToolchainError):
-                _output(linker, "-flavor gnu --version", "compile_limit", limits, scratch)
+                _output(store, linker, "-flavor gnu --version", "compile_limit", limits, scratch)
         compiling = [compiler, *loaded.files(scratch), *_beside(compiler.resolve())]
     with store.scratch() as scratch:
-        _, shown = (_output(tool, "--help", "run_limit", limits, scratch) for tool in _tools(runtime))
+        _, shown = (_output(store, tool, "--help", "run_limit", limits, scratch) for tool in _tools(runtime))
         running = [*_tools(runtime), *loaded.files(scratch)]
     files, tools = loaded.resolved(compiling), loaded.resolved(running)
     for path in dict.fromkeys((*compiling, *running, *files, *tools)):
@@ -224,23 +227,23 @@ _SAID = b"IREE compiler version"
 """It prints this, so its code has it."""
 
 
-def _version(compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:
+def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:
     """A release says `version 3.13.0rc20261016 @ 89ece87b…`, a build tree `version 3.14.0.dev`, or `(unknown)`."""
-    text = _output(compiler, "--version", "compile_limit", limits, scratch)
+    text = _output(store, compiler, "--version", "compile_limit", limits, scratch)
     if (match := re.search(r"^ *IREE compiler version \(?([^\s)]+)\)?(?: @ (\S+))?$", text, re.MULTILINE)) is None:
         facts = {"program": compiler, "found": text[:400].strip() or "nothing"}
         raise ToolchainError("the compiler does not tell its version", facts, "Is it IREE's? That one always does.")
     return match[1], match[2]
 
 
-def _output(program: Path, arguments: str, time_limit: str, limits: Limits, scratch: Path) -> str:
+def _output(store: Store, program: Path, arguments: str, time_limit: str, limits: Limits, scratch: Path) -> str:
     """What it says; the loader's reports are in `scratch`."""
     command = processes.Command(
         (os.fspath(program), *arguments.split()), Path("/"), loaded.output(scratch),
         time_limit_s=limits.value(time_limit), memory_limit_bytes=limits.memory_bytes,
     )  # fmt: skip
     try:
-        with Machine().busy():
+        with store.busy():
             outcome, text, errors = processes.answer(command)
         failure = limits.failure(time_limit, outcome, errors)
     except OSError as error:

@@ -92,15 +92,17 @@ def _sample(items: Sequence[_Item], count: int | None) -> list[_Item]:
 def _check_parts(store: Store, found: report.Findings) -> None:
     recorded = set(store.records.parts())
     for part in sorted(store.results.glob("*.parquet")):
+        other = None
         try:
-            table = results.table(part)
+            if (table := results.table(part)) is None:
+                continue
+            if part.name in recorded:
+                other = results.difference(table, store.records.rows_of(part.name))
         except (OSError, ValueError) as error:
             found.wrong.append(f"{part} cannot be read: {str(error).rstrip('.')}. {_REWRITTEN}")
             continue
-        if table is None:
-            continue
         found.parts += 1
-        if part.name in recorded and (other := results.difference(table, store.records.rows_of(part.name))):
+        if other is not None:
             found.wrong.append(f"{part}: {other}. {_REWRITTEN}")
 
 
@@ -144,6 +146,9 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
         record = store.records.get(key)
         if record is None:  # it was dropped just now, or by a run beside us
             continue
+        if missing := _ASKED - record.ingredients.keys():
+            found.wrong.append(f"record of the compile {key} is damaged: it has no {', '.join(sorted(missing))}")
+            continue
         asked = record.ingredients
         if asked["toolchain"] not in at_hand:
             found.not_again[f"toolchain {asked['toolchain']} is not at hand"] += 1
@@ -164,6 +169,10 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
             found.wrong.append(f"compile of {_name(store, record.key)}, key {record.key}: {difference}")
 
 
+_ASKED = {"toolchain", "module", "flags", "environment"}
+"""The ingredients of a compile."""
+
+
 def _read_by(record: Record) -> list[Digest]:
     """What this compile reads."""
     return [record.ingredients["module"], *named_files(record.outputs).values()]
@@ -181,7 +190,7 @@ def _toolchains(workspace: Workspace) -> dict[Digest, Toolchain]:
 def _difference(workspace: Workspace, record: Record, compiler: Toolchain, module: bytes) -> str | None:
     """What is not as recorded when the module is compiled again; None when all is."""
     asked = record.ingredients
-    with workspace.lock.busy(), (store := workspace.store).scratch() as scratch:
+    with (store := workspace.store).busy(), store.scratch() as scratch:
         with store.writing():
             (scratch / "module.mlir").write_bytes(module)
         store.place(scratch, named_files(record.outputs))
@@ -192,7 +201,11 @@ def _difference(workspace: Workspace, record: Record, compiler: Toolchain, modul
             argv, scratch, compiler.environment(asked["environment"]) | commands.COMPILING, stdin="module.mlir",
             time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes,
         )  # fmt: skip
-        outcome = processes.run(command)
+        try:
+            outcome = processes.run(command)
+        except OSError as error:
+            room.check(store.root, str(error))
+            raise
         made = scratch / "module.vmfb"
         failure = limits.failure("compile_limit", outcome, processes.shortened(scratch / "stderr"))
         if failure or not made.is_file():
@@ -242,7 +255,8 @@ def clean(workspace: Workspace) -> str:
         if not dry:
             store.discard(removal.keys, removal.objects)
             with store.writing():
-                for leftover in store.results.glob("*.tmp"):  # of a run that was killed: none is running
+                # Of runs that were killed: none is running.
+                for leftover in (*store.results.glob("*.tmp"), *workspace.view_path.glob("*/.*")):
                     leftover.unlink()
     gone = {digest: sizes.pop(digest) for digest in removal.objects}
     kind_of = keeping.kinds(gone, held)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow import inputs, module, repeat, verdict
+from dispatchflow import inputs, module, repeat, room, verdict
 from dispatchflow.actions import Data
 from dispatchflow.keys import Digest
 from dispatchflow.module import Module
@@ -36,6 +36,7 @@ def verify_operation(place: Place, operation: Operation, data: Data) -> Result:
         output = place.scratch / name
         size = output.stat().st_size if output.exists() else 0
         if size != result.nbytes:
+            room.check(place.store.root)
             short = f"{size} B were written; the result has {result.nbytes}"
             return False, short, place.log(), {"verification": "not compared"}
         verdicts[recipe] = _compared(place, recipe, _array(output, dtype, operation), operation, data)

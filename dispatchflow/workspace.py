@@ -21,7 +21,6 @@ from dispatchflow.errors import NothingMatched, ToolchainError, suggestion
 from dispatchflow.execute import Executor
 from dispatchflow.known import KnownFailure, KnownFailures, shipped
 from dispatchflow.location import Location
-from dispatchflow.locks import Machine
 from dispatchflow.measure import Bench
 from dispatchflow.operations import Operation
 from dispatchflow.plan import Plan, Skip
@@ -52,7 +51,6 @@ class Workspace:
         self.began, self.began_monotonic = time.time(), time.monotonic()
         # Chance, since clocks are set back and containers count processes from 1: parts and the newest are named by it.
         self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.urandom(4).hex()}"
-        self.lock = Machine()
 
     @property
     def store_path(self) -> Path:
@@ -232,7 +230,8 @@ class Workspace:
             limits = self.settings.limits
             self._devices[place] = found = devices.of_target(target, threads, self.toolchain, self.store, limits)
             if self._seen and not target.has_threads:
-                asked = (target.driver, self.toolchain.tool("iree-run-module"), limits.run_s, limits.memory_bytes)
+                tool, store = self.toolchain.tool("iree-run-module"), os.fspath(self.store.root)
+                asked = (target.driver, tool, limits.run_s, limits.memory_bytes, store)
                 self._seen.see("driver", json.dumps(asked), repr(found))
         device = self._devices[place]
         unfit = target.not_on(device.architecture)
@@ -246,11 +245,11 @@ class Workspace:
 
     @cached_property
     def executor(self) -> Executor:
-        return Executor(self.store, self.resolver, self.lock, self.run)
+        return Executor(self.store, self.resolver, self.run)
 
     @cached_property
     def bench(self) -> Bench:
-        return Bench(self.store, commands.device_environment(os.environ), self.lock, self.settings.limits)
+        return Bench(self.store, commands.device_environment(os.environ), self.settings.limits)
 
     @cached_property
     def ceilings(self) -> Ceilings:

@@ -238,6 +238,23 @@ def test_no_tool_outlives_its_run(kind: signal.Signals, tool: str, copied: Proje
     assert copied.doit("protocol=fast", "profile:*_20x*").code == 0
 
 
+def test_a_run_that_waits_for_a_stopped_one_says_for_whom(copied: Project, tmp_path: Path) -> None:
+    other = copied.copy(tmp_path / "other")
+    other.add(sweep(m=20))
+    process = copied.start("protocol=fast", "remeasure=yes", f"profile:{NAME}")
+    assert wait_until(lambda: any("--benchmark_format" in words for words in processes_in(copied.root)))
+    os.kill(process.pid, signal.SIGSTOP)
+    waiting = other.start("protocol=fast", "profile:*_20x*")
+    time.sleep(2.5)
+    assert waiting.poll() is None
+    os.kill(process.pid, signal.SIGCONT)
+    outcome = finished(waiting)
+
+    expected = f"waits for the machine: process {process.pid} (root, {copied.root}, stopped) measures\n"
+    assert (outcome.code, outcome.err) == (0, expected.replace("root,", f"{copied.root.owner()},", 1)), outcome
+    assert finished(process).code == 0
+
+
 def test_a_stopped_run_does_not_keep_the_next_one_waiting(copied: Project) -> None:
     """Locks die with their process: after a kill in a measurement, which holds the machine's lock."""
     process = copied.start("protocol=fast", "remeasure=yes", f"profile:{NAME}")

@@ -17,7 +17,7 @@ import pytest
 from real import DODO, Project, finished, sweep, toolchain
 
 from dispatchflow import installed
-from dispatchflow.keys import Key
+from dispatchflow.keys import Key, digest_of
 from dispatchflow.recall import Recall
 from dispatchflow.records import Records
 from dispatchflow.workspace import Workspace
@@ -52,7 +52,9 @@ class Idle:
             if self.told():
                 return
             for path in (self.project.store / "answers").glob("*"):
-                path.write_text(json.dumps({**json.loads(path.read_text()), "said": TOLD}))
+                with contextlib.suppress(ValueError):  # one that was damaged
+                    answer = json.dumps({**json.loads(path.read_text().partition("\n")[2]), "said": TOLD})
+                    path.write_text(f"{digest_of(answer.encode())}\n{answer}")
         raise AssertionError("never told again")
 
 
@@ -130,6 +132,19 @@ def test_another_question_has_another_answer(idle: Idle) -> None:
     assert not idle.told(LD_LIBRARY_PATH="/nothing")
     assert not idle.told("remeasure=30")
     assert not idle.told("retry=yes")
+
+
+@real
+@pytest.mark.parametrize("damage", [
+    lambda text: text.replace(TOLD, TOLD.replace("TOLD", "OLD")), lambda text: text[:-3], lambda text: "",
+    lambda text: '{"seen": 5, "code": 0, "said": ""}', lambda text: text.partition("\n")[2],
+])  # fmt: skip
+def test_a_damaged_answer_is_none(damage: Callable[[str], str], idle: Idle) -> None:
+    idle.settle()
+    for path in (idle.project.store / "answers").glob("*"):
+        path.write_text(damage(path.read_text()))
+
+    assert not idle.told()
 
 
 @real

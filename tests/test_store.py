@@ -1,3 +1,4 @@
+import errno
 import os
 import sqlite3
 import threading
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from dispatchflow import room
 from dispatchflow.errors import StoreError, UnreadableObject
 from dispatchflow.keys import Digest, Key, digest_of
 from dispatchflow.records import Record, Records
@@ -169,6 +171,43 @@ def test_place_that_cannot_be_written_is_a_store_error_with_a_way_out(tmp_path):
     with pytest.raises(StoreError, match="cannot be written") as caught:
         Store(tmp_path / "file")
     assert "DISPATCHFLOW_STORE" in caught.value.hint
+
+
+WAYS_OUT = {
+    errno.EXDEV: "link the whole store",
+    errno.EISDIR: "move it away",
+    errno.EIO: "dmesg",
+    errno.EACCES: "Make it writable",
+    errno.ENOSPC: "Make room",
+}
+
+
+@pytest.mark.parametrize("code", WAYS_OUT)
+def test_what_the_system_refuses_has_its_own_way_out(code, store):
+    with pytest.raises(StoreError, match="the store cannot be written") as caught, store.writing():
+        raise OSError(code, os.strerror(code), "a file")
+    assert WAYS_OUT[code] in caught.value.hint
+    assert caught.value.facts["found"] == os.strerror(code)
+
+
+def test_link_that_leads_nowhere_is_named(tmp_path):
+    (tmp_path / "store").symlink_to(tmp_path / "nothing")
+    with pytest.raises(StoreError) as caught:
+        Store(tmp_path / "store")
+    assert f"a link to {tmp_path / 'nothing'}, which does not exist" in str(caught.value)
+
+
+def test_path_that_sqlite_does_not_take_is_named(tmp_path):
+    folder = tmp_path / "/".join(["x" * 100] * 5)
+    folder.mkdir(parents=True)
+    with pytest.raises(StoreError, match="the records cannot be written") as caught:
+        Store(folder).records.parts()
+    assert "too long" in caught.value.hint
+
+
+def test_disk_without_inodes_says_so():
+    status = os.statvfs_result((4096, 4096, 1000, 1000, 1000, 100, 0, 0, 0, 255))
+    assert room._free(status) == "3.91 MiB, but no inode: too many files"
 
 
 def test_record_comes_back_as_it_went_in(records):

@@ -137,7 +137,8 @@ def test_what_a_driver_is_asked_has_the_limits_too(does, limits, says, tmp_path)
     tool = str(tmp_path / "tool")
     absent = devices.found("vulkan", tool, limits).absent
     assert absent == says.format("run_limit", "run_limit")
-    asked = json.dumps(("vulkan", tool, limits.run_s, limits.memory_bytes))
+    (tmp_path / "locks").mkdir()
+    asked = json.dumps(("vulkan", tool, limits.run_s, limits.memory_bytes, str(tmp_path)))
     assert absent in recall._driver(asked)
 
 

@@ -41,7 +41,7 @@ def test_the_overview_counts_every_byte_once(copied: Project) -> None:
     assert table["compiled modules"][0] == table["configurations"][0] == "7"  # calibration kernels too
     assert "unreferenced" not in table
     assert "4 cases, " in outcome.out.splitlines()[-1]
-    stray = copied.store / "objects/ab" / ("0" * 30)
+    stray = copied.store / "objects/ab" / ("0" * 38)
     stray.parent.mkdir(exist_ok=True)
     stray.write_bytes(b"12345")
     again = copied.doit("store").out
@@ -131,13 +131,15 @@ def test_a_dry_clean_says_the_same_and_touches_nothing(copied: Project) -> None:
 
 def test_a_clean_without_a_criterion_removes_leftovers_only(copied: Project) -> None:
     before = objects(copied)
-    stray = copied.store / "objects/ab" / ("0" * 30)
+    stray = copied.store / "objects/ab" / ("0" * 38)
     stray.parent.mkdir(exist_ok=True)
     stray.write_bytes(b"12345")
     cut = copied.store / "results/x.parquet.1.tmp"
     cut.write_bytes(b"PAR1")
     scratch = copied.store / "tmp/999999999-x"
     scratch.mkdir()
+    half = copied.root / "build" / NAME / ".case.txt.999999999"
+    half.write_text("case")
 
     outcome = copied.doit("store", "clean")
 
@@ -145,6 +147,7 @@ def test_a_clean_without_a_criterion_removes_leftovers_only(copied: Project) -> 
     assert objects(copied) == before
     assert not cut.exists()
     assert not scratch.exists()
+    assert not half.exists()
 
 
 @pytest.mark.parametrize("words", ["store keep=1", "store check limit=1GiB", "store clean sample=2", "store empty"])
@@ -207,6 +210,17 @@ def test_records_that_are_damaged_inside_are_told(copied: Project) -> None:
         outcome = copied.doit("store", "clean", word)
         assert outcome.code == 2 and "the records cannot be read" in outcome.err, outcome
     assert objects(copied) == files
+
+
+def test_a_damaged_record_is_named_and_the_others_are_checked(copied: Project) -> None:
+    copied.write("update record set ingredients = replace(ingredients, 'module', 'm0dule') "
+                 "where key in (select key from record where stage = 'compile' limit 1)")  # fmt: skip
+
+    outcome = copied.doit("store", "check")
+
+    assert outcome.code == 1, outcome
+    assert "is damaged: it has no module" in outcome.out
+    assert outcome.out.count("WRONG") == 1
 
 
 def test_a_compile_that_gives_other_bytes_is_told_and_its_record_left(tmp_path: Path) -> None:
