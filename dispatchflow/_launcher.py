@@ -4,9 +4,11 @@ Why not subprocess: this process has one thread and few pages, so that a forked 
 before exec, `ru_maxrss` is the tool's own (a child of the big process would begin with the parent's), and no tool
 outlives us: when our pipe closes, for whatever reason, the running tool's whole process group is killed.
 
+What the tool prints goes through pipes, so that a tool that never stops printing fills neither disk nor memory.
+
 One JSON object a line on stdin, one in reply on stdout:
-  {argv, env, cwd, stdin, stdout, stderr, time_limit_s, memory_limit_bytes, cpus}
-  {code, timed_out, wall_s, cpu_s, peak_bytes}   or   {error}
+  {argv, env, cwd, stdin, stdout, stderr, output_limit_bytes, time_limit_s, memory_limit_bytes, cpus}
+  {code, timed_out, wall_s, cpu_s, peak_bytes}   or   {error}   or, where the files refused its output,   {error, errno, file}
 """
 
 import ctypes
@@ -22,23 +24,62 @@ _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None)
 
 
-def _child(request, report):
+class _Printed:
+    """What a tool prints on one stream: its first and its last bytes are written to a file."""
+
+    def __init__(self, path, flags, limit):
+        self.path, self.file = path, os.open(path, flags | os.O_WRONLY | os.O_CREAT, 0o644)
+        self.pipe, self.end = os.pipe()
+        os.set_blocking(self.pipe, False)
+        self.room, self.kept = limit // 2, limit - limit // 2
+        self.tail, self.dropped, self.error = bytearray(), 0, None
+
+    def read(self):
+        """Take what is in the pipe, which holds less than this; False when nothing comes any more."""
+        try:
+            piece = os.read(self.pipe, 1 << 20)
+        except BlockingIOError:
+            return True
+        self._write(piece[: self.room])
+        self.tail += piece[self.room :]
+        self.room = max(0, self.room - len(piece))
+        if len(self.tail) > 2 * self.kept:
+            self._cut()
+        return bool(piece)
+
+    def close(self):
+        self._cut()
+        if self.dropped:
+            self._write(f"\n… {self.dropped} bytes left out …\n".encode())
+        self._write(self.tail)
+        os.close(self.file)
+        os.close(self.pipe)
+
+    def _cut(self):
+        excess = max(0, len(self.tail) - self.kept)
+        del self.tail[:excess]
+        self.dropped += excess
+
+    def _write(self, piece):
+        try:
+            while piece and self.error is None:
+                piece = piece[os.write(self.file, piece) :]
+        except OSError as error:  # a full disk
+            self.error = error
+
+
+def _child(request, outputs, report):
     """After fork: becomes the tool, or writes why not to `report`."""
     try:
-        os.setsid()
+        os.setpgid(0, 0)  # not setsid: the session names all that is to end when this launcher is killed
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.chdir(request["cwd"])
-        for number, (path, flags) in enumerate(
-            [
-                (request["stdin"] or os.devnull, os.O_RDONLY),
-                (request["stdout"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
-                (request["stderr"], os.O_WRONLY | os.O_CREAT | os.O_APPEND),
-            ]
-        ):
-            descriptor = os.open(path, flags, 0o644)
-            os.dup2(descriptor, number)
-            os.close(descriptor)
+        descriptor = os.open(request["stdin"] or os.devnull, os.O_RDONLY)
+        os.dup2(descriptor, 0)
+        os.close(descriptor)
+        for number, output in enumerate(outputs, 1):
+            os.dup2(output.end, number)
         if request["memory_limit_bytes"]:
             limit = request["memory_limit_bytes"]
             # Of what it writes to, not of addresses: mapped code, and room that is only reserved, cost no memory.
@@ -77,31 +118,58 @@ def _kill_rest():
 
 
 def _run(request):
+    outputs = []
+    try:
+        for name, flags in (("stdout", os.O_TRUNC), ("stderr", os.O_APPEND)):
+            path = os.path.join(request["cwd"], request[name])
+            outputs.append(_Printed(path, flags, request["output_limit_bytes"]))
+        reply = _run_into(outputs, request)
+    except OSError as error:
+        reply = {"error": f"{type(error).__name__}: {error}"}
+    for output in outputs:
+        output.close()
+        if output.error is not None:
+            reply = {"error": output.error.strerror, "errno": output.error.errno, "file": output.path}
+    return reply
+
+
+def _run_into(outputs, request):
     reading, report = os.pipe()  # close-on-exec: end of file without a message means that exec succeeded
     begin = time.monotonic()
+    deadline = begin + request["time_limit_s"]
     pid = os.fork()
     if pid == 0:
-        _child(request, report)
-    os.close(report)
+        _child(request, outputs, report)
+    for descriptor in (report, *(output.end for output in outputs)):
+        os.close(descriptor)
     error = os.read(reading, 4096)
     os.close(reading)
     if error:
         os.waitpid(pid, 0)
         return {"error": error.decode(errors="replace")}
     handle = os.pidfd_open(pid)
-    ready, _, _ = select.select([handle, 0], [], [], request["time_limit_s"])
-    abandoned, timed_out = handle not in ready and 0 in ready, not ready
-    if abandoned or timed_out:
+    open_ones = {output.pipe: output for output in outputs}
+    ended = abandoned = timed_out = False
+    while not (ended or abandoned or timed_out):
+        left_s = deadline - time.monotonic()
+        ready, _, _ = select.select([handle, 0, *open_ones], [], [], max(0.0, left_s))
+        for pipe in open_ones.keys() & ready:
+            if not open_ones[pipe].read():
+                del open_ones[pipe]
+        ended, abandoned, timed_out = handle in ready, 0 in ready, left_s <= 0
+    if not ended:
         _kill_group(pid)
     _, status, usage = os.wait4(pid, 0)
     _kill_group(pid)  # what it left behind
     _kill_rest()
     os.close(handle)
-    if abandoned:
+    if abandoned and not ended:
         os._exit(0)
+    for output in open_ones.values():
+        output.read()
     return {
         "code": os.waitstatus_to_exitcode(status),
-        "timed_out": timed_out,
+        "timed_out": timed_out and not ended,
         "wall_s": time.monotonic() - begin,
         "cpu_s": usage.ru_utime + usage.ru_stime,
         "peak_bytes": usage.ru_maxrss * 1024,

@@ -256,8 +256,9 @@ class Toolchains(Look):
         workspace = self.app.workspace(("toolchains", "iree", *_LIMITS))
         if "remove" in workspace.values:
             releases.remove(workspace.store, workspace.values["remove"])
-        print(looking.toolchains(workspace))
-        return 0
+        text, unusable = looking.toolchains(workspace)
+        print(text)
+        return 2 if workspace.values.get("iree") in unusable else 0
 
 
 class Devices(Look):

@@ -8,6 +8,7 @@ is imported where something is to do.
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import os
 import runpy
@@ -20,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dispatchflow import dodo_file, room
+from dispatchflow import dodo_file, output, room
 from dispatchflow.errors import DispatchflowError
 from dispatchflow.line import Line, read
 from dispatchflow.recall import Recall
@@ -82,6 +83,7 @@ def main() -> None:
     if _running:
         return
     _running = True
+    output.open_streams()
     _interruptible()
     # Paths may have bytes that are no text: they go out as they came in.
     sys.stdout.reconfigure(errors="surrogateescape" if sys.stdout.encoding == "utf-8" else "backslashreplace")  # type: ignore[union-attr]
@@ -108,7 +110,8 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 def _interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
-    print("\ninterrupted; what was finished is recorded, the next run goes on", file=sys.stderr)
+    with suppress(OSError):  # a terminal that was closed
+        print("\ninterrupted; what was finished is recorded, the next run goes on", file=sys.stderr)
     number: int = interrupt.args[0] if interrupt.args else signal.SIGINT
     _flush()
     _end(number)
@@ -123,7 +126,9 @@ def _end(number: int) -> NoReturn:
 
 
 def _flush_and_exit(code: int) -> None:
-    _flush()
+    if (error := _flush()) is not None:
+        print(f"doit: {output.OutputLost(error)}", file=sys.stderr)
+        code = 2
     if threading.active_count() > 1:
         raise SystemExit(code)
     atexit._run_exitfuncs()
@@ -131,12 +136,15 @@ def _flush_and_exit(code: int) -> None:
     os._exit(code)  # to take thousands of cases apart takes as long as to look at them
 
 
-def _flush() -> None:
-    # A closed pipe (`doit list | head`) is no error.
+def _flush() -> OSError | None:
+    """What kept the rest of standard output from being written."""
+    # A closed pipe (`doit list | head`) is no error, nor a closed terminal where the exit code says so.
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return None if error.errno in (errno.EPIPE, errno.EIO) else error
+    return None
 
 
 def run(dodo: Path, argv: Sequence[str]) -> int:
@@ -148,7 +156,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
         recall = _recall(dodo.parent, line, names)
         if recall is not None and (said := recall.said()) is not None:
             code, text = said
-            print(text + units.seconds(time.monotonic() - began))
+            output.say_last(text + units.seconds(time.monotonic() - began))
             return code
         from dispatchflow.answers import answer  # an idle run, the most frequent of all, ends before
 
@@ -164,15 +172,25 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
     except OSError as error:
         print(f"doit: {room.refused(error)}", file=sys.stderr)
         return 2
-    except Exception:  # doit's answer would be 3, as where nothing matched
-        sys.excepthook(*sys.exc_info())
-        print(
-            "doit: an error in this dodo.py, in an operation's or a tuning's file, or in dispatchflow, as shown above",
-            file=sys.stderr,
-        )
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            return _unexpected()
+        print("doit: the system gives no more threads or processes\n-n 1 needs the fewest.", file=sys.stderr)
         return 2
+    except Exception:
+        return _unexpected()
     except KeyboardInterrupt as interrupt:
         _interrupted(interrupt)
+
+
+def _unexpected() -> int:
+    """Of an exception that is somebody's error; doit's answer would be 3, as where nothing matched."""
+    sys.excepthook(*sys.exc_info())
+    print(
+        "doit: an error in this dodo.py, in an operation's or a tuning's file, or in dispatchflow, as shown above",
+        file=sys.stderr,
+    )
+    return 2
 
 
 def _refused_by_doit() -> tuple[type[Exception], ...]:

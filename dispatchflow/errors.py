@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
 
 # Patterns as text: a run without errors compiles none of them.
 _STEERING = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
@@ -42,7 +41,7 @@ class DispatchflowError(Exception):
         hint: one sentence that says what to do.
     """
 
-    exit_code: ClassVar[int] = 2
+    exit_code: int = 2
 
     def __init__(self, problem: str, facts: Mapping[str, object] | None = None, hint: str = "") -> None:
         self.problem = escaped(problem)

@@ -186,14 +186,17 @@ def devices(workspace: Workspace) -> str:
     return "\n".join([table.text(("target", "backend", "driver", "device", "name", "missing"), rows), *notes.values()])
 
 
-def toolchains(workspace: Workspace) -> str:
-    """`doit toolchains`: this environment's, the fetched ones, and the one that `iree=` names."""
+def toolchains(workspace: Workspace) -> tuple[str, set[str]]:
+    """`doit toolchains`: this environment's, the fetched ones, and the one that `iree=` names; and the words of those
+    that cannot be used."""
     rows: list[dict[str, str | None]] = []
+    unusable = set()
     for word in workspace.toolchain_words:
         try:
             found = toolchain.find(workspace.store, word, workspace.say, limits=workspace.settings.limits)
         except ToolchainError as error:
             rows.append({"iree": word, "version": error.problem})
+            unusable.add(word)
             continue
         shown = {
             "version": found.version,
@@ -202,7 +205,7 @@ def toolchains(workspace: Workspace) -> str:
             "size": units.size(found.size_bytes),
         }
         rows.append({"iree": word, **shown, "compiler": found.compiler})
-    return table.text(("iree", "version", "revision", "digest", "size", "compiler"), rows)
+    return table.text(("iree", "version", "revision", "digest", "size", "compiler"), rows), unusable
 
 
 _STANDINGS = ("as known", "otherwise", "passes", "not tried")

@@ -14,7 +14,7 @@ from doit.dependency import Dependency
 from doit.reporter import ConsoleReporter
 from doit.task import Stream, Task
 
-from dispatchflow import dodo_file, tasks
+from dispatchflow import dodo_file, output, tasks
 from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.chain import Chain
@@ -158,7 +158,7 @@ def _conclude(
         stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures),
         stages.broken, asked, fixed,
     )  # fmt: skip
-    print(said + units.seconds(time.monotonic() - workspace.began_monotonic))
+    output.say_last(said + units.seconds(time.monotonic() - workspace.began_monotonic))
     strict = bool(fixed) and workspace.values.get("known_failures") == "strict"
     in_vain = any(
         row["status"] in ("measured", "noisy", "suspect") and trial.outcome == "failed"  # an older measurement stands

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from dispatchflow.errors import plain
 
 _LAUNCHER = Path(__file__).with_name("_launcher.py")
 _SHOWN_BYTES = 4000
+_ANSWER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class Command:
     stderr: str = "stderr"
     time_limit_s: float = 600.0
     memory_limit_bytes: int | None = None
+    output_limit_bytes: int = 32 << 20
+    """Of what it prints on a stream, the first and the last half of this are kept."""
     cpus: tuple[int, ...] = ()
     """CPUs it may use; empty for all."""
 
@@ -49,8 +54,6 @@ class Outcome:
         if self.timed_out:
             return f"took longer than {self.wall_s:.0f} s"
         if self.code < 0:
-            import signal  # only for the name
-
             known = -self.code in set(signal.Signals)
             return f"died by {signal.Signals(-self.code).name if known else f'signal {-self.code}'}"
         return f"exit code {self.code}" if self.code else None
@@ -92,16 +95,31 @@ def run(command: Command) -> Outcome:
         "stdin": command.stdin,
         "stdout": command.stdout,
         "stderr": command.stderr,
+        "output_limit_bytes": command.output_limit_bytes,
         "time_limit_s": command.time_limit_s,
         "memory_limit_bytes": command.memory_limit_bytes,
         "cpus": command.cpus,
     }
-    launcher.stdin.write(json.dumps(request) + "\n")
-    launcher.stdin.flush()
-    reply = json.loads(launcher.stdout.readline() or '{"error": "the launcher process was killed"}')
+    with suppress(BrokenPipeError):  # it was killed; there is no reply
+        launcher.stdin.write(json.dumps(request) + "\n")
+        launcher.stdin.flush()
+    if (text := launcher.stdout.readline()) == "":
+        _end_session(launcher.pid)
+        text = '{"error": "the launcher process was killed"}'
+    reply = json.loads(text)
+    if "errno" in reply:
+        raise OSError(reply["errno"], reply["error"], reply["file"])
     if "error" in reply:
         raise OSError(f"{command.argv[0]}: {reply['error']}")
     return Outcome(**reply)
+
+
+def _end_session(session: int) -> None:
+    """Kill what a launcher that was killed has left: the tool died with it, what the tool had started did not."""
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError):  # it ended meanwhile
+            if int((place / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                os.kill(int(place.name), signal.SIGKILL)
 
 
 def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
@@ -116,7 +134,8 @@ def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
     try:
         os.write(files["stdin"], stdin.encode())
         path = {name: f"/proc/{os.getpid()}/fd/{number}" for name, number in files.items()}
-        outcome = run(replace(command, stdin=path["stdin"], stdout=path["stdout"], stderr=path["stderr"]))
+        whole = replace(command, stdin=path["stdin"], stdout=path["stdout"], stderr=path["stderr"])
+        outcome = run(replace(whole, output_limit_bytes=_ANSWER_BYTES))
         said = [os.pread(files[name], os.fstat(files[name]).st_size, 0) for name in ("stdout", "stderr")]
     finally:
         for number in files.values():

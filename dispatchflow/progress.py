@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from dispatchflow import output
 from dispatchflow.actions import STAGES
 from dispatchflow.reports import units
 
@@ -36,7 +38,8 @@ class Progress:
 
     def __exit__(self, *unused: object) -> None:
         if self._live is not None:
-            self._live.stop()
+            with suppress(OSError):  # a terminal that was closed
+                self._live.stop()
 
     def begin(self, stage: str, name: str) -> None:
         if self._live is not None:
@@ -103,9 +106,10 @@ class Progress:
 
     def _print(self, line: str) -> None:
         if self._live is not None:
-            self._live.console.print(line, markup=False, highlight=False)
+            with output.writing():
+                self._live.console.print(line, markup=False, highlight=False)
         else:
-            print(line, flush=True)
+            output.say(line)
 
 
 def _bars(totals: dict[str, int]) -> tuple[Any, dict[str, Any]]:

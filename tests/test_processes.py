@@ -78,6 +78,34 @@ def test_output_goes_to_files_whole(folder):
     assert (folder / "stderr").read_text() == "wrong\n"
 
 
+PRINTS = "i=0; while [ $i -lt 20000 ]; do echo line $i >&2; i=$((i+1)); done"
+
+
+def test_of_much_output_the_first_and_the_last_is_kept(folder):
+    shell(folder, PRINTS, stderr="whole")
+    outcome = shell(folder, PRINTS, output_limit_bytes=2000)
+    whole, kept = (folder / "whole").read_bytes(), (folder / "stderr").read_bytes()
+    assert outcome.code == 0
+    assert (whole.startswith(b"line 0\n"), whole.endswith(b"line 19999\n")) == (True, True)
+    assert kept == whole[:1000] + f"\n… {len(whole) - 2000} bytes left out …\n".encode() + whole[-1000:]
+
+
+def test_a_tool_that_never_stops_printing_fills_nothing(folder):
+    outcome = shell(folder, "exec cat /dev/zero", time_limit_s=1)
+    assert outcome.timed_out
+    assert outcome.wall_s < 5
+    assert (folder / "stdout").stat().st_size < 33 << 20
+    asked, text, _ = processes.answer(Command((SHELL, "-c", "exec cat /dev/zero"), folder, time_limit_s=1))
+    assert asked.timed_out
+    assert len(text) < 5 << 20  # each byte is shown in four
+
+
+def test_output_that_cannot_be_written_is_an_error(folder):
+    with pytest.raises(OSError, match="No space left on device"):
+        shell(folder, "echo 1", stdout="/dev/full")
+    assert shell(folder, "exit 4").code == 4
+
+
 def test_stdout_begins_anew_and_stderr_is_appended_to(folder):
     for word in ("one", "two"):
         shell(folder, f"echo {word}; echo {word} >&2", stdout="out", stderr="err")
@@ -174,6 +202,7 @@ def test_what_a_program_leaves_behind_in_a_session_of_its_own_is_killed(folder):
 def test_launcher_whose_asker_is_gone_ends_in_silence(folder):
     request = {"argv": ["/bin/sleep", "0.1"], "cwd": os.fspath(folder), "env": {}, "stdin": None, "cpus": []}
     request |= {"stdout": "o", "stderr": "e", "time_limit_s": 9, "memory_limit_bytes": None}
+    request |= {"output_limit_bytes": 1000}
     for line in (json.dumps(request) + "\n", json.dumps(request)[:40]):
         with subprocess.Popen(
             [sys.executable, "-I", processes._LAUNCHER],
@@ -254,8 +283,8 @@ def test_launcher_that_is_killed_while_a_program_runs_is_an_error_and_the_progra
     killer = threading.Timer(0.2, processes._local.launcher.kill)
     killer.start()
     with pytest.raises(OSError, match="launcher process was killed"):
-        run(Command((SHELL, "-c", "echo $$; exec sleep 60"), folder, stdout="pids"))
-    assert gone(written_pids(folder / "pids", 1))
+        run(Command((SHELL, "-c", "sleep 60 & echo $! $$; sleep 60"), folder, stdout="pids"))
+    assert gone(written_pids(folder / "pids", 2))  # with what it had started
     assert shell(folder, "exit 6").code == 6
 
 
