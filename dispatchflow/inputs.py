@@ -51,12 +51,10 @@ def exact_range(operation: Operation) -> tuple[int, int]:
     """(r, safe): values in -r … r, at most `safe` nonzero terms a result, so that |Σ| ≤ safe · r² ≤ 2**digits; with
     other powers of r where a term has not two factors, and with room for what is added to the sum."""
     digits = min(operation.types.accumulator.digits, operation.types.result.digits)
-    # Of a sum of one operand as many terms as fit: no other factor needs more than one value.
-    few = _thinned(operation) and operation.factors > 1
-    wanted = min(operation.terms, 2 * _MIN_TERMS) if few else operation.terms
+    # As many terms as fit come before more values: a lost term shows only where it is not zero.
     for r in (3, 2, 1):
         safe = (2**digits - operation.addends * r) // r**operation.factors
-        if safe >= wanted or r == 1:
+        if safe >= operation.terms or r == 1:
             return r, safe
     raise AssertionError("unreachable")
 

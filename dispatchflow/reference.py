@@ -27,7 +27,7 @@ SMALLEST_NORMAL = {
 def expected(operation: Operation, operands: Sequence[Array]) -> Array:
     """The result in its element type. Bit-exact where every partial sum is an integer below 2**53; integer results
     wrap as two's complement does."""
-    return _asked(operation, "reference", _wide(operands)).astype(dtype_of(operation.types.result))
+    return _asked(operation, "reference", widened(operands)).astype(dtype_of(operation.types.result))
 
 
 def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
@@ -41,7 +41,7 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
     reference + error. A change of the sum that is too small for the result's type then shows in the elements
     that it takes across the middle between two such numbers.
     """
-    wide, result = _wide(operands), operation.types.result
+    wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)
     if recipe == "random":
@@ -69,7 +69,8 @@ def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe
     return found
 
 
-def _wide(operands: Sequence[Array]) -> list[Array]:
+def widened(operands: Sequence[Array]) -> list[Array]:
+    """In float64 or int64, as `Operation.reference` takes them."""
     return [operand.astype(np.int64 if _is_integer(operand.dtype) else np.float64) for operand in operands]
 
 

@@ -16,7 +16,7 @@ from dispatchflow.inputs import dtype_of, exact, made, mistrust, random
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.operations._contraction import zero_points
 from dispatchflow.program import Program
-from dispatchflow.reference import _wide, bounds, expected
+from dispatchflow.reference import bounds, expected, widened
 from dispatchflow.reports.operations import page
 from dispatchflow.variables import AXES
 from dispatchflow.verdict import compare_bits, compare_bounded
@@ -54,7 +54,7 @@ def test_partial_sums_of_exact_inputs_are_exact(name):
     for operation in BY_NAME[name]:
         if "exact" in operation.recipes and mistrust(operation) is None:
             digits = min(operation.types.accumulator.digits, operation.types.result.digits)
-            operands = [abs(operand) for operand in _wide(exact(operation))]
+            operands = [abs(operand) for operand in widened(exact(operation))]
             assert np.abs(operation.reference(operands)).max() <= 2**digits
 
 
@@ -119,7 +119,7 @@ def test_reference_of_a_window_is_its_definition(name):
             small = replace(operation, sizes=shape)
             if small.illegal("llvm-cpu"):
                 continue
-            operands = _wide(exact(small))
+            operands = widened(exact(small))
             begun = operands[2] if getattr(small, "accumulates", False) else 0
             assert small.reference(operands).tolist() == (by_loops(small, operands) + begun).tolist()
 
@@ -131,7 +131,7 @@ def test_channels_first_is_the_same_laid_out_otherwise(name):
         last, first = (
             cls.make(SHAPES[name], layout=layout, stride=2, padding=1, groups=groups) for layout in cls.layouts
         )
-        image, *weights = _wide(random(last))
+        image, *weights = widened(random(last))
         moved = [np.moveaxis(image, 3, 1)]
         if weights:
             moved.append(np.transpose(weights[0], (3, 2, 0, 1)) if "f" in cls.dims else np.moveaxis(weights[0], 2, 0))
@@ -142,7 +142,7 @@ def test_channels_first_is_the_same_laid_out_otherwise(name):
 @pytest.mark.parametrize("queries", [1, 3, 6])
 def test_causal_attention_is_its_definition_and_counts_what_is_seen(queries, mask):
     attention = OPERATIONS["attention"].make((2, queries, 4, 5, 6), mask=mask, causal="yes")
-    operands = _wide(random(attention))
+    operands = widened(random(attention))
     assert np.allclose(attention.reference(operands), seen_by(attention, operands), rtol=1e-12)
     assert attention.flops() == 2 * 2 * (4 + 5) * sum(6 - queries + i + 1 for i in range(queries))
     assert np.isfinite(attention.error(operands)).all()

@@ -22,7 +22,7 @@ from dispatchflow import commands, processes
 from dispatchflow.inputs import dtype_of, made, random
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.records import Record
-from dispatchflow.reference import _wide, bounds, expected
+from dispatchflow.reference import bounds, expected, widened
 from dispatchflow.targets import TARGETS
 from dispatchflow.verdict import compare_bits, compare_bounded
 from dispatchflow.workspace import Workspace
@@ -52,7 +52,7 @@ def test_an_error_in_an_operand_is_told_unless_the_result_is_the_same(name: str)
                 kinds.add(plant.kind)
                 continue
             for recipe in operation.recipes:
-                right = _wide(made(operation, recipe))
+                right = widened(made(operation, recipe))
                 assert np.allclose(spoilt(operation, plant, right), operation.reference(right), rtol=1e-12), plant.name
     assert kinds >= {"without the end", "shifted by one", "left out"}
 
@@ -62,7 +62,7 @@ def test_an_error_peculiar_to_an_operation_is_told_in_all_types_layouts_and_opti
     told = 0
     for operation in BY_NAME[name]:
         wrong = partial(PLANTED[name][error], operation)
-        operands = _wide(random(operation))
+        operands = widened(random(operation))
         result = wrong(operands)
         if result is None or np.allclose(result, operation.reference(operands), rtol=1e-9):
             continue  # here it is no error: nothing accumulated, or one row of zeros for another
@@ -116,7 +116,7 @@ def chosen(name: str, every: bool) -> list[tuple[str, Operation, str]]:
     found: dict[str, Plant] = {}
     for plant in plants(operation):
         if any(
-            different(operation, spoilt(operation, plant, _wide(made(operation, r))), r) for r in recipes(operation)
+            different(operation, spoilt(operation, plant, widened(made(operation, r))), r) for r in recipes(operation)
         ):
             if every or plant.kind == "left out" or plant.in_sum:
                 found[plant.name if every else plant.kind] = plant

@@ -7,7 +7,7 @@ from dispatchflow.inputs import dtype_of, exact, random
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.operations.matmul import Matmul
 from dispatchflow.operations.norm import EPSILON
-from dispatchflow.reference import _wide, bounds, expected
+from dispatchflow.reference import bounds, expected, widened
 from dispatchflow.verdict import compare_bits, compare_bounded
 
 SIGNATURES = pytest.mark.parametrize("types", Matmul.signatures.values(), ids=list(Matmul.signatures))
@@ -138,7 +138,7 @@ def positive(name: str, count: int) -> tuple[Operation, list[Any], Any]:
 @pytest.mark.parametrize("name", ["softmax", "norm", "attention"])
 def test_sums_of_positive_terms_one_by_one_are_within_the_bound(name):
     op, operands, got = positive(name, 2**20)
-    off = abs(got - op.reference(_wide(operands))) / abs(got)
+    off = abs(got - op.reference(widened(operands))) / abs(got)
     assert off.max() > 8 * 2.0**10 * 2.0**-24  # the root of the terms is no bound here
     assert compare_bounded(got, *bounds(op, operands)).word == "within bound"
 
@@ -150,7 +150,7 @@ def test_sums_of_positive_terms_one_by_one_are_within_the_bound(name):
 def test_bound_of_positive_sums_tells_a_wrong_sum(name, types, terms, off):
     op = OPERATIONS[name].make((1, terms), types)
     operands = random(op)
-    right = op.reference(_wide(operands))
+    right = op.reference(widened(operands))
     wrong = (right * off).astype(dtype_of(op.types.result))
     assert compare_bounded(wrong, *bounds(op, operands)).word == "different"
     assert compare_bounded(0 * wrong, *bounds(op, operands)).word == "different"

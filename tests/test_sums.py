@@ -14,7 +14,7 @@ from test_plants import called, different, module, workspace  # noqa: F401 (a fi
 from dispatchflow.inputs import dtype_of, made
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.operations.norm import EPSILON
-from dispatchflow.reference import _wide, bounds, expected
+from dispatchflow.reference import bounds, expected, widened
 from dispatchflow.targets import TARGETS
 from dispatchflow.verdict import Verdict, compare_bits, compare_bounded
 from dispatchflow.workspace import Workspace
@@ -44,7 +44,7 @@ class Judge:
     """What verification says of results on the counted inputs; or on the random ones."""
 
     def __init__(self, operation: Operation, recipe: str = "counted") -> None:
-        self.operation, self.operands = operation, _wide(made(operation, recipe))
+        self.operation, self.operands = operation, widened(made(operation, recipe))
         self.bounds = bounds(operation, self.operands, recipe)
 
     def verdict(self, result: Any) -> Verdict:
@@ -283,7 +283,7 @@ def differs(operation: Operation, x: Any) -> bool:
 def test_every_term_of_a_sum_counts(types: str, k: int, axis: str) -> None:
     sizes = {"inner": (1, k), "outer": (k, 1), "all": (8, k // 8)}[axis]
     operation = REDUCTION.make(sizes, types, axis=axis)
-    (x,) = _wide(made(operation, "exact"))
+    (x,) = widened(made(operation, "exact"))
     for position in positions(k):
         for factor in (0, 2):
             wrong = x.copy()
@@ -303,7 +303,7 @@ def test_a_sum_in_f16_counts_2048_terms_of_a_line() -> None:
 @pytest.mark.parametrize("types", REDUCTION.signatures)
 def test_a_largest_in_each_line_at_another_place(types: str, axis: str) -> None:
     operation = REDUCTION.make((16, 64), types, kind="max", axis=axis)
-    (x,) = _wide(made(operation, "exact"))
+    (x,) = widened(made(operation, "exact"))
     lines = {"inner": x, "outer": x.T, "all": x.reshape(1, -1)}[axis]
     largest = lines.argmax(axis=1)
     assert len({*largest.tolist()}) == min(lines.shape)
@@ -319,7 +319,7 @@ def test_a_largest_in_each_line_at_another_place(types: str, axis: str) -> None:
 @pytest.mark.parametrize(("types", "side"), [("f32", 256), ("i32", 256), ("f64", 64), ("f16", 32), ("f32", 3)])
 def test_every_term_of_a_window_counts(types: str, side: int) -> None:
     operation = POOLING.make((1, side, side, 1, side, side), types, kind="sum")
-    (x,) = _wide(made(operation, "exact"))
+    (x,) = widened(made(operation, "exact"))
     for position in positions(side * side):
         for factor in (0, 2):
             wrong = x.copy()
@@ -330,7 +330,7 @@ def test_every_term_of_a_window_counts(types: str, side: int) -> None:
 @pytest.mark.parametrize("types", POOLING.signatures)
 def test_padding_that_is_0_is_the_largest_of_every_window_that_has_some(types: str) -> None:
     operation = POOLING.make((1, 9, 9, 2, 3, 3), types, kind="max", padding=1)
-    right = operation.reference(_wide(made(operation, "exact")))
+    right = operation.reference(widened(made(operation, "exact")))
     assert right.max() < 0
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dispatchflow.inputs import dtype_of, made, mistrust
 from dispatchflow.operations import OPERATIONS, Operation
-from dispatchflow.reference import _wide, bounds, expected
+from dispatchflow.reference import bounds, expected, widened
 from dispatchflow.verdict import compare_bits, compare_bounded
 
 SHAPES = {
@@ -62,7 +62,7 @@ def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[st
         if mistrust(operation, recipe):
             continue
         operands = made(operation, recipe)
-        got = np.asarray(result(_wide(operands))).astype(dtype_of(operation.types.result))
+        got = np.asarray(result(widened(operands))).astype(dtype_of(operation.types.result))
         if operation.compares_bits(recipe):
             found.add(compare_bits(got, expected(operation, operands)).word)
         else:

@@ -1,0 +1,258 @@
+"""`python -m benchmarks.mutations [NAME …]`: the smallest error that is certain to be found, by operation and type.
+
+Errors are planted at random places of right results, and judged as verification does: on each recipe, by the same
+comparison. An error is found when one recipe finds it. Of each kind `--places` are planted in each operation, shared
+out over its types, of sizes 1, 1/2, 1/4, ….
+
+- one result: a single element times 1 ± size; the size from which on none is missed. An integer is off by 1.
+- one term: an element of an operand counts 1 ± size times, in a single result or in all that it is a part of; the
+  change of a result, as a share of its Σ|terms|, from which on none is missed
+- lost or doubled: how many are found of elements that do not count, or count twice, in a single result; in all
+- digits: an operand is read with so many binary digits, for 16 results that lie side by side; the most digits with
+  which that is found at every place
+
+Right results are those of the reference, rounded to the result's type: a kernel's own rounding is not part of this.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dispatchflow.inputs import dtype_of, made, mistrust
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.reference import bounds, expected, widened
+from dispatchflow.reports.table import markdown
+from dispatchflow.verdict import compare_bits, compare_bounded
+
+SIZES: dict[str, tuple[int, ...]] = {
+    "attention": (2, 16, 64, 64, 1024),
+    "batch_matmul": (2, 12, 16, 4096),
+    "chain": (12, 256, 16, 1024),
+    "conv2d": (1, 10, 10, 128, 12, 3, 3),
+    "depthwise_conv2d": (1, 16, 16, 32, 3, 3),
+    "elementwise": (64, 256),
+    "matmul": (12, 16, 4096),
+    "matmul_splitk": (12, 16, 4096),
+    "matvec": (64, 4096),
+    "norm": (16, 4096),
+    "pooling": (1, 16, 16, 32, 3, 3),
+    "quantized_conv2d": (1, 10, 10, 128, 12, 3, 3),
+    "quantized_matmul": (12, 16, 4096),
+    "reduction": (16, 4096),
+    "scaled_matmul": (12, 16, 4096),
+    "softmax": (24, 4096),
+    "transpose": (64, 256),
+    "vecmat": (64, 4096),
+}
+_LEVELS = 30
+_FIRST, _LEAST = 40, 130
+_BESIDE = 16
+
+
+class Side(NamedTuple):
+    """One recipe of an operation."""
+
+    recipe: str
+    operands: list[Any]
+    """In float64 or int64."""
+    right: Any
+    """The results that are expected, unrounded."""
+    dtype: np.dtype[Any]
+    scale: Any
+    """Σ|terms| of each result, flattened; of what is no sum of products the result, or the root of their mean square."""
+    against: tuple[Any, ...]
+    """What results are compared with: the expected ones, or the reference and its tolerance."""
+
+    def finds(self, places: Any, results: Any) -> bool:
+        """Whether these elements are found wrong, of the flattened results."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            got = np.asarray(results).astype(self.dtype)
+        beside = [array.reshape(-1)[places] for array in self.against]
+        compare: Callable[..., Any] = compare_bits if len(beside) == 1 else compare_bounded
+        return not compare(got, *beside).passed
+
+
+class Planted(NamedTuple):
+    """`share`: of Σ|terms| of the result that it changes most."""
+
+    share: float
+    found: bool
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An operation whose results errors are planted in."""
+
+    operation: Operation
+
+    @cached_property
+    def sides(self) -> list[Side]:
+        operation, found = self.operation, []
+        for recipe in operation.recipes:
+            if mistrust(operation, recipe):
+                continue
+            stored = made(operation, recipe)
+            operands = widened(stored)
+            bits = operation.compares_bits(recipe)
+            against = (expected(operation, stored),) if bits else bounds(operation, stored, recipe)
+            right = np.asarray(operation.reference(operands))
+            found.append(
+                Side(recipe, operands, right, dtype_of(operation.types.result), self._scale(operands, right), against)
+            )
+        return found
+
+    def _scale(self, operands: list[Any], right: Any) -> Any:
+        if self.operation.multiplies or not self.operation.types.result.is_float:
+            scale = self.operation.magnitude(operands)
+        else:
+            scale = np.maximum(abs(right), np.sqrt(np.mean(np.square(right))))
+        return np.maximum(np.asarray(scale, np.float64).reshape(-1), 1e-300)
+
+    def one_result(self, random: np.random.Generator) -> Callable[[float], bool]:
+        place = random.integers(0, self.sides[-1].right.size, 1)
+        sign = random.choice((-1, 1))
+
+        def found(size: float) -> bool:
+            results = ((side, side.right.reshape(-1)[place]) for side in self.sides)
+            if not self.operation.types.result.is_float:
+                return any(side.finds(place, value + sign) for side, value in results)
+            return any(side.finds(place, value * (1 + sign * size)) for side, value in results)
+
+        return found
+
+    def one_term(self, random: np.random.Generator, single: bool, size: float) -> Planted | None:
+        """An element of an operand, at a random place, counts 1 ± size times. None where no result changes."""
+        operands = self.sides[-1].operands
+        index = int(random.integers(len(operands)))
+        element = tuple(int(random.integers(length)) for length in operands[index].shape)
+        weight, chosen = 1 + random.choice((-1, 1)) * size, random.random()
+        place, share, found = None, 0.0, False
+        for side in reversed(self.sides):  # of random inputs nearly all results change
+            wrong = [array.copy() for array in side.operands]
+            with np.errstate(all="ignore"):
+                wrong[index][element] *= np.asarray(weight).astype(wrong[index].dtype)
+                results = np.asarray(self.operation.reference(wrong)).reshape(-1)
+            places = np.flatnonzero(results != side.right.reshape(-1))
+            if single and place is None and places.size:
+                place = places[[int(chosen * places.size)]]
+            places = places if place is None or not single else place
+            if places.size:
+                off = abs((results - side.right.reshape(-1)) / side.scale)[places].max()
+                share = max(share, float(off)) if side is self.sides[-1] else share or float(off)
+                found = found or side.finds(places, results[places])
+        return Planted(share, found) if share else None
+
+    def digits(self, index: int, count: int, starts: Sequence[int]) -> bool:
+        """Whether it is found, in each of these runs of results, that an operand was read with this many digits."""
+        wrong = []
+        for side in self.sides:
+            operands = [_rounded(array, count) if i == index else array for i, array in enumerate(side.operands)]
+            with np.errstate(all="ignore"):
+                wrong.append((side, np.asarray(self.operation.reference(operands)).reshape(-1)))
+        size = wrong[0][1].size
+        runs = [np.arange(start, min(start + _BESIDE, size)) for start in starts]
+        return all(any(side.finds(run, results[run]) for side, results in wrong) for run in runs)
+
+
+def _rounded(array: Any, digits: int) -> Any:
+    """To so many binary digits, ties to even."""
+    fraction, exponent = np.frexp(array)
+    return np.ldexp(np.round(np.ldexp(fraction, digits)), exponent - digits)
+
+
+def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
+    """The size from which on none of these errors is missed; None where some are missed at 1. The first ones are
+    planted at every size, then all, half of them at the smallest that is left: when one is missed, that is given up."""
+    first = errors[:_FIRST]
+    missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))
+    level = next(missed, _LEVELS) - 1
+    while level >= 0:
+        at = [level if index % 2 else index // 2 % (level + 1) for index in range(len(errors))]
+        if all(error(2.0**-level) for error, level in zip(errors, at, strict=True)):
+            return 2.0**-level
+        level -= 1
+    return None
+
+
+def none_missed_from(planted: Iterable[Planted]) -> float:
+    """The power of two from which on no share is missed."""
+    largest = max((each.share for each in planted if not each.found), default=0.0)
+    return float(2.0 ** np.ceil(np.log2(largest))) if largest else 0.0
+
+
+def row(operation: Operation, places: int, seed: int) -> dict[str, str]:
+    subject, random = Subject(operation), np.random.default_rng(seed)
+    smallest = certain([subject.one_result(random) for _ in range(places)])
+    sizes = [2.0 ** -(index % 16) if operation.types.result.is_float else 1.0 for index in range(places)]
+    terms = {
+        single: [found for size in sizes if (found := subject.one_term(random, single, size))]
+        for single in (True, False)
+    }
+    whole = {
+        single: [found for _ in range(places) if (found := subject.one_term(random, single, 1.0))]
+        for single in (True, False)
+    }
+    starts = random.integers(0, max(1, subject.sides[-1].right.size - _BESIDE), places).tolist()
+    both = [*terms[True], *terms[False], *whole[True], *whole[False]]
+    return {
+        "operation": operation.name,
+        "types": operation.types.spelling,
+        "sizes": "x".join(map(str, operation.sizes)),
+        "one result": _power(smallest) if operation.types.result.is_float else "1",
+        "one term": _power(none_missed_from(both)),
+        "lost or doubled, in one": _percent(whole[True]),
+        "in all": _percent(whole[False]),
+        "digits": ", ".join(_digits(subject, index, starts) for index in range(len(subject.sides[-1].operands))),
+        "planted": f"{2 * places + len(both):,}",
+    }
+
+
+def _power(size: float | None) -> str:
+    if size is None:
+        return "some missed"
+    return f"2^{np.log2(size):.0f}".replace("-", "−") if size else "none missed"
+
+
+def _percent(planted: Sequence[Planted]) -> str:
+    return f"{sum(each.found for each in planted) / max(len(planted), 1):.1%}"
+
+
+def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
+    """`24→22`: with 22 of 24 digits it is found in all these runs of results."""
+    element = subject.operation.operands()[index].type.element
+    if not element.is_float:
+        return "–"
+    found = (count for count in range(element.digits - 1, 0, -1) if subject.digits(index, count, starts))
+    return f"{element.digits}→{next(found, 'none')}"
+
+
+def operations(names: Iterable[str]) -> Iterable[Operation]:
+    for name in names or OPERATIONS:
+        for word in OPERATIONS[name].signatures:
+            operation = OPERATIONS[name].make(SIZES[name], word)
+            if operation.illegal("llvm-cpu") is None:
+                yield operation
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="operations; all by default")
+    parser.add_argument("--places", type=int, default=520)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    rows = []
+    for operation in operations(asked.names):
+        types = len(operation.signatures)
+        rows.append(row(operation, max(-(-asked.places // types), _LEAST), asked.seed))
+        print(*rows[-1].values(), sep=" | ", flush=True)
+    print(markdown(tuple(rows[0]), rows))
+
+
+if __name__ == "__main__":
+    main()
