@@ -32,6 +32,8 @@ def _is_fault(error: BaseException) -> bool:
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
 
 
+_LONGEST = 500
+"""Bytes of a path: SQLite takes 512, with the names of what lies beside the file."""
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
@@ -147,7 +149,8 @@ class Database:
             beside = (Path(f"{self._path}{ending}") for ending in ("", "-wal", "-shm"))
             refused = [str(path) for path in beside if path.exists() and not os.access(path, os.W_OK)]
             facts |= {"file": ", ".join(refused)} if refused else {}
-            return StoreError("the records cannot be written", facts, room.ELSEWHERE)
+            long = len(os.fsencode(self._path.absolute())) > _LONGEST
+            return StoreError("the records cannot be written", facts, room.TOO_LONG if long else room.ELSEWHERE)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return StoreError("another program holds the records", facts, "End it, and run again.")
         return StoreError("the records cannot be read", facts, _ANEW)

@@ -120,6 +120,8 @@ def _read(folder: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError) as error:
         facts = {"in": folder, "found": error}
         hint = "Remove that part: the next run writes it again."
+        if isinstance(error, PermissionError):
+            hint = "Make it readable for you."
         raise StoreError("a results part cannot be read", facts, hint) from error
 
 

@@ -96,6 +96,10 @@ def parse(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError("this spec is not TOML", {"spec": path, "found": error}, "See https://toml.io.") from error
+    except RecursionError:
+        raise SpecError(
+            "this spec is nested too deeply", {"spec": path}, "No word of a spec has lists in lists."
+        ) from None
     unknown = sorted(set(document) - {"sweep", known.WORD})
     if unknown or not isinstance(document.get("sweep", []), list):
         word = unknown[0] if unknown else "sweep"

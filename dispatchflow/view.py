@@ -165,16 +165,17 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     """A shell script: `./repro.sh compile`, `run` (then compare again*.bin), `benchmark`."""
     lines = command_lines(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
-    compare = 'cmp module.vmfb "$case/module.vmfb" && echo "same bytes"'
+    compare = 'cmp module.vmfb "$case/module.vmfb" || { trap - EXIT; echo "what was made is in $made" >&2; exit 1; }'
     shown = {name: processes.quoted(argv) for name, argv in lines.items()}
     bodies = {"run": shown["run"], "benchmark": f"taskset -c {cpus} " * bool(cpus) + shown["benchmark"]}
     if "compile" in shown:
         objects = chain["emit"].record.outputs if chain["emit"].record else {}
         named = [*(file.name for file in chain.case.tuning.files), *named_files(objects)]
         given = (f'cp "$case/{name}" .' for name in named)
-        place = "".join(f"{line}\n    " for line in ('cd "$(mktemp -d)"', *given))
+        made = ("made=$(mktemp -d)", """trap 'rm -r "$made"' EXIT""", 'cd "$made"')
+        place = "".join(f"{line}\n    " for line in (*made, *given))
         compiler = f"{processes.spelled(commands.COMPILING)} {shown['compile']}"
-        bodies = {"compile": f'{place}{compiler} < "$case/module.mlir"\n    {compare}', **bodies}
+        bodies = {"compile": f'{place}{compiler} < "$case/module.mlir"\n    {compare}\n    echo "same bytes"', **bodies}
     cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
     environment = processes.spelled(resolver.toolchain.environment(resolver.environment))
     absent = " ".join(name for name in commands.ALLOWED_ENVIRONMENT if name not in resolver.environment)

@@ -24,9 +24,12 @@ def test_a_directory_may_have_any_name(name: str, made: Project, tmp_path: Path)
     assert counts == {"emit": 1, "compile": 1, "verify": 1, "profile": 1}, outcome
     assert "5 cases: " in outcome.out
     folder = project.root / "build" / "matmul_20x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
+    (own := tmp_path / "tmp").mkdir()
     for word, said in (("compile", "same bytes\n"), ("run", "")):
-        found = subprocess.run([folder / "repro.sh", word], cwd="/", env={}, capture_output=True, text=True)
+        variables = {"TMPDIR": os.fspath(own), "PATH": os.environ["PATH"]}
+        found = subprocess.run([folder / "repro.sh", word], cwd="/", env=variables, capture_output=True, text=True)
         assert (found.returncode, found.stdout.endswith(said)) == (0, True), found.stderr
+        assert list(own.iterdir()) == []  # nothing is left
     assert project.doit("explain", f"profile:{folder.name}").code == 0
 
 

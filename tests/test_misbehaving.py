@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real import runtime_folder, write_script
+from real import QUESTIONS, runtime_folder, write_script
 from squares import default_case, verified, verify_is_not_reached
 
 from dispatchflow.keys import Digest
 from dispatchflow.limits import Limits
+from dispatchflow.maker import dumped
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.workspace import Workspace
 
@@ -102,6 +104,8 @@ MISBEHAVING_COMPILERS = {
     "no end": ("sleep 600", "took longer than"),
     "an empty executable": ("{python} {folder}/empty.py", "is empty"),
     "no archive": ("echo something else > module.vmfb", "cannot be opened"),
+    "a link": ("ln -s /etc/passwd module.vmfb", "left no module"),
+    "a pipe": ("mkfifo module.vmfb", "left no module"),
     "an empty file": (": > module.vmfb", "cannot be opened"),
 }
 
@@ -110,9 +114,9 @@ MISBEHAVING_COMPILERS = {
 def test_a_compiler_that_misbehaves_leaves_a_reason(fault: str, squares: Workspace, tmp_path: Path) -> None:
     script, reason = MISBEHAVING_COMPILERS[fault]
     (tmp_path / "empty.py").write_text(EMPTY_EXECUTABLE)
-    write_script(
-        tmp_path / "iree-compile", script.replace("{python}", sys.executable).replace("{folder}", str(tmp_path))
-    )
+    script = script.replace("{python}", sys.executable).replace("{folder}", str(tmp_path))
+    asked = f'case "$*" in {QUESTIONS}) exec {squares.toolchain.compiler} "$@";; esac\n'
+    write_script(tmp_path / "iree-compile", asked + script)
     squares.settings = replace(squares.settings, limits=Limits(compile_s=0.5 if fault == "no end" else 60.0))
     squares.toolchain = replace(squares.toolchain, compiler=str(tmp_path / "iree-compile"), digest=Digest(fault))
     case = default_case(OPERATIONS["matmul"], "f32")
@@ -126,6 +130,15 @@ def test_a_compiler_that_misbehaves_leaves_a_reason(fault: str, squares: Workspa
         assert squares.store.path(compiled.outputs["log"]).stat().st_size > 300_000
     assert squares.resolver.chain(case)["verify"].state == "blocked"
     assert verify_is_not_reached(squares, case)
+
+
+def test_pipes_and_links_among_the_configurations_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "cfg").mkdir()
+    (tmp_path / "cfg/a.mlir").write_text("a")
+    os.mkfifo(tmp_path / "cfg/b.mlir")
+    (tmp_path / "cfg/c.mlir").symlink_to("/etc/passwd")
+
+    assert dumped(tmp_path, "cfg") == b"a"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -205,12 +206,14 @@ def test_verify_off_measures_what_it_does_not_verify(copied: Project) -> None:
 
 
 def test_remeasure_noisy_takes_what_is_above_the_limit_that_is_said(copied: Project) -> None:
+    # On a machine that is busy just now an interval may be wider than the median.
+    name = min(copied.rows(), key=lambda row: row["within_session"] or inf)["case"]
     told = [
-        copied.doit("plan", "protocol=fast", "remeasure=noisy", f"noisy={limit}", f"profile:{NAME}").out
+        copied.doit("plan", "protocol=fast", "remeasure=noisy", f"noisy={limit}", f"profile:{name}").out
         for limit in ("0.0001%", "100%")
     ]
     assert ["profile  1 to make" in out for out in told] == [True, False], told
-    assert "NOISY, reused" in copied.doit("protocol=fast", "noisy=0.0001%", f"profile:{NAME}").out
+    assert "NOISY, reused" in copied.doit("protocol=fast", "noisy=0.0001%", f"profile:{name}").out
 
 
 def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:

@@ -98,6 +98,13 @@ def test_text_that_is_not_toml_is_refused_with_its_line():
     assert "line 3" in str(refused("\n\n[[sweep]\n"))
 
 
+@pytest.mark.parametrize("depth", [30, 100, 200, 400, 800, 100_000])
+def test_text_that_is_nested_deeply_is_refused(depth):
+    for opening, closing in (("[", "]"), ("{a = ", "}")):
+        assert refused(f"[[sweep]]\nm = {opening * depth}1{closing * depth}\n")
+        assert "nested too deeply" in str(refused(f"[[sweep]]\nm = {opening * depth}")) or depth < 800
+
+
 @pytest.mark.parametrize("text", ["[[sweeps]]\nm = 1\n", "m = 1\n", "[sweep]\nm = 1\n", "sweep = 3\n"])
 def test_only_sweep_tables_stand_at_the_top(text):
     error = refused("\n\n" + text)
