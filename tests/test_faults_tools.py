@@ -117,6 +117,20 @@ def test_a_block_that_failed_under_a_limit_of_memory_says_it_and_is_tried_again_
     assert "failed at memory_limit=1KiB, now" in project.doit("plan", *words).out
 
 
+def test_a_failed_measurement_hides_no_complete_one(project: Project) -> None:
+    (before,) = (row for row in project.rows() if row["case"] == NAME)
+
+    outcome = project.doit("protocol=fast", "remeasure=yes", "memory_limit=1KiB", f"profile:{NAME}")
+
+    assert outcome.code == 1, outcome
+    row = project.rows()[-1]
+    assert (row["case"], row["median_ns"], row["blocks_ns"]) == (NAME, before["median_ns"], before["blocks_ns"])
+    assert row["status"] in ("measured", "noisy")
+    assert row["reason"].startswith("measured again later, which failed: benchmark failed: ")
+    again = project.doit("protocol=fast", f"profile:{NAME}")
+    assert (again.code, "nothing made" in again.out) == (0, True), again
+
+
 @pytest.mark.parametrize("tool", ["iree_compile", "iree_benchmark_module"])
 def test_a_tool_that_the_system_killed_is_tried_again_by_the_next_run(
     tool: str, project: Project, tmp_path: Path
