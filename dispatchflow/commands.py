@@ -12,9 +12,15 @@ ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
 """All that reaches a tool of the user's environment: the compiler reads more than a dozen variables, each of which
 could change its output behind the key."""
 
-DEVICE_ENVIRONMENT = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
-"""What reaches tools that run modules, never the compiler: which Vulkan driver is taken. In no key, since a device's
-identity says whose it is."""
+DEVICE_ENVIRONMENT = (
+    "VK_DRIVER_FILES",
+    "VK_ICD_FILENAMES",
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+)
+"""What reaches tools that run modules, never the compiler: which Vulkan driver and which GPU is taken. In no key: the
+driver is asked for its devices with the same variables, and the device's identity says which one it is."""
 
 COMPILING = {"TMPDIR": "."}
 """What reaches the compiler besides: its linker's files lie where it works, where a kill leaves none for good, and have
@@ -30,7 +36,12 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """What a tool sees that runs modules."""
-    return environment(variables) | {name: variables[name] for name in DEVICE_ENVIRONMENT if name in variables}
+    return environment(variables) | choice(variables)
+
+
+def choice(variables: Mapping[str, str]) -> dict[str, str]:
+    """The user's choice among the devices of a driver."""
+    return {name: variables[name] for name in DEVICE_ENVIRONMENT if name in variables}
 
 
 _NO_FILE_NAME = re.compile(rb'@(?:"[^"\n]*/[^"\n]*"|"[^"\n]{150,}"|[\w.$-]{150,})')

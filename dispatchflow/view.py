@@ -167,7 +167,9 @@ def repro(chain: Chain, resolver: Resolver) -> str:
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" || { trap - EXIT; echo "what was made is in $made" >&2; exit 1; }'
     shown = {name: processes.quoted(argv) for name, argv in lines.items()}
-    bodies = {"run": shown["run"], "benchmark": f"taskset -c {cpus} " * bool(cpus) + shown["benchmark"]}
+    chosen = "" if cpus else processes.spelled(commands.choice(os.environ))
+    before = {"run": chosen, "benchmark": f"taskset -c {cpus}" if cpus else chosen}
+    bodies = {name: f"{words} {shown[name]}".lstrip() for name, words in before.items()}
     if "compile" in shown:
         objects = chain["emit"].record.outputs if chain["emit"].record else {}
         named = [*(file.name for file in chain.case.tuning.files), *named_files(objects)]

@@ -96,9 +96,27 @@ def test_without_its_device_a_target_is_compiled_and_no_failure(target, tmp_path
 
 
 def test_what_chooses_a_driver_reaches_what_runs_and_never_the_compiler():
-    given = {"VK_DRIVER_FILES": "a.json", "LD_LIBRARY_PATH": "lib", "HOME": "/h"}
+    chosen = {"VK_DRIVER_FILES": "a.json", "CUDA_VISIBLE_DEVICES": "1", "ROCR_VISIBLE_DEVICES": "2"}
+    chosen["HIP_VISIBLE_DEVICES"] = ""
+    given = chosen | {"LD_LIBRARY_PATH": "lib", "HOME": "/h"}
     assert commands.environment(given) == {"LC_ALL": "C", "LD_LIBRARY_PATH": "lib"}
-    assert commands.device_environment(given) == {"LC_ALL": "C", "LD_LIBRARY_PATH": "lib", "VK_DRIVER_FILES": "a.json"}
+    assert commands.device_environment(given) == {"LC_ALL": "C", "LD_LIBRARY_PATH": "lib", **chosen}
+
+
+@pytest.mark.parametrize(
+    ("driver", "variable"),
+    [("cuda", "CUDA_VISIBLE_DEVICES"), ("hip", "ROCR_VISIBLE_DEVICES"), ("hip", "HIP_VISIBLE_DEVICES")],
+)
+def test_gpu_that_the_user_chose_is_the_one_that_is_asked(driver, variable, tmp_path, monkeypatch):
+    tool = tmp_path / "tool"
+    write_script(tool, f'printf "# --device={driver}://GPU-${{{variable}:-0}}\\nname: card ${{{variable}:-0}}\\n"')
+    limits = Workspace(tmp_path, {}).settings.limits
+    monkeypatch.delenv(variable, raising=False)
+    first = devices.found(driver, str(tool), limits)
+    monkeypatch.setenv(variable, "1")
+    second = devices.found(driver, str(tool), limits)
+    assert (first.uri, second.uri) == (f"{driver}://GPU-0", f"{driver}://GPU-1")
+    assert (first.identity["name"], second.identity["name"]) == ("card 0", "card 1")
 
 
 @pytest.fixture(scope="session")
