@@ -142,12 +142,28 @@ def found(driver: str, tool: str, limits: Limits) -> Device:
     outcome, text, errors = processes.answer(command)
     uri, fields = parse(text)
     if uri is not None:
-        return Device(uri, 1, (), {"driver": driver, **fields}, architecture=architecture(text))
+        return Device(uri, 1, (), {"driver": driver, **driver_build(driver), **fields}, architecture=architecture(text))
     # A driver that is not there fails under any limit.
     hit = limits.hit("run_limit", outcome.timed_out, errors)
     ended = hit.reason(None) if hit and hit.certain else None
     absent = ended or _reason(errors) or outcome.failure or "the driver finds no device"
     return Device(driver, 1, (), {"driver": driver}, absent)
+
+
+_BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/version"}
+
+
+def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
+    """The build of the kernel's part of a GPU's driver, which changes together with the part that compiles PTX; empty
+    where the system does not say, and for Vulkan, whose drivers say it themselves. The first line: NVIDIA's second one
+    is the C compiler's version."""
+    if driver not in _BUILDS:
+        return {}
+    try:
+        lines = (root / _BUILDS[driver]).read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {"driver_build": lines[0].strip()} if lines else {}
 
 
 def parse(text: str) -> tuple[str | None, dict[str, Any]]:

@@ -103,6 +103,37 @@ def test_what_chooses_a_driver_reaches_what_runs_and_never_the_compiler():
     assert commands.device_environment(given) == {"LC_ALL": "C", "LD_LIBRARY_PATH": "lib", **chosen}
 
 
+NVIDIA = """\
+NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023
+GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)
+"""
+
+
+def test_build_of_a_gpu_s_driver_is_part_of_its_identity(tmp_path):
+    nvidia, amd = tmp_path / "proc/driver/nvidia/version", tmp_path / "sys/module/amdgpu/version"
+    for path, text in {nvidia: NVIDIA, amd: "6.7.0\n"}.items():
+        assert devices.driver_build("cuda" if path is nvidia else "hip", tmp_path) == {}
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    first = devices.driver_build("cuda", tmp_path)
+    line = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023"
+    assert first == {"driver_build": line}
+    assert devices.driver_build("hip", tmp_path) == {"driver_build": "6.7.0"}
+    assert devices.driver_build("vulkan", tmp_path) == {}
+    nvidia.write_text(NVIDIA.replace("11.4.0", "12.1.0"))
+    assert devices.driver_build("cuda", tmp_path) == first
+    nvidia.write_text(NVIDIA.replace("535.104.05", "535.104.12"))
+    assert devices.driver_build("cuda", tmp_path) != first
+
+
+def test_found_gpu_has_its_driver_s_build(tmp_path, monkeypatch):
+    monkeypatch.setattr(devices, "driver_build", lambda driver: {"driver_build": f"build of {driver}"})
+    tool = tmp_path / "tool"
+    write_script(tool, "echo '# --device=cuda://0'; echo 'name: card'")
+    device = devices.found("cuda", str(tool), Workspace(tmp_path, {}).settings.limits)
+    assert device.identity == {"driver": "cuda", "driver_build": "build of cuda", "name": "card"}
+
+
 @pytest.mark.parametrize(
     ("driver", "variable"),
     [("cuda", "CUDA_VISIBLE_DEVICES"), ("hip", "ROCR_VISIBLE_DEVICES"), ("hip", "HIP_VISIBLE_DEVICES")],
