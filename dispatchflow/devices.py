@@ -41,7 +41,7 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
     if not target.has_threads:
         with store.busy():
             return found(target.driver, toolchain.tool("iree-run-module"), limits)
-    count = threads or len(machine.cores())
+    count = threads or machine.workers()
     if count > len(machine.cores()):
         raise ValueError(f"{count} threads, but {len(machine.cores())} cores")
     uri, processor = target.device(count), machine.cpu()

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from dispatchflow import control_groups
 from dispatchflow.keys import digest_of
 
 _CPU = Path("/sys/devices/system/cpu")
@@ -68,12 +69,17 @@ def cores() -> tuple[int, ...]:
     return tuple(firsts.values())
 
 
+def workers() -> int:
+    """How many threads can run at once: one on each core, and no more than a CPU quota allows."""
+    quota = control_groups.cpu_quota()
+    return len(cores()) if quota is None else min(len(cores()), max(1, int(quota.cpus)))
+
+
 def memory_bytes() -> int:
     """Of the machine, or of the container that we are in; used or not."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limits = (Path("/sys/fs/cgroup", name) for name in ("memory.max", "memory/memory.limit_in_bytes"))
-    found = [path.read_text().strip() for path in limits if path.exists()]
-    return min([physical, *(int(text) for text in found if text.isdecimal())])
+    limit = control_groups.memory_bytes()
+    return physical if limit is None else min(physical, limit)
 
 
 def last_level_cache_bytes() -> int | None:
@@ -99,12 +105,13 @@ def conditions() -> dict[str, Any]:
         "turbo_off": _CPU / "intel_pstate/no_turbo",
         "boost": _CPU / "cpufreq/boost",
         "smt": _CPU / "smt/active",
-        "cgroup_cpu_max": Path("/sys/fs/cgroup/cpu.max"),
     }.items():
         try:
             found[name] = path.read_text().strip()
         except OSError:
             continue
+    if quota := control_groups.cpu_quota():
+        found["cgroup_cpu_max"] = str(quota)
     if "khz" in found:
         found["mhz"] = int(found.pop("khz")) / 1000
     stat = Path("/proc/stat").read_text().splitlines()[0].split()

@@ -66,6 +66,7 @@ def _machine(_: str) -> str:
         machine.identity(),
         machine.cpu(),
         machine.cores(),
+        machine.workers(),
         machine.memory_bytes(),
         machine.last_level_cache_bytes(),
     )

@@ -1,0 +1,94 @@
+"""What this process may use of the CPUs and the memory: limits of its control group and of all that contain it.
+
+Both hierarchies of cgroups(7): v2 (`cpu.max`, `memory.max`) and v1 (`cpu.cfs_quota_us` and `cpu.cfs_period_us`,
+`memory.limit_in_bytes`). `root` is where `proc` and `sys` are looked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+_ROOT = Path("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """So many microseconds of CPU time in each period."""
+
+    quota_us: int
+    period_us: int
+
+    @property
+    def cpus(self) -> float:
+        return self.quota_us / self.period_us
+
+    def __str__(self) -> str:
+        """As `cpu.max` spells it."""
+        return f"{self.quota_us} {self.period_us}"
+
+
+def cpu_quota(root: Path = _ROOT) -> Quota | None:
+    """The tightest one; None where nothing limits."""
+    found = []
+    for folder in _folders("cpu", root):
+        words = _words(folder / "cpu.max") or [
+            *_words(folder / "cpu.cfs_quota_us"),
+            *_words(folder / "cpu.cfs_period_us"),
+        ]
+        if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
+            found.append(Quota(int(words[0]), int(words[1])))
+    return min(found, key=lambda quota: quota.cpus, default=None)
+
+
+def memory_bytes(root: Path = _ROOT) -> int | None:
+    """The tightest limit; None where nothing limits. Version 1 spells "no limit" as a number beyond any memory."""
+    words = [
+        word
+        for folder in _folders("memory", root)
+        for name in ("memory.max", "memory.limit_in_bytes")
+        for word in _words(folder / name)
+    ]
+    return min((int(word) for word in words if word.isdecimal()), default=None)
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _folders(controller: str, root: Path) -> Iterator[Path]:
+    """Our group's directory and its parents', up to where the hierarchy is mounted; of both versions, since a
+    controller belongs to one of them."""
+    mounts = list(_mounts(root, controller))
+    for line in _lines(root / "proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        kind = "cgroup" if controllers else "cgroup2"
+        for top, place in (mount[1:] for mount in mounts if mount[0] == kind):
+            ours = PurePosixPath(path)
+            # A group outside of what is mounted here, as a container sees its host's: the mount is all there is.
+            below = ours.relative_to(top) if ours.is_relative_to(top) and ".." not in ours.parts else PurePosixPath()
+            yield from (root / place.lstrip("/") / part for part in (below, *below.parents))
+
+
+def _mounts(root: Path, controller: str) -> Iterator[tuple[str, str, str]]:
+    """(file system, group at the mount's root, mount point) of each hierarchy that may have the controller."""
+    for line in _lines(root / "proc/self/mountinfo"):
+        before, _, after = line.partition(" - ")
+        kind, _, options = [*after.split(" ", 2), "", ""][:3]
+        if kind == "cgroup2" or (kind == "cgroup" and controller in options.split(",")):
+            top, place = (re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), word) for word in before.split()[3:5])
+            yield kind, top, place
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return []
