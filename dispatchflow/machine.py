@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,8 +26,15 @@ class Cpu:
 
 @lru_cache(maxsize=1)
 def cpu() -> Cpu:
-    text = Path("/proc/cpuinfo").read_text(errors="replace").split("\n\n")[0]
-    fields: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", text, re.MULTILINE))
+    """The one that one thread runs on."""
+    return described(Path("/proc/cpuinfo").read_text(errors="replace"), reported(cores()))
+
+
+def described(text: str, number: int) -> Cpu:
+    """Logical CPU `number`, or the first, in the text of /proc/cpuinfo."""
+    blocks = text.split("\n\n")
+    block = next((b for b in blocks if re.search(rf"^processor\s*:\s*{number}$", b, re.MULTILINE)), blocks[0])
+    fields: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", block, re.MULTILINE))
     model = " ".join(fields.get(name, "") for name in ("model name", "cpu family", "model", "stepping"))
     return Cpu(
         model.strip() or os.uname().machine,
@@ -60,13 +68,45 @@ def hypervisor() -> str | None:
 
 @lru_cache(maxsize=1)
 def cores() -> tuple[int, ...]:
-    """One logical CPU for each physical core that this process may use."""
-    allowed = os.sched_getaffinity(0)
+    """One logical CPU for each physical core that this process may use; of several kinds the fastest last."""
+    return ordered(os.sched_getaffinity(0))
+
+
+def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
+    """`cores` of these logical CPUs. `root` is where `sys` is looked for."""
     firsts: dict[str, int] = {}
     for number in sorted(allowed):
-        siblings = _CPU / f"cpu{number}/topology/thread_siblings_list"
+        siblings = root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
         firsts.setdefault(siblings.read_text() if siblings.exists() else str(number), number)
-    return tuple(firsts.values())
+    speed = _speeds(root)
+    return tuple(sorted(firsts.values(), key=speed))  # stable: equal ones stay in their order
+
+
+def reported(cores: Sequence[int], root: Path = Path("/")) -> int:
+    """The logical CPU whose model and clock stand for the machine: the one that one thread runs on where there are
+    several kinds, else the first, which is like all others."""
+    return cores[-1] if len(set(map(_speeds(root), cores))) > 1 else 0
+
+
+_SLOWEST_FIRST = ("cpu_lowpower", "cpu_atom", "cpu_core")
+
+
+def _speeds(root: Path) -> Callable[[int], int]:
+    """How fast a logical CPU is beside others of this machine: Intel's kinds of cores in their order, or the capacity
+    that an ARM system tells; 0 where all are of one kind."""
+    kinds: dict[int, int] = {}
+    for speed, kind in enumerate(_SLOWEST_FIRST):
+        with suppress(OSError):
+            text = (root / "sys/devices" / kind / "cpus").read_text().strip()
+            for first, _, last in (words.partition("-") for words in text.split(",") if words):
+                kinds |= dict.fromkeys(range(int(first), int(last or first) + 1), speed)
+
+    def speed_of(number: int) -> int:
+        with suppress(OSError, ValueError):
+            return int((root / f"sys/devices/system/cpu/cpu{number}/cpu_capacity").read_text())
+        return kinds.get(number, 0)
+
+    return speed_of
 
 
 def workers() -> int:
@@ -90,6 +130,7 @@ def last_level_cache_bytes() -> int | None:
 
 def conditions() -> dict[str, Any]:
     """What may disturb a measurement, as the system tells it; unknown ones are left out."""
+    core = f"cpu{reported(cores())}"
     found: dict[str, Any] = {
         "machine": identity(),
         "host": os.uname().nodename,
@@ -100,8 +141,8 @@ def conditions() -> dict[str, Any]:
         "cpus_allowed": sorted(os.sched_getaffinity(0)),
     }
     for name, path in {
-        "governor": _CPU / "cpu0/cpufreq/scaling_governor",
-        "khz": _CPU / "cpu0/cpufreq/scaling_cur_freq",
+        "governor": _CPU / core / "cpufreq/scaling_governor",
+        "khz": _CPU / core / "cpufreq/scaling_cur_freq",
         "turbo_off": _CPU / "intel_pstate/no_turbo",
         "boost": _CPU / "cpufreq/boost",
         "smt": _CPU / "smt/active",
