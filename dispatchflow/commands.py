@@ -39,6 +39,12 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
     return environment(variables) | choice(variables)
 
 
+def libraries(variables: Mapping[str, str]) -> dict[str, str]:
+    """Where the loader looks first for what a driver or a library of another provider loads: part of the identity of
+    their devices. Not of the CPU's: IREE's tools find all that they load beside themselves, or in the system."""
+    return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
+
+
 def choice(variables: Mapping[str, str]) -> dict[str, str]:
     """The user's choice among the devices of a driver."""
     return {name: variables[name] for name in DEVICE_ENVIRONMENT if name in variables}

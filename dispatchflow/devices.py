@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatchflow import machine, processes
-from dispatchflow.commands import device_environment, environment
+from dispatchflow.commands import device_environment, environment, libraries
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.limits import Limits
@@ -142,7 +142,8 @@ def found(driver: str, tool: str, limits: Limits) -> Device:
     outcome, text, errors = processes.answer(command)
     uri, fields = parse(text)
     if uri is not None:
-        return Device(uri, 1, (), {"driver": driver, **driver_build(driver), **fields}, architecture=architecture(text))
+        identity = {"driver": driver, **driver_build(driver), **fields, **libraries(os.environ)}
+        return Device(uri, 1, (), identity, architecture=architecture(text))
     # A driver that is not there fails under any limit.
     hit = limits.hit("run_limit", outcome.timed_out, errors)
     ended = hit.reason(None) if hit and hit.certain else None

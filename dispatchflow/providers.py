@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from dispatchflow.commands import libraries
 from dispatchflow.keys import Digest, Ingredient, key_of
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
@@ -123,8 +124,9 @@ def code(text: Digest, library: Library, installed: Installed) -> Digest:
     return Digest(key_of("code", ingredients))
 
 
-def device_of(library: Library, target: Target, device: Device) -> Device:
-    """The same device as the library sees it: IREE's runtime is no part of what it is."""
+def device_of(library: Library, target: Target, device: Device, environment: Mapping[str, str]) -> Device:
+    """The same device as the library sees it: IREE's runtime is no part of what it is, and where the library finds its
+    shared libraries is."""
     ours = {name: value for name, value in device.identity.items() if name not in ("uri", "runtime")}
     uri = library.devices[target.driver]
-    return replace(device, uri=uri, identity={"uri": uri, **ours})
+    return replace(device, uri=uri, identity={"uri": uri, **ours, **libraries(environment)})

@@ -112,7 +112,7 @@ class Resolver:
         if case.library is None:
             compiled = self._compile(case, emitted)
         else:
-            device = providers.device_of(case.library, case.target, device)
+            device = providers.device_of(case.library, case.target, device, self.environment)
             compiled = Step("compile", "off", f"{case.provider} brings its own code", brought=self.brought(case))
         verified = self._verify(program, compiled, device)
         profiled = self._profile(case, compiled, verified, device)

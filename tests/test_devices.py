@@ -103,6 +103,22 @@ def test_what_chooses_a_driver_reaches_what_runs_and_never_the_compiler():
     assert commands.device_environment(given) == {"LC_ALL": "C", "LD_LIBRARY_PATH": "lib", **chosen}
 
 
+def test_libraries_that_a_driver_is_loaded_from_are_part_of_the_identity(tmp_path, monkeypatch):
+    tool = tmp_path / "tool"
+    write_script(tool, "echo '# --device=cuda://0'; echo 'name: card'")
+    limits = Workspace(tmp_path, {}).settings.limits
+    found = {}
+    for value in (None, "", "/a", "/b"):
+        monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+        if value is not None:
+            monkeypatch.setenv("LD_LIBRARY_PATH", value)
+        found[value] = devices.found("cuda", str(tool), limits)
+    assert found[None].identity == found[""].identity
+    assert "LD_LIBRARY_PATH" not in found[None].identity
+    assert found["/a"].identity == found[None].identity | {"LD_LIBRARY_PATH": "/a"}
+    assert len({device.digest for device in found.values()}) == 3
+
+
 NVIDIA = """\
 NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023
 GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)
@@ -127,6 +143,7 @@ def test_build_of_a_gpu_s_driver_is_part_of_its_identity(tmp_path):
 
 
 def test_found_gpu_has_its_driver_s_build(tmp_path, monkeypatch):
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     monkeypatch.setattr(devices, "driver_build", lambda driver: {"driver_build": f"build of {driver}"})
     tool = tmp_path / "tool"
     write_script(tool, "echo '# --device=cuda://0'; echo 'name: card'")

@@ -221,6 +221,19 @@ def test_hot_and_cold_are_verified_once_and_measured_each(keys_of: Any) -> None:
     assert hot[1] != cold[1]
 
 
+def test_libraries_that_a_library_may_load_are_part_of_its_device_and_not_of_the_compiler_s(
+    case_of: Any, resolver_of: Any
+) -> None:
+    case, ours = case_of(threads=1, provider="numpy"), case_of(threads=1)
+    environments = [{"LC_ALL": "C"}, {"LC_ALL": "C", "LD_LIBRARY_PATH": ""}, {"LC_ALL": "C", "LD_LIBRARY_PATH": "/a"}]
+    without, empty, given = (resolver_of(installed=lambda name: SOME, environment=each) for each in environments)
+    identity = without.chain(case).device.identity
+    assert "LD_LIBRARY_PATH" not in identity
+    assert empty.chain(case).device.identity == identity
+    assert given.chain(case).device.identity == {**identity, "LD_LIBRARY_PATH": "/a"}
+    assert given.chain(ours).device == without.chain(ours).device
+
+
 def test_what_is_installed_has_its_own_version_and_one_digest() -> None:
     found = installed.library("numpy")
     assert found is not None
