@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dispatchflow import holders, processes, room
 from dispatchflow.errors import ToolchainError
+from dispatchflow.keys import digest_file
 from dispatchflow.locks import locked, others
 from dispatchflow.store import Store
 
@@ -20,6 +22,8 @@ from dispatchflow.store import Store
 _WANTED = re.compile(
     r"iree/compiler/_mlir_libs/(iree-[^/]+|libIREECompiler[^/]*|iree_platform_libs/.+)|iree/_runtime_libs/(iree-[^/]+|version\.py)"
 )
+_RECORD = "RECORD.json"
+"""Of each file its digest, beside `iree/`."""
 _FETCH_LIMIT_S = 1800.0
 _SAY_EVERY_S = 5.0
 
@@ -64,6 +68,7 @@ def fetched(store: Store, version: str, say: Callable[[str], None]) -> Path:
         try:
             for wheel in wheels:
                 _unpack(wheel, scratch / "site")
+            _record(scratch / "site")
             place.parent.mkdir(exist_ok=True)
             (scratch / "site").rename(place)
         except (OSError, zipfile.BadZipFile) as error:
@@ -136,6 +141,33 @@ def _refused(requirements: list[str], failure: str, stderr: str) -> ToolchainErr
     errors = [line for line in lines if "ERROR" in line] or lines or ["nothing"]
     facts |= {"found": failure, "pip says": errors[-1][:300]}
     return ToolchainError("this release cannot be fetched", facts)
+
+
+def _record(place: Path) -> None:
+    """What was fetched, so that what is damaged or edited later is noticed."""
+    files = sorted(path for path in place.rglob("*") if path.is_file())
+    digests = {path.relative_to(place).as_posix(): digest_file(path) for path in files}
+    (place / _RECORD).write_text(json.dumps(digests, indent=1))
+
+
+def edited(store: Store, version: str) -> list[str]:
+    """Each file of a fetched release that is not what was fetched: `FILE differs`, `FILE is missing`. Reads them all.
+    Releases that were fetched before digests were kept have nothing to compare with."""
+    place = _place(store, version)
+    try:
+        known: dict[str, str] = json.loads((place / _RECORD).read_text())
+    except FileNotFoundError:
+        return []
+    except ValueError:
+        return [f"{_RECORD} differs"]
+    states = ((name, (place / name).is_file() and digest_file(place / name) == known[name]) for name in known)
+    return [f"{name} {'differs' if (place / name).is_file() else 'is missing'}" for name, same in states if not same]
+
+
+def warning(version: str, found: Sequence[str]) -> str:
+    """What is said of a release with these edits."""
+    files = ", ".join(found[:3]) + (f", and {len(found) - 3} more," if len(found) > 3 else "")
+    return f"iree={version} is damaged or was edited: {files} from what was fetched; doit toolchains remove={version}"
 
 
 def _unpack(wheel: Path, place: Path) -> None:

@@ -104,11 +104,24 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
         lacking = "compiler" if compiler is None else "runtime"
         raise ToolchainError(f"iree={word} has no {lacking}", {"looked in": ", ".join(map(str, places))}, hint)
     try:
-        return described(store, compiler, runtime.parent, see, limits)
+        found = described(store, compiler, runtime.parent, see, limits)
     except ToolchainError as error:
         if not releases.is_version(word):
             raise
         raise ToolchainError(error.problem, error.facts, f"If it is damaged: {hint}") from error
+    if releases.is_version(word) and (edits := _edits(store, places[0].name, found)):
+        say(releases.warning(places[0].name, edits))
+    return found
+
+
+def _edits(store: Store, version: str, found: Toolchain) -> list[str]:
+    """Of a fetched release the files that are not what was fetched; all are read when its identity changed."""
+    name, identity = f"release:{version}", [found.digest, found.runtime_digest]
+    if (text := store.records.remembered(name)) and (known := json.loads(text))["identity"] == identity:
+        return [str(edit) for edit in known["edits"]]
+    edits = releases.edited(store, version)
+    store.records.remember(name, json.dumps({"identity": identity, "edits": edits}))
+    return edits
 
 
 def _version_in(path: Path) -> list[int]:

@@ -81,7 +81,14 @@ def check(workspace: Workspace) -> tuple[str, bool]:
     _check_parts(store, found)
     _check_objects(store, None if wanted is None else wanted * _OBJECTS_A_COMPILE, found)
     _check_compiles(workspace, wanted, found)
+    _check_releases(store, found)
     return report.checked(found), not found.wrong
+
+
+def _check_releases(store: Store, found: report.Findings) -> None:
+    for version in releases.at_hand(store):
+        if edits := releases.edited(store, version):
+            found.wrong.append(releases.warning(version, edits))
 
 
 def _sample(items: Sequence[_Item], count: int | None) -> list[_Item]:

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 from real import Project, compiler_folder, kill, processes_in, sweep, wait_until, write_script
 
-from dispatchflow import releases, room, toolchain
+from dispatchflow import releases, room, toolchain, upkeep
 from dispatchflow.errors import DiskFull, ToolchainError
 from dispatchflow.store import Store
+from dispatchflow.workspace import Workspace
 
 pytest_plugins = ["real"]
 pytestmark = pytest.mark.iree
@@ -141,7 +142,8 @@ def test_a_release_is_fetched_once_and_used_without_the_index(
 
     assert said == ["fetching iree-base-compiler and iree-base-runtime 9.9.0", f"fetched 0 MiB, kept in {place}"]
     kept = sorted(os.fspath(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
-    assert kept == sorted(path for files in FILES.values() for path, text in files.items() if "binding" not in text)
+    wanted = [path for files in FILES.values() for path, text in files.items() if "binding" not in text]
+    assert kept == sorted([*wanted, "RECORD.json"])
     for name, value in NOWHERE.items():
         monkeypatch.setenv(name, value)
     found = toolchain.find(store, "9.9.0", said.append)
@@ -150,6 +152,35 @@ def test_a_release_is_fetched_once_and_used_without_the_index(
     assert releases.fetched(store, "9.9", said.append) == place
     assert len(said) == 2
     assert list((store.root / "tmp").iterdir()) == []
+
+
+def test_an_edited_release_is_told_by_a_run_and_by_a_check(index: Index, store: Store, tmp_path: Path) -> None:
+    place = releases.fetched(store, "9.9.0", lambda line: None)
+    said: list[str] = []
+    toolchain.find(store, "9.9.0", said.append)
+    assert (releases.edited(store, "9.9.0"), said) == ([], [])
+    tool, gone = "iree/_runtime_libs/iree-benchmark-module", "iree/_runtime_libs/version.py"
+    with (place / tool).open("a") as stream:
+        stream.write("# a byte more\n")
+    warning = f"iree=9.9.0 is damaged or was edited: {tool} differs from what was fetched; doit toolchains remove=9.9.0"
+    for _ in range(2):
+        toolchain.find(store, "9.9", said.append)
+    assert said == [warning, warning]
+    (place / gone).unlink()
+    assert releases.edited(store, "9.9.0") == [f"{tool} differs", f"{gone} is missing"]
+    workspace = Workspace(tmp_path, {})
+    workspace.store.root.mkdir(parents=True, exist_ok=True)
+    (store.root / "toolchains").rename(workspace.store.root / "toolchains")
+    found, sound = upkeep.check(workspace)
+    assert not sound
+    assert f"iree=9.9.0 is damaged or was edited: {tool} differs, {gone} is missing from what was fetched" in found
+    assert "doit toolchains remove=9.9.0" in found
+
+
+def test_an_unchanged_release_is_read_once(index: Index, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    toolchain.find(store, "9.9.0", lambda line: None)
+    monkeypatch.setattr(releases, "edited", lambda *_: pytest.fail("read again"))
+    toolchain.find(store, "9.9.0", lambda line: None)
 
 
 def test_two_releases_differ_in_their_digest(index: Index, store: Store) -> None:
