@@ -8,7 +8,9 @@ What the tool prints goes through pipes, so that a tool that never stops printin
 
 One JSON object a line on stdin, one in reply on stdout:
   {argv, env, cwd, stdin, stdout, stderr, output_limit_bytes, time_limit_s, memory_limit_bytes, cpus}
-  {code, timed_out, wall_s, cpu_s, peak_bytes}   or   {error}   or, where the files refused its output,   {error, errno, file}
+  {code, timed_out, wall_s, cpu_s, peak_bytes}
+  {error}: it could not be started
+  {error, errno, file}: what it printed could not be written
 """
 
 import ctypes
