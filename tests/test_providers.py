@@ -234,6 +234,43 @@ def test_libraries_that_a_library_may_load_are_part_of_its_device_and_not_of_the
     assert given.chain(ours).device == without.chain(ours).device
 
 
+@pytest.mark.parametrize("records", ["nothing", "its own", "BLAS too"])
+def test_blas_that_no_installer_recorded_is_part_of_the_digest(
+    records: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of packages of Debian, of conda and of PyPI."""
+    own = {
+        "its own": "numbers/a.so,sha256=1,9\n",
+        "BLAS too": "numbers/a.so,sha256=1,9\nnumbers.libs/libblas.so,sha256=2,9\n",
+    }
+    for name, text in {
+        "numbers-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: numbers\nVersion: 1\n",
+        "numbers-1.dist-info/RECORD": own.get(records, ""), "numbers/a.so": "a", "lib/libblas-1.so": "b",
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "lib/libblas.so.3").symlink_to("libblas-1.so")
+    (tmp_path / "lib/libblas-2.so").write_text("other")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(installed, "_FOLDERS", (tmp_path / "lib",))
+
+    def digest() -> str:
+        installed.library.cache_clear()
+        found = installed.library("numbers")
+        assert found is not None
+        return found.digest
+
+    before = digest()
+    assert digest() == before
+    (tmp_path / "lib/libblas.so.3").unlink()
+    (tmp_path / "lib/libblas.so.3").symlink_to("libblas-2.so")  # as `update-alternatives` does
+    changed = digest()
+    assert (changed != before) == (records != "BLAS too")
+    (tmp_path / "numbers/a.so").write_text("another")
+    assert (digest() != changed) == (records == "nothing")
+    installed.library.cache_clear()
+
+
 def test_what_is_installed_has_its_own_version_and_one_digest() -> None:
     found = installed.library("numpy")
     assert found is not None
