@@ -300,13 +300,17 @@ def test_half_of_an_interval_is_shown_up_to_a_hundred_percent():
 
 def test_noisy_rows_are_explained_by_the_conditions_where_these_explain_them():
     disturbed = {"steal_ticks": 125, "load_1m": 4.21, "threads": 1, "session_factor": 1.12, "governor": "powersave"}
+    disturbed["session_factor_uncertainty"] = 0.08
     told = noise.conditions([row("n", **disturbed), row("m", steal_ticks=3)])
     assert told == (
-        "while they were measured: the hypervisor took 1.25 s; load 4.2 (this run's own compiles count for a minute); "
+        "while they were measured: the hypervisor took 1.25 s; "
+        "the anchors, whose code never changes, are uncertain by ±8% too: the machine's speed changed; "
+        "load 4.2 (this run's own compiles count for a minute); "
         "the anchors took 12% longer than in this machine's first session; "
         "the CPU's governor is powersave, which changes the frequency"
     )
-    calm = {"steal_ticks": 0, "load_1m": 1.4, "threads": 1, "session_factor": 0.99, "governor": "performance"}
+    calm = {"steal_ticks": 9, "load_1m": 1.4, "threads": 1, "session_factor": 0.99, "governor": "performance"}
+    calm["session_factor_uncertainty"] = 0.03
     assert noise.conditions([row("n", **calm)]) is None
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _TICKS_PER_S = 100  # USER_HZ, what /proc/stat counts in
-_SLOWER = 1.03
+_STOLEN_TICKS = 10
+_SLOWER, _APART = 1.03, 0.03
 _OTHERS = 1.0
 """Load beside what this run does itself: its measurement, and the compiles before it."""
 
@@ -18,8 +19,12 @@ def conditions(rows: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _conditions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if ticks := max((row.get("steal_ticks") or 0 for row in rows), default=0):
+    ticks = max((row.get("steal_ticks") or 0 for row in rows), default=0)
+    if ticks >= _STOLEN_TICKS:
         yield f"the hypervisor took {ticks / _TICKS_PER_S:.2f} s"
+    apart = max((row.get("session_factor_uncertainty") or 0.0 for row in rows), default=0.0)
+    if apart > _APART:
+        yield f"the anchors, whose code never changes, are uncertain by ±{apart:.0%} too: the machine's speed changed"
     loads = [(row.get("load_1m") or 0.0, row.get("threads") or 1) for row in rows]
     if loads and (most := max(loads))[0] > most[1] + _OTHERS:
         yield f"load {most[0]:.1f} (this run's own compiles count for a minute)"
