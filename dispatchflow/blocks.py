@@ -28,14 +28,18 @@ class Block:
         return sum(self.dispatches.values()) if self.dispatches else None
 
 
-_LEAST = {False: 0.5, True: 0.01}
-"""The part of the block's time that the calls take at least: asked for a time, the tools do not stop before it; asked
-for a number of calls (True), the machine may be faster now than when that number was found."""
+_LEAST = 0.5
+"""The part of the block's time that the calls take at least."""
 
 
-def refuse_impossible(block: Block, wall_s: float, block_s: float, counted: bool) -> None:
-    """`wall_s`: of the whole process, as it was seen from outside. `counted`: it was asked for a number of calls that
-    takes about `block_s`, not for that time.
+def too_short(block: Block, block_s: float) -> bool:
+    """Whether the calls took much less than the block's time. Asked for a time, the tools do not stop before it; a
+    number of calls that was found while the machine was slower takes less time later."""
+    return block.ns * block.iterations / 1e9 < _LEAST * block_s
+
+
+def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
+    """`wall_s`: of the whole process, as it was seen from outside. `block_s`: the time that was asked for.
 
     Raises:
         ToolError: the calls cannot have taken as long as the tool says, or as short: a wrong unit, a wrong clock.
@@ -44,8 +48,8 @@ def refuse_impossible(block: Block, wall_s: float, block_s: float, counted: bool
     facts = {"said": f"{block.iterations} calls of {block.ns:.4g} ns, {called_s:.3g} s"}
     if called_s > wall_s:
         raise ToolError("the calls took longer than the whole process", {**facts, "process": f"{wall_s:.3g} s"})
-    if called_s < (least_s := _LEAST[counted] * block_s):
-        raise ToolError("the calls took less time than was asked for", {**facts, "least": f"{least_s:.3g} s"})
+    if too_short(block, block_s):
+        raise ToolError("the calls took less time than was asked for", {**facts, "asked": f"{block_s:.3g} s"})
     if too_long := [ns for ns in block.dispatches.values() if ns > wall_s * 1e9]:
         raise ToolError("a dispatch took longer than the whole process", {"said": f"{too_long[0]:.4g} ns"})
 

@@ -113,8 +113,8 @@ class Project:
         """`doit WORDS`, and how many actions of each stage it recorded."""
         before = self.counts()
         outcome = self.doit(*words, **variables)
-        assert outcome.code == code, outcome
-        return {stage: count - before[stage] for stage, count in self.counts().items()}, outcome
+        assert outcome.code == code, str(outcome)
+        return {stage: count - before[stage] for stage, count in self.counts().items()}, str(outcome)
 
     def rows(self) -> list[dict[str, Any]]:
         return results.read(self.store / "results")
@@ -191,7 +191,7 @@ def finished(process: subprocess.Popen[str]) -> Outcome:
         os.killpg(process.pid, signal.SIGKILL)
         raise
     outcome = Outcome(process.returncode, out, err)
-    assert "Traceback" not in out + err, outcome
+    assert "Traceback" not in out + err, str(outcome)
     return outcome
 
 

@@ -90,7 +90,7 @@ def test_specs_that_may_not_be_read_are_reported_as_such(tmp_path: Path) -> None
     outcome = finished(project.start("list", "--all", "emit", argv=[*rightless(), sys.executable, "-m", "doit"]))
 
     (project.root / "specs").chmod(0o755)
-    assert (outcome.code, "the specs cannot be read" in outcome.err) == (2, True), outcome
+    assert (outcome.code, "the specs cannot be read" in outcome.err) == (2, True), str(outcome)
 
 
 NO_THREADS = """\
@@ -106,10 +106,10 @@ threading.Thread.start = start
 @pytest.mark.iree
 def test_a_system_without_threads_is_named(tmp_path: Path) -> None:
     outcome = Project.make(tmp_path / "project", spec=sweep(), dodo=NO_THREADS + DODO).doit("-n", "2", "compile")
-    assert outcome.code == 2, outcome
+    assert outcome.code == 2, str(outcome)
     assert outcome.err.startswith("doit: the system gives no more threads or processes\n")
 
 
 def test_a_toolchain_that_is_asked_for_and_missing_is_an_error(tmp_path: Path) -> None:
     outcome = Project.make(tmp_path / "project").doit("toolchains", "iree=/nowhere")
-    assert (outcome.code, "iree=/nowhere has no compiler" in outcome.out) == (2, True), outcome
+    assert (outcome.code, "iree=/nowhere has no compiler" in outcome.out) == (2, True), str(outcome)

@@ -53,7 +53,9 @@ def test_a_runtime_that_is_as_fast_holds_and_nothing_is_measured_again(copied: P
     assert copied.rows() == rows
     assert sum("measuring 1 control with runtimes" in outcome.out for outcome in outcomes) == 1, outcomes
     for outcome in outcomes:
-        assert re.search(r"runtime .* → .* on local-sync: 1 control, held \(largest change [+-]", outcome.out), outcome
+        assert re.search(r"runtime .* → .* on local-sync: 1 control, held \(largest change [+-]", outcome.out), str(
+            outcome
+        )
     (judgement,) = judgements(copied)
     (control,) = judgement["controls"]
     assert (judgement["verdict"], control["case"], control["together"]) == ("held", NAME, True)
@@ -63,7 +65,7 @@ def test_a_runtime_that_is_as_fast_holds_and_nothing_is_measured_again(copied: P
 
     for again in (words, words[:2], words):
         counts, outcome = copied.made_by(*again)
-        assert (counts, "control" in outcome.out) == (NOTHING, False), outcome
+        assert (counts, "control" in outcome.out) == (NOTHING, False), str(outcome)
     assert "controls" not in copied.doit("plan", *words).out
 
 
@@ -73,7 +75,7 @@ def test_a_runtime_that_moved_measures_again_what_it_reused_and_both_are_kept(co
 
     counts, outcome = copied.made_by(*words)
 
-    assert counts == NOTHING | {"profile": 2}, outcome
+    assert counts == NOTHING | {"profile": 2}, str(outcome)
     assert "runtime moved: " in outcome.out
     assert "2 of 2 cases that reused its measurements are measured again" in outcome.out
     (judgement,) = judgements(copied)
@@ -84,7 +86,7 @@ def test_a_runtime_that_moved_measures_again_what_it_reused_and_both_are_kept(co
     files = copied.query("select count(*) from measurement")
     for there in ((), words[2:], ()):
         counts, outcome = copied.made_by(*words[:2], *there)
-        assert (counts, "control" in outcome.out) == (NOTHING, False), outcome
+        assert (counts, "control" in outcome.out) == (NOTHING, False), str(outcome)
         newest = {row["case"]: row for row in copied.rows()}
         assert newest[NAME]["median_ns"] == (after if there else before)[NAME]["median_ns"]
     assert copied.query("select count(*) from measurement") == files
@@ -92,7 +94,7 @@ def test_a_runtime_that_moved_measures_again_what_it_reused_and_both_are_kept(co
     rest = (words[0], "profile:*_24x*", words[2])
     assert "2 runtime moved: " in copied.doit("plan", *rest).out
     counts, outcome = copied.made_by(*rest)
-    assert (counts, "control" in outcome.out) == (NOTHING | {"profile": 2}, False), outcome
+    assert (counts, "control" in outcome.out) == (NOTHING | {"profile": 2}, False), str(outcome)
 
 
 def test_a_runtime_that_cannot_run_a_control_moved(copied: Project, tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_runtime_that_cannot_run_a_control_moved(copied: Project, tmp_path: Pa
     counts, outcome = copied.made_by(*words, code=1)
 
     assert counts == NOTHING | {"profile": 1}
-    assert re.search(r"runtime moved: .* benchmark failed: ", outcome.out), outcome
+    assert re.search(r"runtime moved: .* benchmark failed: ", outcome.out), str(outcome)
     assert "1 failed" in outcome.out
     counts, outcome = copied.made_by(*words[:2])  # the other runtime's failure says nothing about this one
     assert counts == NOTHING
@@ -135,7 +137,7 @@ def test_a_runtime_that_is_gone_is_compared_with_what_it_left(copied: Project, t
 
     outcome = copied.doit(*words)
 
-    assert "the old one is not at hand: against the recorded blocks" in outcome.out, outcome
+    assert "the old one is not at hand: against the recorded blocks" in outcome.out, str(outcome)
     (judgement,) = judgements(copied)
     (control,) = judgement["controls"]
     assert (control["together"], len(control["old_ns"])) == (False, len(left))

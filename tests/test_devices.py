@@ -88,7 +88,7 @@ def test_without_its_device_a_target_is_compiled_and_no_failure(target, tmp_path
     (row,) = project.rows()
     if row["status"] != "no device":
         pytest.skip(f"this machine has a device for it: {row['device']}")
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert (row["case"], row["code_bytes"] > 0) == (f"matmul_16x16x16_f32t_f32t_f32t_default@{target}", True)
     assert f"no device: {row['reason']} (1 case, not run)" in outcome.out
     again = project.doit("protocol=fast")
@@ -181,12 +181,16 @@ def test_vulkan_is_verified_and_measured(vulkan, tmp_path):
     project = Project.make(tmp_path / "p", sweep(m=24, n=16, k=40, target="vulkan", threads=[1, 2]))
     outcome = project.doit("protocol=fast", **vulkan)
     rows = project.rows()
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert len(rows) == 1  # threads are none of its axes
     assert {row["verification"] for row in rows} == {"within bound"}
     assert all(row["median_ns"] > 0 and row["device"].startswith("vulkan://") for row in rows)
     assert all(0 < row["percent_of_peak"] < 100 for row in rows)  # the device was calibrated
-    assert all(len(row["anchors_ns"]) == 2 for row in rows)  # its own anchors, which run there
+    # Its own anchors, which run there. A row shows them only where blocks are enough for an interval.
+    session = (
+        "select conditions ->> '$.session.anchors_ns' from measurement where ingredients ->> '$.protocol' like 'fast%'"
+    )
+    assert [len(json.loads(anchors)) for (anchors,) in project.query(session)] == [2]
     assert "nothing made" in project.doit("protocol=fast", **vulkan).out
     repeated = subprocess.run(
         [project.root / f"build/{rows[0]['case']}/repro.sh", "benchmark"],
@@ -212,7 +216,7 @@ def test_operations_are_right_on_vulkan(operation, vulkan, tmp_path):
 
     outcome = project.doit(*variables, "verify", **vulkan)
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     verified = [
         json.loads(facts)["verification"]
         for (facts,) in project.query("select facts from record where stage = 'verify'")
@@ -311,14 +315,14 @@ OTHERS = {
 def test_cpus_and_gpus_outside_the_table_are_the_compilers_to_know(target, tmp_path):
     code, said = OTHERS[target]
     outcome = Project.make(tmp_path / "p").doit("m=4", "n=4", "k=4", "threads=1", f"target={target}", "verify")
-    assert outcome.code == code, outcome
+    assert outcome.code == code, str(outcome)
     assert said in outcome.out + outcome.err
 
 
 @pytest.mark.iree
 def test_devices_lists_every_target_and_why_one_is_missing(tmp_path):
     outcome = Project.make(tmp_path / "p").doit("devices")
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     lines = {line.split()[0]: line for line in reversed(outcome.out.splitlines())}  # notes stand below the table
     assert set(TARGETS) < set(lines)
     assert "local-task" in lines["llvm-cpu"]

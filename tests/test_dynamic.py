@@ -43,7 +43,7 @@ def test_only_the_types_in_the_module_leave_sizes_out(name):
 def test_sizes_of_one_module_are_compiled_once_and_verified_and_measured_each(copied):
     copied.add(sweep(m=[8, 24], dynamic="m"))
     outcome = copied.doit("protocol=fast", "profile:*dynamic*")
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert "1 emitted, 1 compiled, 2 verified, 2 measured" in outcome.out
     rows = {row["m"]: row for row in copied.rows() if row["dynamic"] == "m"}
     assert {row["case"] for row in rows.values()} == {

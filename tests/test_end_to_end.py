@@ -19,7 +19,7 @@ def test_the_first_run_makes_everything_and_says_so(first_run: tuple[Project, Ou
     lines = outcome.out.splitlines()
     header = next(line for line in lines if line.startswith("case "))
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert header.split() == [
         "case",
         "verification",
@@ -242,7 +242,7 @@ def test_a_row_that_is_refused_keeps_nothing_else_from_being_shown_and_done(copi
 
     outcome = copied.doit("protocol=fast", "profile:vecmat*", "mine")
 
-    assert outcome.code == 2, outcome
+    assert outcome.code == 2, str(outcome)
     assert "a row does not fit its columns:\n  case    vecmat_16x16" in outcome.err
     assert "  column  flops, int64\n  value   ZeroDivisionError: " in outcome.err
     assert "(dodo.py, line 4)\n" in outcome.err and "Traceback" not in outcome.err
@@ -257,7 +257,7 @@ def test_a_row_that_is_refused_keeps_nothing_else_from_being_shown_and_done(copi
         mended = f"from dispatchflow.operations.vecmat import Vecmat\nVecmat.flops = lambda self: {flops}\n"
         (copied.root / "dodo.py").write_text(mended + DODO)
         outcome = copied.doit("protocol=fast", "profile:vecmat*")
-        assert "1 case: nothing made; 1 reused" in outcome.out, outcome
+        assert "1 case: nothing made; 1 reused" in outcome.out, str(outcome)
         assert [row["flops"] for row in copied.rows() if row["operation"] == "vecmat"][-1] == flops
 
 

@@ -59,7 +59,7 @@ def test_kill_9_at_any_moment_loses_at_most_what_was_in_flight(rounds: int, tmp_
 
     outcome = project.doit("-n", "2", "protocol=fast")
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert "0 failed" in outcome.out.splitlines()[-1]
     assert_whole(project)
     assert done <= recorded(project)
@@ -81,7 +81,7 @@ def test_a_compile_killed_on_its_way_is_made_by_the_next_run(copied: Project) ->
 
     assert wait_until(lambda: not processes_in(copied.root), 20)
     outcome = copied.doit("-n", "2", "verify")
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert "2 verified; 4 reused" in outcome.out
     assert_whole(copied)
 
@@ -98,7 +98,7 @@ def test_a_measurement_killed_on_its_way_is_taken_anew_and_its_blocks_stay(copie
 
     again = copied.doit("protocol=fast", "remeasure=yes", f"profile:{NAME}")
 
-    assert "1 case: 1 measured; " in again.out, again
+    assert "1 case: 1 measured; " in again.out, str(again)
     assert blocks() >= after + 6
     assert len(copied.rows()) == 5
     assert_each_row_once(copied)

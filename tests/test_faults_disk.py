@@ -53,7 +53,7 @@ def on(disk: Path, project: Project) -> Project:
 
 
 def assert_told(outcome: Outcome) -> None:
-    assert outcome.code == 2, outcome
+    assert outcome.code == 2, str(outcome)
     assert outcome.err.count("doit: ") == 1
     assert "Make room" in outcome.err
 
@@ -85,7 +85,7 @@ def test_a_disk_that_fills_up_at_any_moment_loses_nothing_finished(disk: Path, t
 
     outcome = project.doit("-n", "2", "protocol=fast")
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert "0 failed" in outcome.out.splitlines()[-1]
     assert_whole(project)
     assert done <= recorded(project)
@@ -132,14 +132,14 @@ def test_without_room_for_the_view_the_run_goes_on_and_the_next_one_writes_it(di
 
     outcome = copied.doit("protocol=fast")
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert outcome.err.count("cannot be written") == 1
     assert "No space left on device" in outcome.err
     assert {row["m"] for row in copied.rows()} == {16, 20, 24}
     assert not [path for path in disk.rglob("*") if path.is_file() and path != ballast]
     ballast.unlink()
     again = copied.doit("protocol=fast")
-    assert (again.code, again.err) == (0, ""), again
+    assert (again.code, again.err) == (0, ""), str(again)
     assert "nothing made" in again.out
     assert len(list(disk.glob("matmul_*/repro.sh"))) == 5
     assert (disk / NAME / "module.vmfb").resolve(strict=True).parent.parent == copied.store / "objects"
@@ -169,11 +169,11 @@ def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:
         ["devices"],
     ):
         outcome = copied.doit(*words)
-        assert (outcome.code, outcome.err) == (0, ""), outcome
+        assert (outcome.code, outcome.err) == (0, ""), str(outcome)
 
     outcome = copied.doit("store", "clean", "keep=0")
 
-    assert (outcome.code, outcome.err) == (0, ""), outcome
+    assert (outcome.code, outcome.err) == (0, ""), str(outcome)
     assert "0 objects, 0 B, stay" in outcome.out
     counts = copied.counts()
     assert (counts["emit"], counts["compile"]) == (0, 0)

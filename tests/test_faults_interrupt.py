@@ -64,7 +64,7 @@ def test_an_interrupted_run_stops_cleanly_and_the_next_one_goes_on(
     assert not copied.query("select reason from record where not ok")
 
     again = copied.doit("-n", "2", "protocol=fast")
-    assert again.code == 0, again
+    assert again.code == 0, str(again)
     assert "0 failed" in again.out.splitlines()[-1]
     assert {row["m"] for row in copied.rows()} == {16, 20, 24, 28}
     assert_each_row_once(copied)
@@ -100,8 +100,8 @@ def test_a_signal_at_any_moment_once_or_twice_ends_it_without_a_traceback(rounds
         outcome = finished(process)
 
         ends[outcome.code] += 1
-        assert outcome.code in (0, 128 + kind, -kind), outcome
-        assert "Exception" not in outcome.err, outcome
+        assert outcome.code in (0, 128 + kind, -kind), str(outcome)
+        assert "Exception" not in outcome.err, str(outcome)
         assert wait_until(lambda: not processes_in(project.root), 20), processes_in(project.root)
         if before:
             assert_whole(project)
@@ -110,7 +110,7 @@ def test_a_signal_at_any_moment_once_or_twice_ends_it_without_a_traceback(rounds
 
     assert sum(count for code, count in ends.items() if code) >= rounds // 2
     outcome = project.doit("-n", "2", "protocol=fast")
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert_whole(project)
     assert done <= recorded(project)
     assert_each_row_once(project)
@@ -251,7 +251,7 @@ def test_a_run_that_waits_for_a_stopped_one_says_for_whom(copied: Project, tmp_p
     outcome = finished(waiting)
 
     expected = f"waits for the machine: process {process.pid} (root, {copied.root}, stopped) measures\n"
-    assert (outcome.code, outcome.err) == (0, expected.replace("root,", f"{copied.root.owner()},", 1)), outcome
+    assert (outcome.code, outcome.err) == (0, expected.replace("root,", f"{copied.root.owner()},", 1)), str(outcome)
     assert finished(process).code == 0
 
 

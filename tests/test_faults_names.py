@@ -21,7 +21,7 @@ def test_a_directory_may_have_any_name(name: str, made: Project, tmp_path: Path)
 
     counts, outcome = project.made_by("protocol=fast")
 
-    assert counts == {"emit": 1, "compile": 1, "verify": 1, "profile": 1}, outcome
+    assert counts == {"emit": 1, "compile": 1, "verify": 1, "profile": 1}, str(outcome)
     assert "5 cases: " in outcome.out
     folder = project.root / "build" / "matmul_20x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
     (own := tmp_path / "tmp").mkdir()
@@ -53,7 +53,7 @@ def test_every_command_works_in_a_directory_with_an_odd_name(name: str, made: Pr
 
     outcome = project.doit("protocol=fast")
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert "5 cases: 1 emitted, 1 compiled, 1 verified, 1 measured; 4 reused, 0 failed" in outcome.out
     assert_whole(project)
     for words in (["list", "--all", "-s"], ["plan"], ["explain", f"profile:{NAME}"], ["report"], ["toolchains"]):
@@ -72,7 +72,7 @@ def test_a_spec_is_named_on_the_command_line(name: str, copied: Project) -> None
 
     outcome = copied.doit("list", "--all", "profile", f"specs=specs/{name}")
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert "profile:matmul_40x16x16_f32t_f32t_f32t_default@llvm-cpu-1t" in outcome.out
 
 
@@ -98,7 +98,7 @@ def test_a_store_of_an_odd_name(name: str, copied: Project, tmp_path: Path) -> N
 
     outcome = copied.doit("protocol=fast", DISPATCHFLOW_STORE=name)
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert "1 measured; 4 reused" in outcome.out
     assert not copied.store.exists()
     made = copied.root / "build/matmul_20x16x16_f32t_f32t_f32t_default@llvm-cpu-1t/module.vmfb"
@@ -141,14 +141,14 @@ def test_a_toolchain_of_an_odd_name(copied: Project, tmp_path: Path) -> None:
 def test_a_report_into_a_file_of_an_odd_name(name: str, copied: Project) -> None:
     outcome = copied.doit("report", "format=csv", f"out={name}")
 
-    assert (outcome.code, outcome.out) == (0, ""), outcome
+    assert (outcome.code, outcome.out) == (0, ""), str(outcome)
     assert (copied.root / name).read_text().count("matmul_") >= 4
 
 
 def test_a_report_that_cannot_be_written_says_so(copied: Project) -> None:
     outcome = copied.doit("report", f"out=missing{ODD}/rows")
 
-    assert (outcome.code, "cannot be written" in outcome.err) == (2, True), outcome
+    assert (outcome.code, "cannot be written" in outcome.err) == (2, True), str(outcome)
 
 
 def test_a_failure_that_names_a_path_of_any_bytes_becomes_a_row(copied: Project, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_failure_that_names_a_path_of_any_bytes_becomes_a_row(copied: Project,
 
     outcome = copied.doit("protocol=fast", f"iree={folder}", "profile:*_20x*")
 
-    assert outcome.code == 1, outcome
+    assert outcome.code == 1, str(outcome)
     assert "Permission denied" in outcome.out
     assert "Permission denied" in copied.rows()[-1]["reason"]
     assert copied.doit("protocol=fast", "profile:*_20x*").code == 0

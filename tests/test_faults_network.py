@@ -77,7 +77,7 @@ def test_a_store_on_the_network_is_refused_and_nothing_is_written_there(server: 
     for words in (["verify"], ["plan"], ["toolchains"]):
         outcome = project.doit(*words, DISPATCHFLOW_STORE=f"{tmp_path}/far away/store")
 
-        assert outcome.code == 2, outcome
+        assert outcome.code == 2, str(outcome)
         assert outcome.err.startswith("doit: the store lies on a network file system:")
         assert f"{tmp_path}/far away (fuse.sshfs)" in outcome.err
         assert "Set DISPATCHFLOW_STORE to a directory on a local disk." in outcome.err

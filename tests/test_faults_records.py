@@ -59,7 +59,7 @@ def test_damaged_records_are_told_by_every_command(name: str, copied: Project) -
     told += [copied.doit(*words) for words in LOOKING] if name in ("no database", "pages of noise") else []
 
     for outcome in told:
-        assert outcome.code == 2, outcome
+        assert outcome.code == 2, str(outcome)
         assert "the records cannot be read" in outcome.err
         assert str(copied.store / "records.sqlite") in outcome.err
         assert "Move the file away" in outcome.err
@@ -72,7 +72,7 @@ def test_after_damaged_records_were_moved_away_the_next_run_goes_on_beside_the_o
     for path in copied.store.glob("records.sqlite*"):
         path.rename(copied.root / path.name)
     again = copied.doit("protocol=fast", f"profile:{NAME}")
-    assert again.code == 0, again
+    assert again.code == 0, str(again)
     assert_whole(copied)
     after = copied.rows()
     assert after[: len(rows)] == rows
@@ -95,7 +95,7 @@ def test_records_beside_a_stray_log_or_without_their_index_are_read(copied: Proj
     done = recorded(copied)
 
     outcome = copied.doit("protocol=fast")
-    assert "nothing made" in outcome.out, outcome
+    assert "nothing made" in outcome.out, str(outcome)
     assert done <= recorded(copied)
 
 
@@ -104,7 +104,7 @@ def test_a_store_of_another_version_is_refused_by_every_command_and_left_as_it_i
 
     for words in ([], *LOOKING):
         outcome = copied.doit(*words)
-        assert outcome.code == 2, outcome
+        assert outcome.code == 2, str(outcome)
         assert "written by another version" in outcome.err
         assert "99" in outcome.err
     assert copied.query("pragma user_version") == [(99,)]
@@ -189,9 +189,9 @@ def test_a_clock_that_jumps_during_a_run_loses_nothing(
 
     outcome = copied.doit("protocol=fast", **clock)
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert "1 emitted, 1 compiled, 1 verified, 1 measured; 4 reused, 0 failed" in outcome.out
-    assert re.search(r"; \d[\d.]* (ms|s)$", outcome.out.rstrip()), outcome
+    assert re.search(r"; \d[\d.]* (ms|s)$", outcome.out.rstrip()), str(outcome)
     assert_whole(copied)
     assert_each_row_once(copied)
     assert copied.query("select count(*) from record where cost_s < 0") == [(0,)]
@@ -204,7 +204,7 @@ def test_runs_at_the_same_moment_of_a_clock_have_parts_of_their_own(copied: Proj
     for size in (20, 28):
         copied.add(sweep(m=size), f"{size}.toml")
         outcome = copied.doit("protocol=fast", f"profile:*_{size}x*", **clock)
-        assert outcome.code == 0, outcome
+        assert outcome.code == 0, str(outcome)
 
     assert [row["m"] for row in copied.rows()[-2:]] == [20, 28]
     assert len(copied.parts()) == 3

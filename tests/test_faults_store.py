@@ -43,7 +43,7 @@ def test_a_damaged_object_is_made_anew_before_it_is_used(name: str, damage: str,
 
     outcome = copied.doit("protocol=fast", *used)
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert path.read_bytes() == content
     assert path.parent.name + path.name == digest_file(path)
     assert_whole(copied)
@@ -60,7 +60,7 @@ def test_two_objects_that_changed_places_are_both_made_anew(copied: Project) -> 
 
     outcome = copied.doit("protocol=fast", f"profile:{NAME}", "remeasure=yes")
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert (one.read_bytes(), other.read_bytes()) == contents
     assert_whole(copied)
 
@@ -121,7 +121,7 @@ def test_a_directory_or_a_pipe_in_an_object_s_place_is_told_and_the_check_goes_o
     outcome = copied.doit("protocol=fast", "remeasure=yes", f"profile:{NAME}")
     checked = copied.doit("store", "check", "sample=1")
 
-    assert (outcome.code, "an object cannot be read" in outcome.err) == (2, True), outcome
+    assert (outcome.code, "an object cannot be read" in outcome.err) == (2, True), str(outcome)
     assert os.fspath(path) in outcome.err
     assert f"Move {path} away" in checked.out, checked
     assert "is missing: dropped" in checked.out
@@ -143,9 +143,9 @@ def test_a_part_of_the_store_that_cannot_be_written_is_told_once_and_is_no_case_
 
     outcome = finished(copied.start("-n", "2", *words, argv=[*rightless(), sys.executable, "-m", "doit"]))
 
-    assert outcome.code == 2, outcome
+    assert outcome.code == 2, str(outcome)
     said = "the records" if part == "records.sqlite" else "the store"
-    assert outcome.err.count("doit: ") == outcome.err.count(f"{said} cannot be written:") == 1, outcome
+    assert outcome.err.count("doit: ") == outcome.err.count(f"{said} cannot be written:") == 1, str(outcome)
     assert "DISPATCHFLOW_STORE" in outcome.err
     assert os.fspath(copied.store / part) in outcome.err
     assert "FAILED" not in outcome.out

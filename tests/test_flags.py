@@ -119,7 +119,7 @@ def test_flags_reach_the_compiler_and_one_that_it_does_not_know_is_a_failure(tmp
     project = Project.make(tmp_path / "p")
     words = ("m=16", "n=16", "k=16", "threads=1", "protocol=fast")
     outcome = project.doit(*words, "flags=;--iree-opt-level=O1;--iree-opt-levl=O1;--iree-opt-level=O9", "compile:*")
-    assert outcome.code == 1, outcome
+    assert outcome.code == 1, str(outcome)
     unknown, value = "Unknown command line argument '--iree-opt-levl=O1'", "'O9' value not a valid optimization level"
     for name, says in (("opt-levl.O1", unknown), ("opt-level.O9", value)):
         line = next(line for line in outcome.out.splitlines() if f"default+{name}@llvm-cpu-1t FAILED" in line)

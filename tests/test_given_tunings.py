@@ -200,7 +200,7 @@ def test_given_tunings_are_applied_verified_and_repeated_and_one_that_matches_no
         '[[sweep]]\noperation = "module"\nfile = "user.mlir"\nthreads = 1\ntuning = "tuning_spec:mine.mlir"\n', "c.toml"
     )
     outcome = project.doit("protocol=fast")
-    assert outcome.code == 1, outcome
+    assert outcome.code == 1, str(outcome)
     rows = {row["case"].rsplit("_", 1)[0]: row for row in project.rows()}
     wrong = rows.pop("vecmat_16x16_f32t_f32t_f32t_tuning_spec_mine")
     assert (wrong["status"], "matched no op; the compiler's own choice: " in wrong["reason"]) == ("failed", True)

@@ -43,7 +43,7 @@ def test_list_all_shows_every_case(made: Project) -> None:
 def test_list_takes_patterns(pattern: str, count: int, made: Project) -> None:
     outcome = made.doit("list", "--all", pattern)
 
-    assert (outcome.code, len(outcome.out.splitlines())) == (0, count), outcome
+    assert (outcome.code, len(outcome.out.splitlines())) == (0, count), str(outcome)
 
 
 def test_list_says_what_is_made_and_what_is_not(copied: Project) -> None:
@@ -86,7 +86,7 @@ def test_plan_in_a_new_project_makes_nothing(tmp_path: Path) -> None:
 
     outcome = project.doit("plan")
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert "compile  1 to make of 1" in outcome.out
     assert project.counts() == NOTHING
     assert not list((project.store / "objects").iterdir())

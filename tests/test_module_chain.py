@@ -93,7 +93,7 @@ def project(tmp_path_factory):
     (folder / "x.bin").write_bytes(X.tobytes())
     (folder / "relu.bin").write_bytes(np.maximum(X, 0).tobytes())
     outcome = project.doit("profile", "protocol=fast")
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     return project
 
 
@@ -118,7 +118,7 @@ def test_editing_the_file_redoes_only_it_and_a_comment_only_prints_it_again(proj
     file = copied.root / "specs/ir/scaled.mlir"
     file.write_text(SCALED.format(comment="another comment", factor=2.0))
     outcome = copied.doit("profile", "protocol=fast")
-    assert "6 cases: 1 emitted; " in outcome.out, outcome
+    assert "6 cases: 1 emitted; " in outcome.out, str(outcome)
     assert "compiled" not in outcome.out
     file.write_text(SCALED.format(comment="another comment", factor=3.0))
     outcome = copied.doit("verify")
@@ -172,7 +172,7 @@ def test_a_module_is_named_on_the_command_line_and_repeats_by_hand(project, tmp_
     copied = project.copy(tmp_path / "p")
     words = ("file=specs/ir/scaled.mlir", "function=scaled", "inputs=4x8xf32=1;7", "reference=vmvx", "threads=1")
     outcome = copied.doit(*words, "verify")
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert "1 case: " in outcome.out
     script = copied.root / "build/module_scaled_scaled_default@llvm-cpu-1t/repro.sh"
     import subprocess
@@ -188,7 +188,7 @@ def test_a_function_is_called_by_its_name_without_the_escapes_of_mlir(tmp_path):
     (tmp_path / "odd.mlir").write_text(f'func.func @"é\\22\\1B[31m\\01"{body}\nfunc.func @main{body}\n')
     words = ("file=odd.mlir", 'function=é"\x1b[31m\1', "inputs=4xf32", "reference=vmvx", "threads=1", "protocol=fast")
     outcome = project.doit(*words)
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     (row,) = project.rows()
     assert (row["case"], row["verification"]) == ("module_odd_é---31m-_default@llvm-cpu-1t", "within bound")
     assert row["dispatches"] == ['é"\x1b[31m\1_dispatch_0_elementwise_4_f32']
@@ -230,7 +230,7 @@ def test_results_are_told_apart_whatever_their_size_and_their_number(tmp_path):
     assert verify("function=twice", "inputs=0x8xf32;5", "reference=vmvx").code == 0
     for made in ("1 verified", "nothing made"):  # a number is never compared, which a reused verdict says as well
         outcome = verify("function=number", "inputs=5", "reference=vmvx")
-        assert outcome.code == 0 and made in outcome.out, outcome
+        assert outcome.code == 0 and made in outcome.out, str(outcome)
         assert "only run, compared with nothing: module_pair_number_default@llvm-cpu-1t; say expected" in outcome.out
     of_empty, of_number = project.query("select facts from record where stage = 'verify' order by id")[-2:]
     assert '"verification": "equal"' in of_empty[0]
@@ -295,7 +295,9 @@ def test_a_configuration_of_the_module_s_own_must_be_applied(tmp_path):
     assert outcome.code == 1
     assert f"configuration ignored: the module asks for {asked}; applied DoubleTilingExpert" in outcome.out
     assert f"asks for {asked} for 2 operations, of which 1 got it; applied" in outcome.out
-    assert re.findall(r"module_(\w+)_main_default@llvm-cpu-1t FAILED", outcome.out) == ["misspelt", "lost"], outcome
+    assert re.findall(r"module_(\w+)_main_default@llvm-cpu-1t FAILED", outcome.out) == ["misspelt", "lost"], str(
+        outcome
+    )
     for name in ("asked", "misspelt", "merged", "lost"):
         said = (tmp_path / f"build/module_{name}_main_default@llvm-cpu-1t/case.txt").read_text()
         assert f"requested      {asked}\n" in said

@@ -81,9 +81,9 @@ def test_one_odd_file_stops_no_other_and_each_says_what_it_is(tmp_path):
     outcome = project.doit("profile", "protocol=fast")
 
     rows = {row["case"].split("_")[1]: row for row in project.rows()}
-    assert outcome.code == 1 and len(rows) == len(STRANGE) + 5, outcome
+    assert outcome.code == 1 and len(rows) == len(STRANGE) + 5, str(outcome)
     for name, (_, told) in STRANGE.items():
-        assert rows[name.split(".")[0]]["reason"].startswith(told), outcome
+        assert rows[name.split(".")[0]]["reason"].startswith(told), str(outcome)
     assert rows["lie"]["reason"].startswith(
         f"{folder / 'lie.npy'} is no .npy file: its header says 99999999999 of float32, "
     )
@@ -107,7 +107,7 @@ def test_functions_whose_names_are_no_names_of_files_are_compiled_and_repeat_by_
 
     outcome = project.doit("verify")
 
-    assert outcome.code == 0 and outcome.out.count("compile module_") == 1, outcome
+    assert outcome.code == 0 and outcome.out.count("compile module_") == 1, str(outcome)
     applied = (tmp_path / "build/module_slash_a-b_default@llvm-cpu-1t/configurations.mlir").read_text()
     assert 'hal.executable public @"a/b_dispatch_0"' in applied
     script = tmp_path / "build/module_slash_a-b_default@llvm-cpu-1t/repro.sh"

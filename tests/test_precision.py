@@ -139,6 +139,6 @@ def test_a_compiler_that_demotes_operands_is_found(k: int, narrow: str, tmp_path
     outcome = project.doit(
         "m=32", "n=32", f"k={k}", "threads=1", "dtype=f32", f"flags=;{FLAGS}{narrow}", "verify:*", protocol="fast"
     )
-    assert outcome.code == 1, outcome
+    assert outcome.code == 1, str(outcome)
     assert "1 failed" in outcome.out
     assert "of the wide inputs are wrong" in outcome.out

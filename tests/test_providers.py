@@ -289,7 +289,7 @@ def test_libraries_and_cold_inputs_beside_iree(copied: Project) -> None:
     rows = {row["case"].partition("f32t_f32t_f32t_")[2]: row for row in copied.rows() if row["m"] == 16}
 
     # numpy is verified once for hot and cold; IREE's hot case was made before.
-    assert (made["emit"], made["verify"]) == (1, 1), outcome
+    assert (made["emit"], made["verify"]) == (1, 1), str(outcome)
     hot, cold = rows["numpy@llvm-cpu-1t"], rows["numpy@llvm-cpu-1t-cold"]
     assert (hot["cache"], cold["cache"]) == ("hot", "cold")
     for row in (hot, cold):

@@ -63,7 +63,7 @@ def run(line: str, tree: Path) -> Outcome:
         capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     outcome = Outcome(found.returncode, found.stdout, found.stderr)
-    assert "Traceback" not in found.stdout + found.stderr, outcome
+    assert "Traceback" not in found.stdout + found.stderr, str(outcome)
     return outcome
 
 
@@ -77,7 +77,7 @@ def first(tree: Path) -> Outcome:
 
 
 def test_the_first_run_works(first: Outcome) -> None:
-    assert first.code == 0, first
+    assert first.code == 0, str(first)
     header = next(line for line in first.out.splitlines() if line.startswith("case "))
     assert header.split() == next(line for line in README.splitlines() if line.startswith("case ")).split()
     assert re.search(r"^\d+ cases: .*measured; 0 reused, 0 failed, \d+ skipped; ", first.out.splitlines()[-1])
@@ -86,7 +86,7 @@ def test_the_first_run_works(first: Outcome) -> None:
 def test_the_second_run_is_idle_and_says_what_readme_says(first: Outcome, tree: Path) -> None:
     again = run(block("First run")[0].split(" && ")[2], tree)
 
-    assert again.code == 0, again
+    assert again.code == 0, str(again)
     shown = next(line for line in README.splitlines() if "cases: nothing made" in line)
     assert re.sub(r"[\d.]+ ?\w?s$|\d+", "N", shown) == re.sub(r"[\d.]+ ?\w?s$|\d+", "N", again.out.splitlines()[-1])
 
@@ -102,7 +102,7 @@ def test_every_day_has_commands() -> None:
 def test_a_command_of_every_day_works(line: str, first: Outcome, tree: Path) -> None:
     outcome = run(line, tree)
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert outcome.out.strip()
     assert outcome.err == ""
 
@@ -116,7 +116,7 @@ def test_the_two_lines_of_a_project_are_a_project(tree: Path, tmp_path: Path) ->
 
     outcome = run("doit list --all profile", tmp_path)
 
-    assert (outcome.code, len(outcome.out.splitlines())) == (0, 3), outcome
+    assert (outcome.code, len(outcome.out.splitlines())) == (0, 3), str(outcome)
 
 
 def test_our_own_tasks_are_listed_in_this_tree(tree: Path) -> None:
@@ -128,7 +128,7 @@ def test_our_own_tasks_are_listed_in_this_tree(tree: Path) -> None:
 def test_the_own_spec_of_this_tree_is_a_plan() -> None:
     outcome = run("doit list --all profile", REPOSITORY)
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     names = [line.removeprefix("profile:") for line in outcome.out.splitlines()]
     example = next(
         word for line in EVERY_DAY for word in line.split() if word.startswith("'profile:") and "*" not in word

@@ -43,7 +43,7 @@ class Idle:
 
     def told(self, *words: str, **variables: str) -> bool:
         outcome = self.project.doit(*self.words, *words, **variables)
-        assert outcome.code in (0, 1), outcome
+        assert outcome.code in (0, 1), str(outcome)
         return TOLD in outcome.out
 
     def settle(self) -> None:
@@ -154,7 +154,7 @@ def test_dispatchflow_says_what_doit_says_and_tells_again_without_doit(idle: Idl
     lines, imported = {}, {}
     for number in range(2):
         outcome = finished(idle.project.start(argv=command))
-        assert outcome.code == 0, outcome
+        assert outcome.code == 0, str(outcome)
         lines[number] = outcome.out.splitlines()
         imported[number] = {line.rpartition("|")[2].strip() for line in outcome.err.splitlines()}
     assert "nothing made" in lines[0][-1] and lines[0][:-1] == lines[1][:-1]

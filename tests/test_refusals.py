@@ -69,7 +69,7 @@ def test_wrong_input_is_refused_and_nothing_is_made(wrong: str, made: Project) -
 
     outcome = made.doit(*words)
 
-    assert (outcome.code, outcome.out) == (code, ""), outcome
+    assert (outcome.code, outcome.out) == (code, ""), str(outcome)
     assert said in outcome.err
     assert outcome.err.startswith("doit: ")
     assert made.files() == before
@@ -85,7 +85,7 @@ def test_what_is_all_skipped_is_no_failure_and_says_why(word: str, made: Project
 
     outcome = made.doit(*axes, *word.split())
 
-    assert (outcome.code, outcome.err) == (0, ""), outcome
+    assert (outcome.code, outcome.err) == (0, ""), str(outcome)
     assert "a configuration of llvm-cpu, not of vmvx" in outcome.out
     assert SKIPPED in outcome.out or word == "plan"
 

@@ -108,7 +108,7 @@ printf "\\\\$(printf %o $(wc -l < {count}))" | dd of=$out bs=1 seek=5278 conv=no
 
     outcome = project.doit("verify", PYTHONPATH=toolchain(tmp_path / "tools", iree_run_module=counts))
 
-    assert outcome.code == 1, outcome
+    assert outcome.code == 1, str(outcome)
     why = r"not deterministic: equal calls differ in 1 element of result 0; the first at \[32, 39\]: 2\.0\d+, then 2\.0\d+"
     assert re.search(
         f"verify module_strict_main_default@llvm-cpu-1t FAILED: {why}; 1 element of result 0 is wrong", outcome.out

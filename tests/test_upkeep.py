@@ -36,7 +36,7 @@ def test_the_overview_counts_every_byte_once(copied: Project) -> None:
     lines = [line.split("  ") for line in outcome.out.splitlines()]
     table = {line[0]: [cell.strip() for cell in line[1:] if cell.strip()] for line in lines}
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert table["modules"][0] == "2"
     assert table["compiled modules"][0] == table["configurations"][0] == "7"  # calibration kernels too
     assert "unreferenced" not in table
@@ -56,7 +56,7 @@ def test_after_a_clean_everything_is_compiled_and_nothing_measured(copied: Proje
 
     outcome = copied.doit("store", "clean", "keep=0")
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert outcome.out.splitlines()[-1].endswith("0 objects, 0 B, stay")
     assert objects(copied) == set()
     assert copied.rows() == rows
@@ -67,7 +67,7 @@ def test_after_a_clean_everything_is_compiled_and_nothing_measured(copied: Proje
         # They ran here: what they took is gone with their records.
         assert words != "plan" or "emit, compile, of which no time is recorded" in looked.out, looked
     made, again = copied.made_by("protocol=fast", "profile:matmul_*")
-    assert made == {"emit": 2, "compile": 4, "verify": 0, "profile": 0}, again
+    assert made == {"emit": 2, "compile": 4, "verify": 0, "profile": 0}, str(again)
     assert "0 failed" in again.out
     assert copied.rows() == rows
     links = [path for path in (copied.root / "build").rglob("*") if path.is_symlink()]
@@ -82,7 +82,7 @@ def test_referenced_is_what_the_specs_need_and_no_more(copied: Project) -> None:
     (copied.root / "specs/a.toml").write_text(sweep(m=16))
     outcome = copied.doit("store", "clean", "keep=referenced")
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     counts = {line.split("  ")[0]: line.split("  ")[1:] for line in outcome.out.splitlines()}
     assert next(cell.strip() for cell in counts["compiled modules"] if cell.strip()) == "3"
     made, _ = copied.made_by("protocol=fast", "profile:matmul_*")
@@ -102,14 +102,14 @@ def test_what_a_fetched_toolchain_compiled_is_needed_until_it_is_removed(copied:
 
     outcome = copied.doit("store", "clean", "keep=referenced")
 
-    assert " and 4 records; " in outcome.out, outcome
+    assert " and 4 records; " in outcome.out, str(outcome)
     assert copied.counts()["compile"] == 7
 
 
 def test_what_a_limit_leaves_is_below_it(copied: Project) -> None:
     outcome = copied.doit("store", "clean", "limit=60KiB")
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     left = [path.stat().st_size for path in (copied.store / "objects").rglob("*") if path.is_file()]
     assert 0 < sum(left) <= 60 * 1024
     assert_whole(copied)
@@ -143,7 +143,7 @@ def test_a_clean_without_a_criterion_removes_leftovers_only(copied: Project) -> 
 
     outcome = copied.doit("store", "clean")
 
-    assert "removed 1 object, 5 B, and 0 records; " in outcome.out, outcome
+    assert "removed 1 object, 5 B, and 0 records; " in outcome.out, str(outcome)
     assert objects(copied) == before
     assert not cut.exists()
     assert not scratch.exists()
@@ -153,7 +153,7 @@ def test_a_clean_without_a_criterion_removes_leftovers_only(copied: Project) -> 
 @pytest.mark.parametrize("words", ["store keep=1", "store check limit=1GiB", "store clean sample=2", "store empty"])
 def test_what_store_does_not_know_is_refused(words: str, made: Project) -> None:
     outcome = made.doit(*words.split())
-    assert (outcome.code, outcome.out) == (2, ""), outcome
+    assert (outcome.code, outcome.out) == (2, ""), str(outcome)
 
 
 # --- check
@@ -162,7 +162,7 @@ def test_what_store_does_not_know_is_refused(words: str, made: Project) -> None:
 def test_a_check_finds_all_sound(copied: Project) -> None:
     outcome = copied.doit("store", "check", "sample=2")
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert "3 not: what it reads is not in the store, where calibration kernels never are\n" in outcome.out
     assert "compiles  2 of 7 made again and compared" in outcome.out
     assert "objects   20 of " in outcome.out
@@ -182,7 +182,7 @@ def test_a_check_drops_what_is_damaged_and_the_next_run_makes_it_anew(copied: Pr
 
     outcome = copied.doit("store", "check", "sample=all")
 
-    assert outcome.code == 1, outcome
+    assert outcome.code == 1, str(outcome)
     assert f"object {digest} (compile of " in outcome.out
     assert "is damaged: dropped" in outcome.out
     assert f"object {missing} (inputs of " in outcome.out
@@ -202,13 +202,13 @@ def test_records_that_are_damaged_inside_are_told(copied: Project) -> None:
 
     outcome = copied.doit("store", "check")
 
-    assert outcome.code == 1, outcome
+    assert outcome.code == 1, str(outcome)
     assert f"WRONG     {copied.store / 'records.sqlite'}: " in outcome.out
     assert "move that file away" in outcome.out
     files = objects(copied)
     for word in ("keep=0", "keep=referenced", "dry=yes"):  # what they do not name any more would go
         outcome = copied.doit("store", "clean", word)
-        assert outcome.code == 2 and "the records cannot be read" in outcome.err, outcome
+        assert outcome.code == 2 and "the records cannot be read" in outcome.err, str(outcome)
     assert objects(copied) == files
 
 
@@ -218,7 +218,7 @@ def test_a_damaged_record_is_named_and_the_others_are_checked(copied: Project) -
 
     outcome = copied.doit("store", "check")
 
-    assert outcome.code == 1, outcome
+    assert outcome.code == 1, str(outcome)
     assert "is damaged: it has no module" in outcome.out
     assert outcome.out.count("WRONG") == 1
 
@@ -235,7 +235,7 @@ def test_a_compile_that_gives_other_bytes_is_told_and_its_record_left(tmp_path: 
 
     outcome = project.doit("store", "check", PYTHONPATH=path)
 
-    assert outcome.code == 1, outcome
+    assert outcome.code == 1, str(outcome)
     assert "NOT REPRODUCIBLE: vmfb " in outcome.out
     assert project.query("select * from record") == records
 
@@ -255,7 +255,7 @@ def test_code_that_changed_under_its_key_is_verified_before_it_is_measured(tmp_p
 
     outcome = project.doit(*words, "remeasure=yes", PYTHONPATH=path)
 
-    assert "is not reproducible: its compile gave code " in outcome.err, outcome
+    assert "is not reproducible: its compile gave code " in outcome.err, str(outcome)
     assert project.counts()["verify"] > verified
     measured = [row for row in project.rows() if row["status"] in ("measured", "noisy")]
     assert all(row["verification"] in ("equal", "within bound") for row in measured)
@@ -266,7 +266,7 @@ def test_compiles_of_a_toolchain_that_is_gone_are_counted_as_not_checked(copied:
 
     outcome = copied.doit("store", "check", PYTHONPATH=toolchain(tmp_path / "iree", iree_compile='exec "$real" "$@"'))
 
-    assert outcome.code == 0, outcome
+    assert outcome.code == 0, str(outcome)
     assert f"7 not: toolchain {digest} is not at hand" in outcome.out
     assert "compiles  0 of 7" in outcome.out
 
@@ -305,7 +305,7 @@ def test_a_task_that_cleans_the_store_of_its_own_run_is_told(copied: Project) ->
 
     outcome = copied.doit("tidy")
 
-    assert outcome.code == 1, outcome
+    assert outcome.code == 1, str(outcome)
     assert "a run cannot clean the store that it uses" in outcome.out + outcome.err
 
 

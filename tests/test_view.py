@@ -39,7 +39,7 @@ def test_the_view_and_explain_go_back_with_the_case(tmp_path: Path) -> None:
     np.save(project.root / "specs/two.npy", np.full(4, 2, np.float32))
     for constant in (2, 3, 2, 3):
         outcome, folder = multiplied_by(constant, project)
-        assert outcome.code == (constant != 2), outcome
+        assert outcome.code == (constant != 2), str(outcome)
         assert f"dense<{constant}." in (folder / "module.mlir").read_text()
         verification = "within bound" if constant == 2 else "different"
         assert f"verification   {verification}\n" in (folder / "case.txt").read_text()
