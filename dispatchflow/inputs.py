@@ -16,6 +16,7 @@ those that an operation makes itself (`Operation.made`):
 from __future__ import annotations
 
 from math import gcd, prod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ml_dtypes
@@ -45,6 +46,14 @@ def stored(array: Array) -> bytes:
     packed = low.copy()
     packed[: high.size] |= high << 4
     return packed.tobytes()
+
+
+def read(path: Path, dtype: np.dtype | str) -> Array:
+    """The elements in a file, one after the other, as `stored` writes them; behind an odd number of 4 bits a zero."""
+    if (element := np.dtype(dtype)).name not in _PACKED:
+        return np.fromfile(path, element)
+    pairs = np.fromfile(path, np.uint8)
+    return np.stack((pairs & 15, pairs >> 4), axis=-1).reshape(-1).view(element)
 
 
 def exact_range(operation: Operation) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from filecmp import cmp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dispatchflow import room
+from dispatchflow import inputs, room
 from dispatchflow.actions import Data
 from dispatchflow.reports import units
 from dispatchflow.running import Place, Result
@@ -98,7 +98,7 @@ def _different(first: Path, second: Path, like: Array) -> Verdict:
     """Bit by bit: of values alone, NaN would not differ from NaN."""
     import numpy as np
 
-    one, other = (np.fromfile(path, like.dtype) for path in (first, second))
+    one, other = (inputs.read(path, like.dtype) for path in (first, second))
     bits = [array.view(np.uint8).reshape(len(array), -1) for array in (one, other)]
     places = np.flatnonzero((bits[0] != bits[1]).any(axis=1))
     first_place = int(places[0])

@@ -69,9 +69,8 @@ def _compared(place: Place, recipe: str, got: Array, operation: Operation, data:
 
 
 def _array(path: Path, dtype: Any, operation: Operation) -> Array:
-    import numpy as np
-
-    array: Array = np.fromfile(path, dtype).reshape(operation.result().shape)
+    result = operation.result()
+    array: Array = inputs.read(path, dtype)[: result.size].reshape(result.shape)
     return array
 
 

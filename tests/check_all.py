@@ -1,4 +1,6 @@
-"""`doit check_all`: every operation × element type × layout × tuning, and every option, that is no skip, compiled and verified.
+"""`doit check_all`: every operation × element type × layout × tuning, and every option, that is no skip, compiled and
+verified, on llvm-cpu and vmvx; every operation × type × layout in a size of networks; and on Vulkan, where lavapipe is,
+with the types that lavapipe computes with.
 
 The product of the registries as a spec in a directory of its own, made by dispatchflow itself: it shows progress, goes on
 where it was stopped, makes again only what changed, and names every failure with its reason. CI takes a part of the same
@@ -8,11 +10,15 @@ product (`test_contract.COVERING`).
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from collections.abc import Iterable
 from itertools import cycle, islice
+from pathlib import Path
 from typing import Any
 
-from everything import EVERYTHING
+import lavapipe
+from everything import EVERYTHING, ON_VULKAN, large
 from real import DODO, REPOSITORY, sweep
 
 from dispatchflow.operations import OPERATIONS
@@ -20,10 +26,10 @@ from dispatchflow.operations import OPERATIONS
 FOLDER = REPOSITORY / ".check_all"
 
 
-def spec() -> str:
+def spec(product: Iterable[tuple[Any, ...]] = EVERYTHING) -> str:
     """A sweep for each operation, layout, tuning and choice of options; what of it is no case is a skip."""
     sweeps: dict[Any, tuple[dict[Any, None], ...]] = {}
-    for name, types, layout, chosen, tuning, target, shape in EVERYTHING:
+    for name, types, layout, chosen, tuning, target, shape in product:
         axes = sweeps.setdefault((name, layout, chosen, tuning), ({}, {}, {}))
         for axis, value in zip(axes, (types, target, shape), strict=True):
             axis[value] = None
@@ -42,14 +48,26 @@ def spec() -> str:
     )
 
 
-def main(words: list[str]) -> None:
+def run(folder: Path, specs: dict[str, str], words: list[str], variables: dict[str, str]) -> int:
+    """The exit code of `doit` in a project of these specs."""
+    (folder / "specs").mkdir(parents=True, exist_ok=True)
+    (folder / "dodo.py").write_text(DODO)
+    for name, text in specs.items():
+        (folder / f"specs/{name}.toml").write_text(text)
+    command = [sys.executable, "-m", "doit", *(words or ["verify"])]
+    return subprocess.run(command, cwd=folder, env=os.environ | variables).returncode
+
+
+def main(words: list[str]) -> int:
     """`words` instead of `verify`: `-n 1 'verify:conv2d_*'`, `retry=yes verify`, `list skipped`."""
-    (FOLDER / "specs").mkdir(parents=True, exist_ok=True)
-    (FOLDER / "dodo.py").write_text(DODO)
-    (FOLDER / "specs/everything.toml").write_text(spec())
-    os.chdir(FOLDER)
-    os.execv(sys.executable, [sys.executable, "-m", "doit", *(words or ["verify"])])
+    code = run(FOLDER, {"everything": spec(), "large": spec(large())}, words, {})
+    try:
+        vulkan = lavapipe.environment(REPOSITORY / ".lavapipe")
+    except lavapipe.Unavailable as error:
+        print(f"nothing is run on Vulkan: {error}")
+        return code
+    return run(FOLDER / "vulkan", {"everything": spec(ON_VULKAN)}, words, vulkan) or code
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

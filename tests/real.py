@@ -114,7 +114,7 @@ class Project:
         before = self.counts()
         outcome = self.doit(*words, **variables)
         assert outcome.code == code, str(outcome)
-        return {stage: count - before[stage] for stage, count in self.counts().items()}, str(outcome)
+        return {stage: count - before[stage] for stage, count in self.counts().items()}, outcome
 
     def rows(self) -> list[dict[str, Any]]:
         return results.read(self.store / "results")

@@ -6,7 +6,7 @@ The product is `doit check_all`. Here every choice of every operation (a type, a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import PurePath
@@ -32,9 +32,17 @@ pytestmark = pytest.mark.iree
 KNOWN = KnownFailures(known.shipped(), "", lambda step: "")
 
 
-def covering(cases: dict[tuple[object, ...], Case], seen: Collection[tuple[int, object]] = ()) -> set[Case]:
-    """Few cases in which every choice occurs that was not `seen`. Greedy, the same each time."""
-    choices = {choice: set(enumerate(choice)) for choice in cases}
+Words = frozenset[tuple[int, object]]
+
+
+def words_of(choice: tuple[object, ...], case: Case) -> Words:
+    """Its choices, and the type of its result, which an epilogue may change."""
+    return frozenset(enumerate((*choice, case.operation.types.result)))
+
+
+def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
+    """Few cases in which every word occurs that was not `seen`. Greedy, the same each time."""
+    choices = {choice: words_of(choice, case) for choice, case in cases.items()}
     missing = set().union(*choices.values()) - set(seen)
     chosen = set()
     while missing:
@@ -49,7 +57,7 @@ def quick(name: str) -> set[Case]:
     own = {choice: case for choice, case in CASES.items() if choice[0] == name}
     sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}
     found = covering(sure)
-    seen = {word for choice, case in sure.items() if case in found for word in enumerate(choice)}
+    seen = frozenset().union(*(words_of(choice, case) for choice, case in sure.items() if case in found))
     return found | covering(own, seen)
 
 
@@ -125,6 +133,7 @@ def test_a_word_of_every_registry_occurs_in_the_quick_cases(name: str) -> None:
     cases = [case for case in CASES.values() if case.operation.name == name]
 
     assert {case.operation.signature for case in quick} == set(OPERATIONS[name].signatures.values())
+    assert {case.operation.types.result for case in quick} == {case.operation.types.result for case in cases}
     assert {case.operation.layout for case in quick} == set(OPERATIONS[name].layouts)
     assert {case.operation.chosen for case in quick} >= set(chosen_of(OPERATIONS[name]))
     assert {case.tuning for case in quick} == {case.tuning for case in cases}

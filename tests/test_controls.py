@@ -53,9 +53,7 @@ def test_a_runtime_that_is_as_fast_holds_and_nothing_is_measured_again(copied: P
     assert copied.rows() == rows
     assert sum("measuring 1 control with runtimes" in outcome.out for outcome in outcomes) == 1, outcomes
     for outcome in outcomes:
-        assert re.search(r"runtime .* → .* on local-sync: 1 control, held \(largest change [+-]", outcome.out), str(
-            outcome
-        )
+        assert re.search(r"runtime .* → .* on local-sync: 1 control, held \(largest change [+-]", outcome.out), outcome
     (judgement,) = judgements(copied)
     (control,) = judgement["controls"]
     assert (judgement["verdict"], control["case"], control["together"]) == ("held", NAME, True)

@@ -114,9 +114,7 @@ def test_a_block_that_failed_under_a_limit_of_memory_says_it_and_is_tried_again_
     assert project.doit(f"verify:{NEW}").code == 0
     outcome = project.doit(*words, "memory_limit=1KiB")
     assert outcome.code == 1, str(outcome)
-    assert re.search(r"benchmark failed: .* memory_limit=1KiB; a higher memory_limit tries again", outcome.out), str(
-        outcome
-    )
+    assert re.search(r"benchmark failed: .* memory_limit=1KiB; a higher memory_limit tries again", outcome.out), outcome
     assert "failed at memory_limit=1KiB, now" in project.doit("plan", *words).out
 
 

@@ -102,6 +102,23 @@ def test_two_elements_of_four_bits_are_in_a_byte_the_first_one_low(name):
     assert inputs.stored(array) == bytes([*(low | (high << 4)).tolist(), int(array.view(np.uint8)[4]) & 15])
 
 
+@pytest.mark.parametrize("element", ElementType)
+@pytest.mark.parametrize("count", [1, 4, 5])
+def test_elements_that_are_stored_are_read(element, count, tmp_path):
+    array = np.array([1, 2, 1, 2, 1])[:count].astype(dtype_of(element))
+    (tmp_path / "a.bin").write_bytes(inputs.stored(array))
+    found = inputs.read(tmp_path / "a.bin", array.dtype)
+    assert found.dtype == array.dtype
+    assert (found[:count] == array).all()
+    assert not found[count:].any()
+
+
+def test_integers_of_four_bits_have_their_sign_when_they_are_read(tmp_path):
+    array = np.arange(-8, 8).astype(dtype_of(ElementType.I4))
+    (tmp_path / "a.bin").write_bytes(inputs.stored(array))
+    assert inputs.read(tmp_path / "a.bin", array.dtype).astype(int).tolist() == [*range(-8, 8)]
+
+
 def test_random_inputs_that_are_not_rounded_stay_below_one():
     assert max(array.max() for array in random(matmul(256, 256, 256, "f64"))) < 1
 

@@ -295,9 +295,7 @@ def test_a_configuration_of_the_module_s_own_must_be_applied(tmp_path):
     assert outcome.code == 1
     assert f"configuration ignored: the module asks for {asked}; applied DoubleTilingExpert" in outcome.out
     assert f"asks for {asked} for 2 operations, of which 1 got it; applied" in outcome.out
-    assert re.findall(r"module_(\w+)_main_default@llvm-cpu-1t FAILED", outcome.out) == ["misspelt", "lost"], str(
-        outcome
-    )
+    assert re.findall(r"module_(\w+)_main_default@llvm-cpu-1t FAILED", outcome.out) == ["misspelt", "lost"], outcome
     for name in ("asked", "misspelt", "merged", "lost"):
         said = (tmp_path / f"build/module_{name}_main_default@llvm-cpu-1t/case.txt").read_text()
         assert f"requested      {asked}\n" in said

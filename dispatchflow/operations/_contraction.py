@@ -96,9 +96,9 @@ class Contraction(Summed):
         return TensorType(tuple(sizes[dim] for dim in dims), elements[index], named if any(named) else ())
 
     def illegal(self, backend: str) -> str | None:
-        for operand in self.operands()[:2]:
-            if operand.type.size * operand.type.element.bits % 8:
-                return f"{operand.type.spelling} takes no whole number of bytes"
+        for tensor in (*(operand.type for operand in self.operands()[:2]), self.result()):
+            if tensor.size * tensor.element.bits % 8:
+                return f"{tensor.spelling} takes no whole number of bytes"
         return super().illegal(backend)
 
     def operands(self) -> tuple[Operand, ...]:

@@ -119,7 +119,7 @@ class Summed(Operation):
         made = "z" if lines else "t"
         if total.element is not result.element:
             truncated = f"arith.trunc{'f' if result.element.is_float else 'i'}"
-            work.append(f"%y = {truncated} %{made} : {total.element.mlir} to {result.element.mlir}")
+            work.append(f"%y = {truncated} %{made} : {total.element.mlir} to {result.element.signless}")
             made = "y"
         maps = _mlir.affine(
             dims, dims, *(dims if words == "residual" else dims[self.channel_axis] for _ in parameters), dims

@@ -76,7 +76,7 @@ def generic(
 {ins}outs(%{slot} : {out}) {{
     ^bb0({block}):
 {"".join(f"      {line} loc(unknown)" + chr(10) for line in work)}\
-      linalg.yield %{yielded} : {output[1].element.mlir} loc(unknown)
+      linalg.yield %{yielded} : {output[1].element.signless} loc(unknown)
     }} -> {out} loc(unknown)
 """
 
