@@ -59,7 +59,9 @@ def read(path: Path, dtype: np.dtype | str) -> Array:
 def exact_range(operation: Operation) -> tuple[int, int]:
     """(r, safe): values in -r … r, at most `safe` nonzero terms a result, so that |Σ| ≤ safe · r² ≤ 2**digits; with
     other powers of r where a term has not two factors, and with room for what is added to the sum."""
-    digits = min(operation.types.accumulator.digits, operation.types.result.digits)
+    accumulator, result = operation.types.accumulator, operation.types.result
+    # An integer that is narrowed wraps: the same in every order.
+    digits = min(accumulator.digits, result.digits) if result.is_float else accumulator.digits
     # As many terms as fit come before more values: a lost term shows only where it is not zero.
     for r in (3, 2, 1):
         safe = (2**digits - operation.addends * r) // r**operation.factors

@@ -17,6 +17,7 @@ from real import REPOSITORY
 
 from dispatchflow import known, plan, spec
 from dispatchflow.dispatch import Case, Dispatch
+from dispatchflow.inputs import mistrust
 from dispatchflow.known import KnownFailures
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.plan import unsupported_reason
@@ -110,7 +111,8 @@ def test_its_result_is_right(case: Case, records: dict[Case, tuple[Record, Recor
 
     assert verified is not None
     assert verified.ok, verified.reason
-    assert verified.facts["verification"] in PASSED
+    doubted = mistrust(case.operation) is not None  # f8 results: too few terms are exact
+    assert verified.facts["verification"] in (["mistrusted"] if doubted else PASSED)
     # Integers have no rounding to allow for.
     assert (verified.facts["verification"] == "equal") >= case.operation.bitwise
 

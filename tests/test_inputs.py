@@ -162,3 +162,13 @@ def test_mask_keeps_the_same_number_in_every_line(terms, safe):
         mask = inputs._mask(shape, (axis,), safe, raw)
         assert mask.shape == shape
         assert set(mask.sum(axis=axis)) == {min(terms, safe)}
+
+
+@pytest.mark.parametrize("types", ["i8", "i4", "ui8_i8"])
+def test_integers_that_are_narrowed_keep_all_terms_of_exact_inputs(types):
+    op = Matmul.make((8, 8, 4096), types, epilogue="cast")
+    assert op.types.result.bits <= 8
+    lhs, rhs = exact(op)
+    assert (lhs != 0).all()
+    assert (rhs != 0).any()
+    assert mistrust(op) is None
