@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from dispatchflow import commands, devices, processes, toolchain
+from dispatchflow.cpu_features import HostCpu
 from dispatchflow.limits import DEFAULT
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST
-from dispatchflow.targets import TARGETS, HostCpu
+from dispatchflow.targets import TARGETS
 
 _COMMON = TARGETS["vmvx"].flags[2:]
 _GPUS = {

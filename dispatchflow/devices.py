@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import machine, processes
+from dispatchflow import cpu_features, machine, processes
 from dispatchflow.commands import device_environment, environment, libraries
+from dispatchflow.cpu_features import HostCpu
 from dispatchflow.errors import ToolchainError
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.limits import Limits
 from dispatchflow.store import Store
 from dispatchflow.syntax import syntax_of
-from dispatchflow.targets import TARGETS, Device, HostCpu, Target
+from dispatchflow.targets import TARGETS, Device, Target, named
 from dispatchflow.toolchain import Toolchain
 
 _OTHER = "Another toolchain may: iree=3.12.0 takes a release."
@@ -25,8 +26,6 @@ func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   return %b : tensor<4xf32>
 }
 """
-
-_CPU = re.compile(r'cpu = "([^"]+)", cpu_features = "([^"]*)"')
 
 # What decides the code that runs: the driver compiles SPIR-V and PTX.
 _IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "device_uuid", "driver_uuid")
@@ -53,27 +52,27 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
     }
     if target.runtime_is_code:
         identity["runtime"] = toolchain.runtime_digest
-    if target.name in TARGETS:
-        lacking = [feature for feature in target.needs_features if feature not in processor.flags.split()]
-    else:
+    absent = None
+    if target.backend == "llvm-cpu" and not target.needs_host_cpu:
         here = host_cpu(store, toolchain, limits).features.split(",")
-        lacking = [feature[1:] for feature in features(target, toolchain, store, limits) if feature not in here]
-    absent = f"this CPU has no {', '.join(lacking)}" if lacking else None
+        needed = (feature for feature in features(target, toolchain, store, limits) if feature not in here)
+        lacking = [feature[1:] for feature in needed if cpu_features.matters(feature[1:])]
+        absent = f"this CPU has no {', '.join(lacking)}" if lacking else None
     return Device(uri, count, machine.cores()[-count:], identity, absent)
 
 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
-    """This compiler's name and features for this CPU, asked once and remembered: which one was asked before decides
-    nothing. Releases that know the same features get the same flags, and so the same code where nothing else changed.
+    """The CPU that `llvm-cpu` is compiled for, as this compiler calls it; asked once for each toolchain and remembered.
 
-    Only features that the CPU has: the list of the others grows with each LLVM and would change every digest.
+    Releases that know the same features get the same flags, and so the same code where nothing else changed. Features
+    that the CPU does not have are never passed: their list grows with each LLVM and would change every digest.
 
     Raises:
-        ToolchainError: the compiler does not say.
+        ToolchainError: the compiler does not say, or names a CPU that is not true of this machine, and no level is.
     """
     processor = machine.cpu()
     asked = {"model": processor.model, "flags": processor.flags, "toolchain": toolchain.digest}
-    name = f"host:{key_of('host', asked)}"
+    name = f"host_cpu:{key_of('host_cpu', asked)}"
     if remembered := store.records.remembered(name):
         return HostCpu(*remembered.split("\n"))
     flags = (
@@ -84,14 +83,22 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     )
     problem = "the compiler does not tell this CPU's name"
     text = _configured(store, flags, problem, toolchain, limits)
-    found = _CPU.search(text)
-    if found is None:
-        raise ToolchainError(
-            problem, {"compiler": toolchain.compiler, "found": text[:400].strip() or "nothing"}, _OTHER
-        )
-    has = dict.fromkeys(feature for feature in found[2].split(",") if feature.startswith("+"))
-    host = HostCpu(found[1], ",".join(has))
-    store.records.remember(name, f"{host.name}\n{host.features}")
+    if (printed := cpu_features.parse(text)) is None:
+        found = text[:400].strip() or "nothing"
+        raise ToolchainError(problem, {"compiler": toolchain.compiler, "found": found}, _OTHER)
+
+    def implied(cpu: str) -> list[str]:
+        target = named(f"llvm-cpu-{cpu}")
+        return [] if target is None else features(target, toolchain, store, limits)
+
+    if (host := cpu_features.resolve(printed, implied)) is None:
+        facts = {
+            "compiler": toolchain.compiler,
+            "CPU": f"{printed.name}, {printed.architecture or 'unknown architecture'}",
+            "hidden": ", ".join(printed.hidden),
+        }
+        raise ToolchainError("the compiler's name for this CPU implies features that this machine hides", facts, _OTHER)
+    store.records.remember(name, "\n".join((host.name, host.features, host.named, host.hidden)))
     return host
 
 
@@ -108,10 +115,10 @@ def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits)
         alike = [name for name, known in TARGETS.items() if known.backend == target.backend]
         hint = f"Of this backend there are {', '.join(alike)}, and what else this release knows."
         problem = f"the compiler does not know '{target.name}'"
-        found = _CPU.search(_configured(store, flags, problem, toolchain, limits, hint))
-        said = found[2] if found and not target.gpu else ""
+        found = cpu_features.parse(_configured(store, flags, problem, toolchain, limits, hint))
+        said = ",".join(found.present) if found and not target.gpu else ""
         store.records.remember(name, said)
-    return [feature for feature in said.split(",") if feature.startswith("+")]
+    return said.split(",") if said else []
 
 
 def _configured(

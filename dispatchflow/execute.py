@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from dispatchflow import actions, applied, commands, module
+from dispatchflow import actions, applied, commands, module, processes
 from dispatchflow.actions import Action, Data
+from dispatchflow.cpu_features import compiled_for
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import StoreError, ToolError
 from dispatchflow.keys import Digest
@@ -273,6 +274,8 @@ class Executor(Maker):
 
         def make(scratch: Path) -> Result:
             ok, reason, outputs, facts = verdict(scratch)
+            if reason and processes.ILLEGAL_INSTRUCTION in reason and (cpu := compiled_for(resolver.flags(case))):
+                reason += f"; it was compiled for {cpu} ('doit devices' shows the CPU that this machine has)"
             return ok, reason, outputs, {**facts, **ran_with}
 
         tolerance = program.tolerance if isinstance(program, Module) else None

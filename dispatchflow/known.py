@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -22,6 +22,7 @@ from dispatchflow.operations import DIMS, OPTIONS, Operation
 if TYPE_CHECKING:
     from dispatchflow.chain import Chain, Step
     from dispatchflow.dispatch import Case
+    from dispatchflow.targets import Target
 
 WORD = "known_failure"
 """The word of a spec."""
@@ -31,7 +32,8 @@ STATUS = "known failure"
 
 _TABLE = Path(__file__).with_name("known_failures.toml")
 _OWN = ("case", "operation", "dtype", "layout", "tuning", "target", "backend", "flags")
-MATCHED = (*_OWN, *DIMS, *OPTIONS)
+_FEATURES = "features"
+MATCHED = (*_OWN, _FEATURES, *DIMS, *OPTIONS)
 """The words of `match`."""
 _FIELDS = ("match", "toolchain", "stage", "message", "reason", "some")
 _BOUND = re.compile(r"(>=|<=|>|<|==)\s*(\d+(?:\.\d+)*)")
@@ -61,8 +63,12 @@ class KnownFailure:
         """Whether it is about this release."""
         return _within(self.toolchain, version)
 
-    def covers(self, case: Case) -> bool:
-        return all(_fits(case, word, patterns) for word, patterns in self.match)
+    def covers(self, case: Case, features: Callable[[Target], Collection[str]] = lambda target: ()) -> bool:
+        """Whether each word fits. `features` gives those of a target's CPU (`avx512f`), and is asked last."""
+        *others, wanted = (*(item for item in self.match if item[0] != _FEATURES), dict(self.match).get(_FEATURES))
+        return all(_fits(case, word, patterns) for word, patterns in others) and (
+            wanted is None or any(_is(feature, pattern) for feature in features(case.target) for pattern in wanted)
+        )
 
     def fits(self, stage: str, reason: str, log: Callable[[], str]) -> bool:
         """Whether a failure of this stage is this one. The log is read only if the reason does not say so."""
@@ -133,10 +139,17 @@ def _value(case: Case, word: str) -> str | None:
 
 
 class KnownFailures:
-    """The entries that are about one release; `log` reads what a failed step printed."""
+    """The entries that are about one release; `log` reads what a failed step printed, `features` are those of a
+    target's CPU."""
 
-    def __init__(self, entries: Iterable[KnownFailure], version: str, log: Callable[[Step], str]) -> None:
-        self._given, self._version, self._log = entries, version_of(version), log
+    def __init__(
+        self,
+        entries: Iterable[KnownFailure],
+        version: str,
+        log: Callable[[Step], str],
+        features: Callable[[Target], Collection[str]] = lambda target: (),
+    ) -> None:
+        self._given, self._version, self._log, self._features = entries, version_of(version), log, features
         self._near: dict[tuple[str, str, str], tuple[KnownFailure, ...]] = {}
 
     @cached_property
@@ -147,7 +160,7 @@ class KnownFailures:
         """The entries whose words the case fits."""
         if case.library is not None:
             return []  # it is the compiler that is known
-        return [entry for entry in self._of_kind(case) if entry.covers(case)]
+        return [entry for entry in self._of_kind(case) if entry.covers(case, self._features)]
 
     def _of_kind(self, case: Case) -> tuple[KnownFailure, ...]:
         """Of thousands of cases there are few kinds, and most kinds have no entry."""

@@ -173,7 +173,11 @@ def devices(workspace: Workspace) -> str:
     rows: list[dict[str, str | None]] = []
     try:
         host, version = workspace.host, workspace.toolchain.version
-        notes = {"llvm-cpu": f"llvm-cpu is {host.name} with {len(host.features.split(','))} features to {version}"}
+        count = len(host.features.split(","))
+        note = f"IREE {version} compiles llvm-cpu for {host.name} with {count} features"
+        if host.hidden:
+            note += f"; it takes this CPU for {host.named}, but this machine hides {host.hidden.replace(',', ', ')}"
+        notes = {"llvm-cpu": note}
     except ToolchainError as error:
         notes = {"llvm-cpu": error.problem}
     for target in TARGETS.values():

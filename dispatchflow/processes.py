@@ -38,6 +38,9 @@ class Command:
     """CPUs it may use; empty for all."""
 
 
+ILLEGAL_INSTRUCTION = "it has an instruction that this CPU does not have"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """`code` is negative for a signal; `peak_bytes` is the largest resident size of it and its children."""
@@ -54,6 +57,8 @@ class Outcome:
         if self.timed_out:
             return f"took longer than {self.wall_s:.0f} s"
         if self.code < 0:
+            if self.code == -signal.SIGILL:
+                return f"died by SIGILL: {ILLEGAL_INSTRUCTION}"
             known = -self.code in set(signal.Signals)
             return f"died by {signal.Signals(-self.code).name if known else f'signal {-self.code}'}"
         return f"exit code {self.code}" if self.code else None

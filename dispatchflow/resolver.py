@@ -16,6 +16,7 @@ import msgspec
 from dispatchflow import actions, providers, rotation, runtimes
 from dispatchflow.actions import Action, Data
 from dispatchflow.chain import Chain, Step
+from dispatchflow.cpu_features import HostCpu
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest, Form, Key, digest_of
 from dispatchflow.known import KnownFailures
@@ -28,7 +29,7 @@ from dispatchflow.runtimes import Judgement
 from dispatchflow.statistics import NOISY
 from dispatchflow.supplies import Supplies
 from dispatchflow.syntax import syntax_of
-from dispatchflow.targets import Device, HostCpu, Target
+from dispatchflow.targets import Device, Target
 
 if TYPE_CHECKING:
     from dispatchflow.installed import Installed

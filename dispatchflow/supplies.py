@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from dispatchflow import actions, module
 from dispatchflow.actions import Action, Data
+from dispatchflow.cpu_features import HostCpu
 from dispatchflow.keys import Digest
 from dispatchflow.module import Declaration, Module
 from dispatchflow.operations import Operation
 from dispatchflow.program import Program
 from dispatchflow.syntax import syntax_of
-from dispatchflow.targets import Device, HostCpu, Target
+from dispatchflow.targets import Device, Target
 
 if TYPE_CHECKING:
     from dispatchflow.recorded import Found, Reader

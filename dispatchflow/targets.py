@@ -7,18 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from dispatchflow.cpu_features import HostCpu
 from dispatchflow.keys import Key, key_of
 from dispatchflow.syntax import Syntax
 
 LOCAL = "local"
-
-
-@dataclass(frozen=True, slots=True)
-class HostCpu:
-    """The compiler's own word for this machine's CPU: its name and the features it has (`+avx,+avx2`)."""
-
-    name: str
-    features: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +33,6 @@ class Target:
     """The runtime's driver: this machine's CPU, or `vulkan`, `cuda`, `hip`, `metal`, which enumerate devices."""
     needs_host_cpu: bool = False
     """Flags are completed with the machine's CPU name and features; never `host`, which hides what it means."""
-    needs_features: tuple[str, ...] = ()
-    """What the CPU must have to run it, in the words of /proc/cpuinfo."""
     runtime_is_code: bool = False
     """Executables call into the runtime: its library's digest belongs to the device's identity."""
     gpu: Gpu | None = None
@@ -123,14 +114,9 @@ _LLVM_CPU = (
     *_COMMON,
 )
 
-_V3 = ("avx2", "bmi2", "fma", "f16c", "movbe", "abm")
-_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 
-
-def _cpu(name: str, features: tuple[str, ...] = ()) -> Target:
-    return Target(
-        f"llvm-cpu-{name}", "llvm-cpu", (*_LLVM_CPU, f"--iree-llvmcpu-target-cpu={name}"), needs_features=features
-    )
+def _cpu(name: str) -> Target:
+    return Target(f"llvm-cpu-{name}", "llvm-cpu", (*_LLVM_CPU, f"--iree-llvmcpu-target-cpu={name}"))
 
 
 _NV = tuple(f"NV_MMA_SYNC_{types}" for types in ("F32_16x8x16_F16", "F16_16x8x16_F16", "F32_16x8x16_BF16"))
@@ -181,9 +167,7 @@ TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
         Target("llvm-cpu", "llvm-cpu", _LLVM_CPU, needs_host_cpu=True),
-        _cpu("x86-64-v2", ("sse4_2", "popcnt", "ssse3")),
-        _cpu("x86-64-v3", _V3),
-        _cpu("x86-64-v4", _V4),
+        *(_cpu(level) for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4")),
         Target(
             "vmvx",
             "vmvx",

@@ -15,6 +15,7 @@ from dispatchflow import commands, devices, installed, machine, plan, processes,
 from dispatchflow.anchoring import Anchors
 from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain, Step
+from dispatchflow.cpu_features import HostCpu
 from dispatchflow.dispatch import Case
 from dispatchflow.dodo_file import store_path
 from dispatchflow.errors import NothingMatched, ToolchainError, suggestion
@@ -34,7 +35,7 @@ from dispatchflow.stamps import stamp
 from dispatchflow.statistics import NOISY
 from dispatchflow.store import Store
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
-from dispatchflow.targets import TARGETS, Device, HostCpu, Target
+from dispatchflow.targets import TARGETS, Device, Target
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
@@ -209,7 +210,17 @@ class Workspace:
         """
         off = self.values.get("known_failures") == "off"
         entries = () if off else (*self._own_known, *shipped())
-        return KnownFailures(entries, self.toolchain.version, self._log)
+        return KnownFailures(entries, self.toolchain.version, self._log, self._features)
+
+    def _features(self, target: Target) -> list[str]:
+        """Features of the CPU that a target is compiled for, `avx512f`; none of a GPU."""
+        if target.needs_host_cpu:
+            found = self.host.features.split(",")
+        elif target.backend == "llvm-cpu":
+            found = devices.features(target, self.toolchain, self.store, self.settings.limits)
+        else:
+            return []
+        return [feature[1:] for feature in found]
 
     @cached_property
     def _own_known(self) -> list[KnownFailure]:

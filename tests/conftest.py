@@ -12,13 +12,14 @@ import hypothesis
 import pytest
 
 from dispatchflow import plan, spec
+from dispatchflow.cpu_features import HostCpu
 from dispatchflow.dispatch import Case
 from dispatchflow.keys import Digest
 from dispatchflow.plan import Plan
 from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.records import Records
 from dispatchflow.resolver import Resolver, Settings
-from dispatchflow.targets import Device, HostCpu, Target
+from dispatchflow.targets import Device, Target
 from dispatchflow.toolchain import Toolchain
 
 # No deadline: a loaded machine is not a bug.

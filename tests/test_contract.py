@@ -30,7 +30,7 @@ from dispatchflow.workspace import Workspace
 pytestmark = pytest.mark.iree
 
 
-KNOWN = KnownFailures(known.shipped(), "", lambda step: "")
+KNOWN = KnownFailures(known.shipped(), "", lambda step: "", lambda target: ["avx512f"])
 
 
 Words = frozenset[tuple[int, object]]

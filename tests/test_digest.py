@@ -15,8 +15,8 @@ import pytest
 from benchmarks.digest_variants import BACKENDS, RENAME, SURROUNDINGS, VARIANTS, Study
 from benchmarks.digests import change, programs
 from dispatchflow import vmfb
+from dispatchflow.cpu_features import HostCpu
 from dispatchflow.store import Store
-from dispatchflow.targets import HostCpu
 from dispatchflow.workspace import Workspace
 
 pytestmark = pytest.mark.iree

@@ -286,7 +286,7 @@ def test_tuning_that_is_flags_only_changes_the_compile_key_and_not_the_module(ca
 
 
 def test_cpu_enters_the_compile_key_where_code_is_made_for_it(case_of, resolver_of):
-    from dispatchflow.targets import HostCpu
+    from dispatchflow.cpu_features import HostCpu
 
     other = [HostCpu("znver4", "+avx,+avx2,+fma"), HostCpu("znver3", "+avx")]
     for target, count in (("llvm-cpu", 3), ("vmvx", 1)):

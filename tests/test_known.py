@@ -103,12 +103,38 @@ def test_match_is_patterns_over_words(match: str, covered: bool) -> None:
     assert bool(KnownFailures([parsed(match=match)], "3.13.0", lambda step: "").covering(case)) == covered
 
 
+@pytest.mark.parametrize(("patterns", "covered"), [("avx512f", True), ("avx512*", True), ("sve", False)])
+def test_match_is_patterns_over_features_of_the_targets_cpu(patterns: str, covered: bool) -> None:
+    entry = parsed(match=f"{{ operation = 'matmul', features = '{patterns}' }}")
+    cpu, gpu = (made("matmul", "4x8x16", "f16_f32", "default", target) for target in ("llvm-cpu", "cuda-sm_80"))
+
+    def features(target):
+        return ["avx2", "avx512f"] if target.backend == "llvm-cpu" else []
+
+    assert entry.covers(cpu, features) == covered
+    assert not entry.covers(gpu, features)
+    assert not entry.covers(cpu)
+
+
+@pytest.mark.iree
+def test_a_failure_of_one_kind_of_cpu_is_not_known_of_another(tmp_path) -> None:
+    """Rows of i4 are a known failure with AVX-512; AVX2 code of the same case compiles, and is an ordinary case."""
+    words = ("m=33", "n=48", "k=128", "dtype=i4", "threads=1", "compile")
+    project = Project.make(tmp_path / "p")
+    old = project.doit("target=llvm-cpu-x86-64-v4", *words)
+    assert "1 known failure" in old.out, str(old)
+    new = project.doit("target=llvm-cpu-x86-64-v3", *words)
+    assert "1 compiled; 0 reused, 0 failed, 0 skipped" in new.out, str(new)
+    assert "1 case: 1 as known\n  rows of i4" in project.doit("target=llvm-cpu-x86-64-v4", *words[:-1], "known").out
+    assert "rows of i4" not in project.doit("target=llvm-cpu-x86-64-v3", *words[:-1], "known").out.split("0 cases")[0]
+
+
 EXAMPLES = {
     "vmvx has no sums in bf16, nor the zero that one begins with": (
         *("matmul", "8x8x8", "bf16_bf16", "default", "vmvx"),
     ),
     "rows of i4 that tiles do not divide are read with a masked load, which is not split into bytes": (
-        *("matmul", "33x48x128", "i4", "default", "llvm-cpu"),
+        *("matmul", "33x48x128", "i4", "default", "llvm-cpu-x86-64-v4"),
     ),
     "GPUs are given a product of i8 and i4 as one vector.contract of both types": (
         *("matmul", "64x64x64", "i8_i4", "default", "cuda-sm_80"),

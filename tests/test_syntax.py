@@ -7,10 +7,11 @@ import pytest
 from conftest import TOOLCHAIN
 
 from dispatchflow.applied import parse
+from dispatchflow.cpu_features import HostCpu
 from dispatchflow.dispatch import Dispatch
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.syntax import NEWEST, Syntax, syntax_of
-from dispatchflow.targets import TARGETS, HostCpu
+from dispatchflow.targets import TARGETS
 from dispatchflow.tunings import TUNINGS, Applied, AppliedExecutable
 
 CPU = TARGETS["llvm-cpu"]
