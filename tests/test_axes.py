@@ -96,6 +96,6 @@ def test_number_of_thousands_of_digits_is_refused():
 
 
 def test_longest_range_is_counted_without_being_spelled_out():
-    began = time.perf_counter()
+    began = time.thread_time()
     assert len(axis(f"1:{MAX_SIZE}")) == MAX_SIZE
-    assert time.perf_counter() - began < 0.1
+    assert time.thread_time() - began < 0.1

@@ -52,6 +52,8 @@ def test_a_tool_that_hangs_is_ended_at_its_limit_and_tried_again_under_a_higher_
     )
     given = tools(tmp_path, **{tool: hangs})
     words = ("protocol=fast", f"profile:{NEW}")
+    # What the real tools are asked about this machine has no part in the limit: on a loaded one it takes seconds.
+    assert project.doit("plan", *words, **given).code == 0
 
     outcome = project.doit(*words, f"{limit}=1", **given)
 
@@ -239,20 +241,20 @@ def test_nothing_of_a_tool_is_left_when_the_run_is_killed(project: Project, tmp_
 
 
 def test_a_number_of_calls_that_was_found_on_a_slower_machine_fails_no_case(project: Project, tmp_path: Path) -> None:
-    """One call instead of that number, which takes a small part of the block: as on a machine that is thousands of
-    times faster now. Such a block is taken again, for its time, and its cases and their anchors are measured."""
+    """A block of a number of calls says that these took a few microseconds: as on a machine that is thousands of times
+    faster now. Such a block is taken again, for its time, and its cases and their anchors are measured."""
     script = (
-        f"{ASKED}for word; do shift\n"
-        'case "$word" in --benchmark_min_time=*x) word=--benchmark_min_time=1x;; esac\n'
+        f'{ASKED}for word in "$@"; do\n'
         f'case "$word" in --benchmark_min_time=*) echo "$word" >> {tmp_path}/lengths;; esac\n'
-        'set -- "$@" "$word"; done\nexec $real "$@"'
+        f'case "$word" in --benchmark_min_time=*x) echo \'{{"benchmarks": [{RECORD % "1.0"}]}}\'; exit;; esac\n'
+        'done\nexec $real "$@"'
     )
     outcome = project.doit("protocol=fast", f"profile:{NEW}", **tools(tmp_path, iree_benchmark_module=script))
 
     assert outcome.code == 0, str(outcome)
     lengths = [line.partition("=")[2] for line in (tmp_path / "lengths").read_text().splitlines()]
-    assert "1x" in lengths
-    assert all(then.endswith("s") for now, then in itertools.pairwise(lengths) if now == "1x"), lengths
+    assert any(length.endswith("x") for length in lengths)
+    assert all(then.endswith("s") for now, then in itertools.pairwise(lengths) if now.endswith("x")), lengths
     assert lengths[-1].endswith("s")
     row = project.rows()[-1]
     assert len(row["blocks_ns"]) >= 4

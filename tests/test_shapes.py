@@ -209,10 +209,10 @@ def test_classes_times_everything_are_planned_at_once(plan_of):
     words = 'layout = ["tt", "tn", "nt", "nn"]\naccumulate = ["no", "yes"]\ntuning = ["default", "double_tiling"]\n'
     dtypes = "dtype = " + str(list(OPERATIONS["matmul"].signatures)).replace("'", '"') + "\n"
     shape = "shape = " + str(list(classes_of("matmul"))).replace("'", '"') + "\n"
-    began = time.perf_counter()
+    began = time.thread_time()
     found = plan_of('[[sweep]]\noperation = "matmul"\n' + shape + words + dtypes + "threads = [1, 2]\n")
     assert len(found.cases) + len(found.skips) > 10_000
-    assert time.perf_counter() - began < 20  # about one second
+    assert time.thread_time() - began < 20  # about one second
 
 
 def test_a_list_for_an_operation_with_another_number_of_dims_is_named(tmp_path, monkeypatch):

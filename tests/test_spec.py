@@ -142,10 +142,10 @@ def test_tuning_name_with_a_zero_is_refused():
     ],
 )
 def test_sweep_of_a_billion_cases_fails_at_once(plan_of, axes):
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(SpecError, match=r"a sweep of [\d,]+ cases") as caught:
         plan_of(table(**axes))
-    assert time.perf_counter() - began < 0.1
+    assert time.thread_time() - began < 0.1
     assert caught.value.facts["spec"] == "specs/t.toml:1, sweep[0]"
     assert caught.value.facts["allowed"] == "1,000,000"
     assert " m" in caught.value.facts["axes"]
