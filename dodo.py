@@ -1,17 +1,22 @@
 """The command line of this directory is dispatchflow's; `check` and `test` are our own tasks beside it."""
 
+import os
 import sys
 from pathlib import Path
 
 from dispatchflow import main
 
 TOOLS = Path(sys.executable).parent
+# Without bytecode each worker spends seconds on compiling the tests.
+PYTEST = f"env -u PYTHONDONTWRITEBYTECODE {TOOLS}/pytest"
+CORES = len(os.sched_getaffinity(0))
 CHECKS = {
     "format": f"{TOOLS}/ruff format --check .",
     "lint": f"{TOOLS}/ruff check .",
     "types": f"{TOOLS}/mypy",
     "imports": f"{TOOLS}/lint-imports --no-cache",
-    "fast_tests": f"{TOOLS}/pytest -n auto -m 'not iree and not slow'",
+    # One more than cores: some wait for locks and limits. Files are not kept together: a few hold most of the work.
+    "fast_tests": f"{PYTEST} -n {CORES + 1} --dist worksteal -m 'not iree and not slow'",
 }
 
 
@@ -29,7 +34,10 @@ def task_docs():
 
 def task_test():
     """the tests with the real compiler and real devices, but the slow ones; the others are in check"""
-    return {"actions": [f"{TOOLS}/pytest -n auto --dist loadfile -m 'iree and not slow'"], "verbosity": 2}
+    # More than cores: most of them wait, for processes, locks and limits. Neighbours stay together, which share what
+    # their file makes once, until a worker has nothing left to do.
+    workers = f"-n {3 * CORES} --dist worksteal"
+    return {"actions": [f"DISPATCHFLOW_TESTS_NO_PAUSES=1 {PYTEST} {workers} -m 'iree and not slow'"], "verbosity": 2}
 
 
 def task_check_all():

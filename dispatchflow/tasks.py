@@ -7,6 +7,7 @@ the store already has (docs/decisions/0003).
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +33,10 @@ from dispatchflow.targets import Device, Target
 from dispatchflow.workspace import Workspace
 
 _log = logging.getLogger(__name__)
+
+_NO_PAUSES = "DISPATCHFLOW_TESTS_NO_PAUSES"
+"""The variable under which rounds follow each other at once: for this project's own tests, of which none judges a time
+(CONTRIBUTING.md). Each measurement so taken says it among its conditions."""
 
 STAGE_DOCS = {
     "emit": "write each case's MLIR module",
@@ -138,7 +143,8 @@ class Stages:
     @cached_property
     def session(self) -> Session:
         w = self.workspace
-        return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.refusal)
+        pauses = _NO_PAUSES not in os.environ
+        return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.refusal, pauses=pauses)
 
     def _trial(self, case: Case) -> Trial | None:
         """None when the case cannot be measured."""

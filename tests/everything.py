@@ -75,10 +75,11 @@ def everything(
     for cls in OPERATIONS.values():
         shapes = SHAPES_OF.get(cls.name, SHAPES)
         signatures = [name for name in cls.signatures if types is None or name in types]
-        for choice in product(signatures, cls.layouts, chosen_of(cls), TUNING, targets, shapes):
+        all_chosen = tuple(chosen_of(cls))
+        for choice in product(signatures, cls.layouts, all_chosen, TUNING, targets, shapes):
             signature, layout, chosen, tuning, target, shape = choice
             others = (layout != cls.layouts[0]) + (tuning != DEFAULT)
-            if chosen != next(chosen_of(cls)) and others > (signature == next(iter(cls.signatures))):
+            if chosen != all_chosen[0] and others > (signature == next(iter(cls.signatures))):
                 continue
             operation = operation_of(cls, shape, signature, layout, chosen)
             yield (

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from everything import operation_of
+from once import once
 
 from dispatchflow.dispatch import Case, Dispatch, _module
 from dispatchflow.operations import OPERATIONS, Operation
@@ -53,14 +54,17 @@ SIGNATURES = [
 @pytest.fixture(scope="session")
 def compiled_squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store in which the default case of each signature in the quick tests is compiled and nothing else is made."""
-    workspace = Workspace(tmp_path_factory.mktemp("squares"), {})
-    cases = [default_case(*parameter.values) for parameter in SIGNATURES if not parameter.marks]
-    with ThreadPoolExecutor(2) as pool:
-        assert all(record.ok for record in pool.map(workspace.executor.compile, cases))
-    root = workspace.root
-    del workspace, pool
-    gc.collect()  # the database's own files go with its last connection: not while the folder is copied
-    return root
+
+    def make(folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        workspace = Workspace(folder, {})
+        cases = [default_case(*parameter.values) for parameter in SIGNATURES if not parameter.marks]
+        with ThreadPoolExecutor(2) as pool:
+            assert all(record.ok for record in pool.map(workspace.executor.compile, cases))
+        del workspace, pool
+        gc.collect()  # the database's own files go with its last connection: not while the folder is copied
+
+    return once(tmp_path_factory, "squares", make)
 
 
 @pytest.fixture

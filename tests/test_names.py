@@ -87,12 +87,19 @@ def test_each_field_of_a_case_shows_in_its_name(case, data):
 
 
 def test_names_of_all_combinations_are_distinct():
+    """All types with each other; and few types, whose words end in each other, with all of what stands beside them."""
     shapes = [(1, 11, 1), (11, 1, 1), (1, 1, 11), (111, 1, 1)]
-    signatures = [Signature((a, b), c, d) for a, b, c, d in product(ElementType, repeat=4)]
+    alike = [ElementType.F16, ElementType.BF16, ElementType.I8]
+    signatures, few = (
+        [Signature((a, b), c, d) for a, b, c, d in product(types, repeat=4)] for types in (ElementType, alike)
+    )
     tuning, target = TUNINGS["default"].expand({})[0], TARGETS["llvm-cpu"]
     cases = [
         Case(Dispatch(Matmul(shape, signature, layout, Matmul.make(shape).chosen), tuning), target, threads)
-        for shape, signature, layout, threads in product(shapes, signatures, Matmul.layouts, (None, 1))
+        for shape, signature, layout, threads in {
+            *product(shapes[:1], signatures, Matmul.layouts[:1], (None,)),
+            *product(shapes, few, Matmul.layouts, (None, 1)),
+        }
     ]
     assert len({case.name for case in cases}) == len(set(cases)) == len(cases)
 

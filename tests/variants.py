@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache, partial
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from dispatchflow.inputs import dtype_of, made, mistrust
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.reference import bounds, expected, widened
-from dispatchflow.verdict import compare_bits, compare_bounded
+from dispatchflow.verdict import Verdict, compare_bits, compare_bounded
 
 SHAPES = {
     "conv2d": (2, 7, 7, 4, 6, 3, 3),
@@ -58,13 +59,25 @@ BY_NAME = {name: [operation for operation in ALL if operation.name == name] for 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
     """What verification says of this result, from operands in float64 or int64, on each recipe."""
     found = set()
+    for operands, judge in judges(operation):
+        got = np.asarray(result([array.copy() for array in operands])).astype(dtype_of(operation.types.result))
+        found.add(judge(got).word)
+    return found
+
+
+@lru_cache(1)
+def judges(operation: Operation) -> list[tuple[list[Any], Callable[[Any], Verdict]]]:
+    """Of each recipe the operands, widened, and what verification says of a result of them: made once for all the
+    errors that are planted in an operation."""
+    found: list[tuple[list[Any], Callable[[Any], Verdict]]] = []
     for recipe in operation.recipes:
         if mistrust(operation, recipe):
             continue
         operands = made(operation, recipe)
-        got = np.asarray(result(widened(operands))).astype(dtype_of(operation.types.result))
         if operation.compares_bits(recipe):
-            found.add(compare_bits(got, expected(operation, operands)).word)
+            judge = partial(compare_bits, expected=expected(operation, operands))
         else:
-            found.add(compare_bounded(got, *bounds(operation, operands, recipe)).word)
+            reference, tolerance = bounds(operation, operands, recipe)
+            judge = partial(compare_bounded, reference=reference, tolerance=tolerance)
+        found.append((widened(operands), judge))
     return found
