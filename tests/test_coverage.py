@@ -12,7 +12,7 @@ from benchmarks.coverage import MODELS, coverage
 from dispatchflow.protocols import PROTOCOLS
 
 
-@pytest.mark.parametrize("protocol", ["fast", "std"])
+@pytest.mark.parametrize("protocol", ["std", pytest.param("fast", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_another_session_s_median_is_inside_in_nine_of_ten_of_the_nominal_cases(model, protocol):
     """Of a machine that was seen in twelve sessions before. 300 machines: 85.5 %, less 1.5 standard errors."""

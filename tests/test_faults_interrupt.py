@@ -77,7 +77,7 @@ def ready(process: subprocess.Popen[str]) -> bool:
     return bool(caught >> signal.SIGTERM - 1 & 1)
 
 
-@pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.nightly])])
 def test_a_signal_at_any_moment_once_or_twice_ends_it_without_a_traceback(rounds: int, tmp_path: Path) -> None:
     project = Project.make(tmp_path / "p", sweep(m=[4, 5, 6, 7], n=8, k=8, target="vmvx"))
     chance = random.Random(rounds)

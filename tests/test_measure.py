@@ -177,3 +177,14 @@ def test_rounds_are_spread_over_the_protocol_s_span(tmp_path, taken, monkeypatch
     (trial,) = trials(session, {"a": 1})
     session.decide(trial)
     assert clock.now - 100.0 == pytest.approx(PROTOCOLS["std"].span_s)
+
+
+def test_without_pauses_rounds_follow_each_other_and_the_measurement_says_it(tmp_path, taken):
+    waited = []
+    bench = SimpleNamespace(store=Store(tmp_path / "store"))
+    toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
+    session = measure.Session(bench, toolchain, "run", sleep=waited.append, pauses=False)
+    (trial,) = trials(session, {"a": 1})
+    session.decide(trial)
+    assert (trial.outcome, waited) == ("measured", [])
+    assert bench.store.records.measurement(trial.key).conditions["pauses"] is False

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from planted import PLANTED
 from plants import Plant, plants
-from variants import BY_NAME, verdicts
+from variants import BY_NAME, is_told
 
 from dispatchflow import commands, processes
 from dispatchflow.inputs import dtype_of, made, random
@@ -48,7 +48,7 @@ def test_an_error_in_an_operand_is_told_unless_the_result_is_the_same(name: str)
     kinds = set()
     for operation in variants(name):
         for plant in plants(operation):
-            if "different" in verdicts(operation, partial(spoilt, operation, plant)):
+            if is_told(operation, partial(spoilt, operation, plant)):
                 kinds.add(plant.kind)
                 continue
             for recipe in operation.recipes:
@@ -66,7 +66,7 @@ def test_an_error_peculiar_to_an_operation_is_told_in_all_types_layouts_and_opti
         result = wrong(operands)
         if result is None or np.allclose(result, operation.reference(operands), rtol=1e-9):
             continue  # here it is no error: nothing accumulated, or one row of zeros for another
-        assert "different" in verdicts(operation, wrong), operation.shape_name
+        assert is_told(operation, wrong), operation.shape_name
         told += 1
     assert told
 
@@ -172,7 +172,7 @@ def called(workspace: Workspace, vmfb: Path, function: str, operation: Operation
 
 
 Wrong = list[tuple[str, Operation, str]]
-EVERY = [pytest.param(False, id="some"), pytest.param(True, id="every", marks=pytest.mark.slow)]
+EVERY = [pytest.param(False, id="some"), pytest.param(True, id="every", marks=[pytest.mark.slow, pytest.mark.nightly])]
 
 
 @pytest.fixture(scope="session")

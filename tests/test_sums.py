@@ -322,7 +322,7 @@ def test_a_largest_in_each_line_at_another_place(types: str, axis: str) -> None:
     assert (begun_with_0 != operation.reference([x])).all()
 
 
-@pytest.mark.parametrize(("types", "side"), [("f32", 256), ("i32", 256), ("f64", 64), ("f16", 32), ("f32", 3)])
+@pytest.mark.parametrize(("types", "side"), [("f32", 256), ("i32", 64), ("f64", 64), ("f16", 32), ("f32", 3)])
 def test_every_term_of_a_window_counts(types: str, side: int) -> None:
     operation = POOLING.make((1, side, side, 1, side, side), types, kind="sum")
     (x,) = widened(made(operation, "exact"))

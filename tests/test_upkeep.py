@@ -309,7 +309,7 @@ def test_a_task_that_cleans_the_store_of_its_own_run_is_told(copied: Project) ->
     assert "a run cannot clean the store that it uses" in outcome.out + outcome.err
 
 
-@pytest.mark.parametrize("rounds", [4, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.nightly])])
 def test_runs_and_cleans_at_once_give_the_right_results(rounds: int, tmp_path: Path) -> None:
     project = Project.make(tmp_path / "p", sweep(m=[4, 5, 6, 7], n=8, k=8, target="vmvx"))
     measured = [["-n", "2", "protocol=fast"]] if rounds > 10 else []

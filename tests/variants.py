@@ -58,11 +58,18 @@ BY_NAME = {name: [operation for operation in ALL if operation.name == name] for 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
     """What verification says of this result, from operands in float64 or int64, on each recipe."""
-    found = set()
+    return set(_words(operation, result))
+
+
+def _words(operation: Operation, result: Callable[[list[Any]], Any]) -> Iterator[str]:
     for operands, judge in judges(operation):
         got = np.asarray(result([array.copy() for array in operands])).astype(dtype_of(operation.types.result))
-        found.add(judge(got).word)
-    return found
+        yield judge(got).word
+
+
+def is_told(operation: Operation, result: Callable[[list[Any]], Any]) -> bool:
+    """Whether verification calls this result different: the first recipe on which it does is enough."""
+    return "different" in _words(operation, result)
 
 
 @lru_cache(1)
