@@ -41,9 +41,11 @@ class Line:
 
 
 def environment() -> dict[str, str]:
-    """A user's: compiled modules are kept, the store is the project's."""
+    """A user's: compiled modules are kept, the store is the project's; so is, here, what is known of the machine: each
+    project is as the first one."""
     left_out = ("PYTHONDONTWRITEBYTECODE", "DISPATCHFLOW_STORE", "PYTHONPATH", "PYTHONUNBUFFERED")
-    return {name: value for name, value in os.environ.items() if name not in left_out}
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return kept | {"DISPATCHFLOW_CACHE": ".dispatchflow/machine"}
 
 
 def run(argv: Sequence[str], folder: Path, stdin: str | None = None, env: Mapping[str, str] | None = None) -> Cost:

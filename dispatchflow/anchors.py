@@ -54,6 +54,11 @@ class History:
     def json(self) -> str:
         return json.dumps(self.__dict__)
 
+    def begins_as(self, other: History) -> bool:
+        """Whether both are of the same modules, and relative to the same times: the same history, once more or less
+        far."""
+        return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
+
     def seen(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
         """With what the anchors took in this run, so far."""
         found = {name: median(sorted(ns)) for name, ns in blocks.items() if ns}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -13,6 +14,7 @@ from dispatchflow.actions import Action, Call, Data, measurement
 from dispatchflow.calibration import Kernel, Processor, Work
 from dispatchflow.dispatch import Case
 from dispatchflow.execute import Executor
+from dispatchflow.facts import MachineFacts
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.measure import Session, Trial
 from dispatchflow.operations import Operation
@@ -46,11 +48,22 @@ def work_of(case: Case) -> Work | None:
     return Work(program.signature, moved_bytes, read_bytes, case.cache == COLD)
 
 
-class Ceilings:
-    """Per number of threads, or target of a GPU: kind → flops or bytes per s, of the fastest block ever recorded."""
+def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
+    """Of these and of what was remembered as this text."""
+    known: dict[str, float] = json.loads(text or "{}")
+    return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
 
-    def __init__(self, store: Store, toolchain: Toolchain, executor: Executor) -> None:
-        self._store, self._toolchain, self._executor = store, toolchain, executor
+
+def _raised(text: str | None, rates: Mapping[str, float]) -> str:
+    return json.dumps(_highest(text, rates))
+
+
+class Ceilings:
+    """Per number of threads, or target of a GPU: kind → flops or bytes per s, of the fastest block ever recorded, by
+    any project of this user on this machine."""
+
+    def __init__(self, store: Store, facts: MachineFacts, toolchain: Toolchain, executor: Executor) -> None:
+        self._store, self._facts, self._toolchain, self._executor = store, facts, toolchain, executor
         self._known: dict[tuple[str, int], dict[str, float]] = {}
         self._reached: dict[tuple[str, int], dict[str, float]] = {}
         self._processors: dict[str, Processor] = {}
@@ -105,18 +118,33 @@ class Ceilings:
     def _rates(self, target: Target, device: Device) -> dict[str, float]:
         """What was reached so far; empty when never calibrated."""
         if (place := self.place(target, device)) not in self._known:
-            self._known[place] = json.loads(self._store.records.remembered(self.name(target, device)) or "{}")
+            name = self.name(target, device)
+            own, everyones = self._store.records.remembered(name), self._facts.remembered(name)
+            self._known[place] = _highest(own, json.loads(everyones or "{}"))
         return self._known[place]
 
     def _most(self, target: Target, device: Device) -> dict[str, float]:
         """What was reached, with fewer threads too: more of them can do what these did."""
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))
-            for threads in range(1, device.threads if target.has_threads else 1):
-                for kind, rate in self._rates(target, replace(device, threads=threads)).items():
+            for fewer in self._fewer(target, device):
+                for kind, rate in self._rates(target, fewer).items():
                     most[kind] = max(most.get(kind, 0.0), rate)
             self._reached[place] = most
         return self._reached[place]
+
+    @staticmethod
+    def _fewer(target: Target, device: Device) -> list[Device]:
+        """It with fewer threads."""
+        return [replace(device, threads=n) for n in range(1, device.threads if target.has_threads else 1)]
+
+    def take(self, target: Target, device: Device) -> None:
+        """Into the store: its rows' ceilings stay what they are where the user's directory is lost, as in a container
+        that is gone, or the store is moved."""
+        for one in (device, *self._fewer(target, device)):
+            name, rates = self.name(target, one), self._rates(target, one)
+            if rates != json.loads(self._store.records.remembered(name) or "{}"):
+                self._store.records.revise(name, partial(_raised, rates=rates))
 
     def lacking(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
         """Those of these kinds that were never measured, and can be."""
@@ -144,13 +172,9 @@ class Ceilings:
 
     def _remember(self, name: str, rates: Mapping[str, float]) -> dict[str, float]:
         """The highest of these and of what is remembered by now: another invocation may have calibrated beside us."""
-
-        def highest(text: str | None) -> str:
-            known: dict[str, float] = json.loads(text or "{}")
-            return json.dumps(known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()})
-
-        found: dict[str, float] = json.loads(self._store.records.revise(name, highest))
-        return found
+        raised = partial(_raised, rates=rates)
+        everyones = json.loads(self._facts.revise(name, raised) or "{}")
+        return _highest(self._store.records.revise(name, raised), everyones)
 
     @staticmethod
     def calibrated(target: Target, device: Device) -> Device:

@@ -1,4 +1,4 @@
-"""A user's dodo.py: what stands in it beside our `main()`, and where its store is."""
+"""A user's dodo.py: what stands in it beside our `main()`, where its store is, and what all of the user's share."""
 
 from __future__ import annotations
 
@@ -31,3 +31,16 @@ def default_words(names: Mapping[str, Any]) -> Sequence[str]:
 def store_path(root: Path) -> Path:
     """Of the directory that has the dodo file."""
     return Path(os.environ.get("DISPATCHFLOW_STORE") or root / ".dispatchflow")
+
+
+def cache_path() -> Path | None:
+    """What all projects of the user share; None where the user has no home."""
+    if given := os.environ.get("DISPATCHFLOW_CACHE"):
+        return Path(given)
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():  # the XDG specification: then it is to be ignored
+        try:
+            base = Path.home() / ".cache"
+        except RuntimeError:
+            return None
+    return base / "dispatchflow"

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dispatchflow import commands, machine
-from dispatchflow.dodo_file import store_path
+from dispatchflow.dodo_file import cache_path, store_path
 from dispatchflow.keys import digest_file, digest_of
 from dispatchflow.stamps import ABSENT, stamp
 
@@ -118,6 +118,7 @@ class Recall:
             "root": os.fspath(root),
             "directory": os.getcwd(),  # noqa: PTH109
             "store": os.fspath(self._store),
+            "cache": str(cache_path()),
             "words": list(words),
             "variables": dict(variables),
             "environment": commands.device_environment(os.environ),

@@ -224,13 +224,18 @@ def _maker(lock: int) -> str | None:
 
 def _refuse_network(root: Path) -> None:
     """Before anything is written there."""
-    mount, kind = filesystem(root.resolve(), Path("/proc/self/mounts").read_bytes())
-    if kind in _NETWORK:
+    if (mount := network_mount(root)) is not None:
         raise StoreError(
             "the store lies on a network file system",
-            {"store": root, "mount": f"{mount} ({kind})"},
+            {"store": root, "mount": mount},
             "Set DISPATCHFLOW_STORE to a directory on a local disk.",
         )
+
+
+def network_mount(root: Path) -> str | None:
+    """The mount point, and its kind, of the network file system that this lies on; None where it lies on none."""
+    mount, kind = filesystem(root.resolve(), Path("/proc/self/mounts").read_bytes())
+    return f"{mount} ({kind})" if kind in _NETWORK else None
 
 
 def filesystem(path: Path, mounts: bytes) -> tuple[Path, str]:

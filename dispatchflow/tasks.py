@@ -125,6 +125,7 @@ class Stages:
         self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.blocks)
         anew = workspace.settings.remeasure == "yes"
         for target, device, kinds in self._bounded():
+            workspace.ceilings.take(target, device)
             if wanted := kinds if anew else workspace.ceilings.lacking(target, device, kinds):
                 self.progress.say(f"calibrating: what {device.uri} with {units.count(device.threads, 'thread')} can do")
                 workspace.ceilings.calibrate(target, device, self.session, wanted)

@@ -53,7 +53,9 @@ def overview(workspace: Workspace) -> str:
         "scratch": _taken((store.root / "tmp").rglob("*")),
     }
     cases_bytes = sum(sizes.values()) + records[1] + rows[1]
-    return report.overview(objects, rest, store.records.cases(), cases_bytes)
+    facts = workspace.facts
+    everyones = None if facts.root is None else (facts.root, _taken(facts.root.rglob("*"))[1])
+    return report.overview(objects, rest, store.records.cases(), cases_bytes, everyones)
 
 
 def _taken(paths: Iterator[Path]) -> tuple[int, int]:

@@ -17,9 +17,10 @@ from dispatchflow.ceilings import Ceilings
 from dispatchflow.chain import Chain, Step
 from dispatchflow.cpu_features import HostCpu
 from dispatchflow.dispatch import Case
-from dispatchflow.dodo_file import store_path
+from dispatchflow.dodo_file import cache_path, store_path
 from dispatchflow.errors import NothingMatched, ToolchainError, suggestion
 from dispatchflow.execute import Executor
+from dispatchflow.facts import MachineFacts
 from dispatchflow.known import KnownFailure, KnownFailures, shipped
 from dispatchflow.location import Location
 from dispatchflow.measure import Bench
@@ -69,6 +70,11 @@ class Workspace:
     @cached_property
     def store(self) -> Store:
         return Store(self.store_path)
+
+    @cached_property
+    def facts(self) -> MachineFacts:
+        """What is known of this machine, whatever project found it out."""
+        return MachineFacts(cache_path(), machine.identity(), self._stamp)
 
     def with_toolchain(self, word: str) -> Workspace:
         """This one, as `iree=WORD` would have it. It has the same store: a full disk allows one connection only."""
@@ -264,11 +270,11 @@ class Workspace:
 
     @cached_property
     def ceilings(self) -> Ceilings:
-        return Ceilings(self.store, self.toolchain, self.executor)
+        return Ceilings(self.store, self.facts, self.toolchain, self.executor)
 
     @cached_property
     def anchors(self) -> Anchors:
-        return Anchors(self.store, self.executor, self.ceilings, self.run)
+        return Anchors(self.store, self.facts, self.executor, self.ceilings, self.run)
 
     def chains(self, cases: Sequence[Case]) -> list[Chain]:
         return self.resolver.chains(cases)

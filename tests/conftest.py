@@ -36,8 +36,11 @@ _NEW_MOUNTS, _PRIVATE = 0x20000, 0x44000
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Workers have locks of their own where they may mount: no test judges a time, so none waits for another worker's
+    """What is known of the machine is the tests' own, of all workers and sessions: they calibrate once.
+
+    Workers have locks of their own where they may mount: no test judges a time, so none waits for another worker's
     measurements. And `doit` of the tests, which is started over a thousand times and writes no bytecode, finds it."""
+    os.environ["DISPATCHFLOW_CACHE"] = os.fspath(config.rootpath / ".pytest_cache" / "dispatchflow")
     if "PYTEST_XDIST_WORKER" not in os.environ:
         compileall.compile_dir(Path(dispatchflow.__file__).parent, quiet=2)
     else:

@@ -221,7 +221,8 @@ def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:
 
     counts, outcome = copied.made_by("protocol=fast", "remeasure=yes", f"profile:{NAME}")
 
-    assert counts == only(profile=counts["profile"])
+    # The kernels of a calibration are compiled by the first project on this machine that needs one.
+    assert counts == only(compile=counts["compile"], profile=counts["profile"])
     assert "1 measured; " in outcome.out and "calibrating" in outcome.out
     after = copied.rows()
     assert after[: len(before)] == before

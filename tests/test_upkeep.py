@@ -9,13 +9,23 @@ import time
 from pathlib import Path
 
 import pytest
-from real import Project, finished, sweep, toolchain, wait_until
+from real import SMALL, Project, finished, sweep, toolchain, wait_until
 
 pytest_plugins = ["real"]
 pytestmark = pytest.mark.iree
 
 NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
 LOOKING = ("store", "plan", f"explain profile:{NAME}", "list -s profile:*", "report", "best", "toolchains")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """As everywhere, but on a machine of which nothing was known: calibration kernels are in its store."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    project = Project.make(folder / "project", SMALL)
+    outcome = project.doit("protocol=fast", "profile:matmul_*", DISPATCHFLOW_CACHE=str(folder / "cache"))
+    assert outcome.code == 0, str(outcome)
+    return project
 
 
 def objects(project: Project) -> set[str]:

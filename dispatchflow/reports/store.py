@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from dispatchflow.keeping import UNREFERENCED
 from dispatchflow.reports import units
@@ -17,8 +18,11 @@ _MAX_SHOWN = 20
 _MORE = "keep=30, keep=referenced and limit=2GiB remove more; see doit variables"
 
 
-def overview(objects: Tally, rest: Tally, cases: int, cases_bytes: int) -> str:
-    """`cases_bytes`: of all that is there for the sake of cases, which is all but toolchains and scratch."""
+def overview(
+    objects: Tally, rest: Tally, cases: int, cases_bytes: int, everyones: tuple[Path, int] | None = None
+) -> str:
+    """`cases_bytes`: of all that is there for the sake of cases, which is all but toolchains and scratch. `everyones`:
+    where all projects of the user keep what is known of this machine, and its bytes."""
     parts = {**objects, **rest}
     total_bytes = sum(size for _, size in parts.values())
     lines = [_table(parts), f"{units.size(total_bytes)} in all"]
@@ -26,6 +30,8 @@ def overview(objects: Tally, rest: Tally, cases: int, cases_bytes: int) -> str:
         lines[-1] += f"; {units.count(cases, 'case')}, {units.size(cases_bytes / cases)} each without toolchains"
     if UNREFERENCED in objects:
         lines.append("doit store clean removes what no record names")
+    if everyones:
+        lines.append(f"for all your projects: {everyones[0]}, {units.size(everyones[1])}; no clean removes it")
     return "\n".join(lines)
 
 
