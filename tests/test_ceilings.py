@@ -10,6 +10,12 @@ from dispatchflow.targets import TARGETS
 from dispatchflow.workspace import Workspace
 
 
+@pytest.fixture(autouse=True)
+def unknown(tmp_path, monkeypatch):
+    """A machine that was never calibrated."""
+    monkeypatch.setenv("DISPATCHFLOW_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.mark.iree
 def test_more_threads_can_do_what_fewer_did(tmp_path, case_of):
     workspace, target = Workspace(tmp_path, {}), TARGETS["llvm-cpu"]
