@@ -50,6 +50,13 @@ def test_a_value_that_stays_is_not_written_again(known):
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == before
 
 
+def test_what_is_looked_at_is_told_so_that_no_answer_outlives_it(known):
+    seen = []
+    known.revise("ceilings:ab", lambda _: "1")
+    MachineFacts(known.root, "this", seen.append).remembered("ceilings:ab")
+    assert seen == [str(path) for path in files(known.root)]
+
+
 COUNTS = """
 import sys
 from pathlib import Path
