@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.synthetic import DODO
 from benchmarks.timing import DOIT, Cost, Line, pairs, run, wall_s
 from dispatchflow import commands, processes
-from dispatchflow.actions import STAGES
+from dispatchflow.stages import STAGES
 from dispatchflow.workspace import Workspace
 
 _OBSERVED = (sys.executable, os.fspath(Path(__file__).with_name("observed.py")))

@@ -20,6 +20,16 @@ from dispatchflow.records import Record, Records
 from dispatchflow.workspace import Workspace
 
 DODO = "from dispatchflow import main\nmain()\n"
+OWN = f'''\
+import helper
+{DODO.replace("main()", "")}
+def task_check():
+    """a task of the user's own"""
+    return {{"actions": ["true"]}}
+
+main()
+'''
+"""With a task of its own, and a module beside it."""
 BLOCKS = 8
 """A measurement under `std` has 6 to 20."""
 

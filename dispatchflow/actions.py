@@ -20,8 +20,6 @@ from dispatchflow.protocols import Protocol
 from dispatchflow.syntax import Syntax
 from dispatchflow.targets import Device
 
-STAGES = ("emit", "compile", "verify", "profile")
-
 CONFIGURATION_CHECK = 5
 """Version of `applied.parse` and `Dispatch.missed`. Raise it when what counts as applied changes."""
 

@@ -14,7 +14,6 @@ from doit.doit_cmd import reset_vars, set_var
 from doit.task import Task
 
 from dispatchflow import dodo_file, tasks, variables
-from dispatchflow.actions import STAGES
 from dispatchflow.app import App, Loader
 from dispatchflow.errors import SpecError, escaped, plain, suggestion
 from dispatchflow.line import JOBS, Line
@@ -23,6 +22,7 @@ from dispatchflow.making import Run
 from dispatchflow.plan import Skip
 from dispatchflow.recall import Recall
 from dispatchflow.reports import units
+from dispatchflow.stages import STAGES
 
 _LIMITS = ("compile_limit", "run_limit", "memory_limit")
 """Of what a toolchain is asked."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dispatchflow import actions
 from dispatchflow.actions import Action
 from dispatchflow.dispatch import Case, Dispatch
 from dispatchflow.keys import Digest, Key
+from dispatchflow.stages import STAGES
 from dispatchflow.targets import Device
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Chain(msgspec.Struct, frozen=True):
 
     def pending(self, stage: str) -> list[str]:
         """The stages up to this one that are to be executed."""
-        upto = actions.STAGES[: actions.STAGES.index(stage) + 1]
+        upto = STAGES[: STAGES.index(stage) + 1]
         return [name for name in upto if self.steps[name].state in _PENDING]
 
     @property

@@ -21,11 +21,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dispatchflow import dodo_file, output, room
+from dispatchflow import dodo_file, output
 from dispatchflow.errors import DispatchflowError
 from dispatchflow.line import Line, read
 from dispatchflow.recall import Recall
 from dispatchflow.reports import units
+from dispatchflow.stages import cases_named
 
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -153,7 +154,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
     gc.disable()  # planning makes many values and no cycles; `Run` enables it for what takes long
     try:
         line, names = read(argv), dodo_file.namespace(dodo)
-        recall = _recall(dodo.parent, line, names)
+        recall = _recall(dodo, line, names)
         if recall is not None and (said := recall.said()) is not None:
             code, text = said
             output.say_last(text + units.seconds(time.monotonic() - began))
@@ -170,6 +171,8 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
     except BrokenPipeError:
         return 0
     except OSError as error:
+        from dispatchflow import room
+
         print(f"doit: {room.refused(error)}", file=sys.stderr)
         return 2
     except RuntimeError as error:
@@ -200,9 +203,17 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
     return CmdParseError, InvalidCommand, InvalidDodoFile, InvalidTask
 
 
-def _recall(root: Path, line: Line, names: Mapping[str, Any]) -> Recall | None:
-    """None where the answer may depend on more than `Recall` sees: tasks of the user's own, options beside -n,
-    the age of measurements."""
-    if dodo_file.has_tasks(names) or not line.plain or {"remeasure", "retry"} & set(line.variables):
+def _recall(dodo: Path, line: Line, names: Mapping[str, Any]) -> Recall | None:
+    """None where the answer may depend on more than `Recall` sees: tasks of the user's own among what is selected,
+    options beside -n, the age of measurements."""
+    if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
-    return Recall(root, line.words or dodo_file.default_words(names), line.variables)
+    words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)
+    if own and not _only_cases(words):
+        return None
+    return Recall(dodo, words, line.variables, own)
+
+
+def _only_cases(words: Sequence[str]) -> bool:
+    """Whether no task of the user's can be meant; no words mean all cases."""
+    return all(cases_named(word) for word in (words[1:] if words[:1] == ["run"] and words[1:] else words))

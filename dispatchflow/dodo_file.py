@@ -14,8 +14,9 @@ def namespace(dodo: Path) -> dict[str, Any]:
     return runpy.run_path(str(dodo), run_name="dodo")
 
 
-def has_tasks(names: Mapping[str, Any]) -> bool:
-    return any(name.startswith("task_") or hasattr(value, "create_doit_tasks") for name, value in names.items())
+def task_names(names: Mapping[str, Any]) -> list[str]:
+    """Of those among them that define tasks of the user's own."""
+    return sorted(name for name, of in names.items() if name.startswith("task_") or hasattr(of, "create_doit_tasks"))
 
 
 def config(names: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,9 +15,9 @@ from functools import cache, cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow.actions import STAGES
 from dispatchflow.errors import SpecError, suggestion, written
 from dispatchflow.operations import DIMS, OPTIONS, Operation
+from dispatchflow.stages import STAGES
 
 if TYPE_CHECKING:
     from dispatchflow.chain import Chain, Step

@@ -13,11 +13,11 @@ from typing import Any
 from doit import loader as doit_loader
 from doit.task import Task
 
-from dispatchflow.actions import STAGES
 from dispatchflow.dispatch import Case
-from dispatchflow.dodo_file import has_tasks
+from dispatchflow.dodo_file import task_names
 from dispatchflow.errors import NothingMatched, SpecError, suggestion
 from dispatchflow.plan import Plan, Skip
+from dispatchflow.stages import STAGES, cases_named
 
 
 @dataclass
@@ -48,10 +48,10 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
     found = Selection()
     names = {case.name: case for case in plan.cases}
     for word in words or ["profile"]:
-        stage, colon, pattern = word.partition(":")
-        if stage in STAGES and (not colon or pattern):
-            cases = _matching(pattern or "*", names)
-            skips = [skip for skip in plan.skips if fnmatchcase(skip.name, pattern or "*")]
+        if (named := cases_named(word)) is not None:
+            stage, pattern = named
+            cases = _matching(pattern, names)
+            skips = [skip for skip in plan.skips if fnmatchcase(skip.name, pattern)]
             if not cases and not skips:
                 raise _nothing(word, pattern, plan)
             found.cases.setdefault(stage, {}).update(dict.fromkeys(cases))
@@ -125,7 +125,7 @@ def _nothing(word: str, pattern: str, plan: Plan) -> NothingMatched:
 
 def foreign_tasks(names: dict[str, Any], commands: Sequence[str]) -> list[Task]:
     """The tasks of the user's own `task_*` functions."""
-    if not has_tasks(names):
+    if not task_names(names):
         return []
     tasks: list[Task] = doit_loader.load_tasks(names, [*STAGES, *commands], allow_delayed=False)
     return tasks

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dispatchflow import commands, processes, runtimes, toolchain, view
-from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain, Step
 from dispatchflow.dispatch import Case
 from dispatchflow.errors import ToolchainError
@@ -15,6 +14,7 @@ from dispatchflow.known import KnownFailure
 from dispatchflow.loader import Selection
 from dispatchflow.reports import table, units
 from dispatchflow.rows import dispatches
+from dispatchflow.stages import STAGES
 from dispatchflow.targets import HINTS, TARGETS
 from dispatchflow.workspace import Workspace
 

@@ -15,7 +15,6 @@ from doit.reporter import ConsoleReporter
 from doit.task import Stream, Task
 
 from dispatchflow import dodo_file, output, tasks
-from dispatchflow.actions import STAGES
 from dispatchflow.app import App
 from dispatchflow.chain import Chain
 from dispatchflow.dispatch import Case
@@ -28,6 +27,7 @@ from dispatchflow.progress import Progress
 from dispatchflow.reports import run as run_report
 from dispatchflow.reports import units
 from dispatchflow.runner import ExclusiveRunner
+from dispatchflow.stages import STAGES
 from dispatchflow.tasks import Stages
 
 

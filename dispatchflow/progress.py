@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow import output
-from dispatchflow.actions import STAGES
 from dispatchflow.reports import units
+from dispatchflow.stages import STAGES
 
 if TYPE_CHECKING:
     from dispatchflow.measure import Trial

@@ -61,6 +61,17 @@ def _source(name: str) -> str:
     )
 
 
+def _imported(dodo: str) -> str:
+    """Of dodo.py and of the files of all modules that are imported, those that it imports among them."""
+    python, ours = (f"{os.path.dirname(file)}/" for file in (os.__file__, __file__))  # noqa: PTH120
+    files = {dodo, *(getattr(module, "__file__", None) or dodo for module in [*sys.modules.values()])}
+    return _stamps(
+        file  # Python's own are known by its version, ours are a `source`
+        for file in files
+        if not file.startswith(ours) and ("-packages/" in file or not file.startswith(python))
+    )
+
+
 def _machine(_: str) -> str:
     found = (
         machine.identity(),
@@ -102,6 +113,7 @@ _LOOK: dict[str, Callable[[str], str]] = {
     "database": _database,
     "folder": _folder,
     "source": _source,
+    "imported": _imported,
     "machine": _machine,
     "package": _package,
     "library": _library,
@@ -112,7 +124,9 @@ _LOOK: dict[str, Callable[[str], str]] = {
 class Recall:
     """Of one command line. What is the same for all is looked at here, at the start; the rest is told to `see`."""
 
-    def __init__(self, root: Path, words: Sequence[str], variables: Mapping[str, str]) -> None:
+    def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
+        """`own`: the names of the user's task functions; a new one may bear the name of a stage."""
+        root = dodo.parent
         self._store = store_path(root).absolute()
         asked = {
             "root": os.fspath(root),
@@ -123,6 +137,8 @@ class Recall:
             "variables": dict(variables),
             "environment": commands.device_environment(os.environ),
             "python": [sys.version, *sys.path],
+            "own": list(own),
+            "doit": "doit" in sys.modules,  # `dispatchflow` imports less than `doit`
         }
         question = digest_of(json.dumps(asked, sort_keys=True).encode())
         self._answer = self._store / "answers" / question
@@ -131,6 +147,7 @@ class Recall:
         for kind, name in (
             self._records,
             ("source", os.path.dirname(__file__)),  # noqa: PTH120
+            ("imported", os.fspath(dodo)),
             ("machine", ""),
             ("package", "numpy"),
             ("package", "ml_dtypes"),

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from dispatchflow import results
-from dispatchflow.actions import STAGES
 from dispatchflow.errors import NothingMatched, SpecError, StoreError, suggestion
 from dispatchflow.loader import is_pattern
 from dispatchflow.reports import best as best_report
 from dispatchflow.reports import providers
 from dispatchflow.reports.comparable import OTHER_ROUNDS, believed
 from dispatchflow.reports.table import FORMATS
+from dispatchflow.stages import STAGES
 
 _BETWEEN_SESSIONS = {"median_ns": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor")}
 """Shown beside a column where times of several sessions stand below each other."""

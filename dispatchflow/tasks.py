@@ -17,7 +17,6 @@ from typing import Any
 from doit.task import Task
 
 from dispatchflow import publish, trials, view
-from dispatchflow.actions import STAGES
 from dispatchflow.chain import Chain
 from dispatchflow.controls import Controls
 from dispatchflow.dispatch import Case
@@ -29,6 +28,7 @@ from dispatchflow.records import Record
 from dispatchflow.reports import units
 from dispatchflow.rotation import HOT
 from dispatchflow.rows import Row
+from dispatchflow.stages import STAGES
 from dispatchflow.targets import Device, Target
 from dispatchflow.workspace import Workspace
 

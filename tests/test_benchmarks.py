@@ -43,9 +43,9 @@ def test_benchmarks_print_a_line_for_each_part():
     )
     assert done.returncode == 0, done.stderr
     table = [line.split(" | ") for line in done.stdout.split("\n\n")[1].splitlines()[2:]]
-    assert len(table) == 3 + 4 + 1 + 1, done.stdout
+    assert len(table) == 4 + 4 + 1 + 1, done.stdout
     assert all(len(cells) == 5 for cells in table)
-    assert all(float(cells[3]) > 0 for cells in table[:8]), done.stdout
+    assert all(float(cells[3]) > 0 for cells in table[:9]), done.stdout
 
 
 @pytest.mark.parametrize(

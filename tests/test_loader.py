@@ -1,12 +1,12 @@
 import pytest
 from doit.task import Task
 
-from dispatchflow.actions import STAGES
 from dispatchflow.answers import answer
 from dispatchflow.dodo_file import namespace
 from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.line import read
 from dispatchflow.loader import foreign_tasks, select, with_dependencies
+from dispatchflow.stages import STAGES
 
 SPEC = """
 [[sweep]]

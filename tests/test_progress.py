@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from dispatchflow.actions import STAGES
 from dispatchflow.ceilings import _KernelTrial
 from dispatchflow.measure import Trial
 from dispatchflow.progress import Progress
 from dispatchflow.protocols import PROTOCOLS
+from dispatchflow.stages import STAGES
 from dispatchflow.trials import LibraryTrial
 
 

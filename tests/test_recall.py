@@ -161,17 +161,94 @@ def test_dispatchflow_says_what_doit_says_and_tells_again_without_doit(idle: Idl
     assert "doit" in imported[0] and not {"doit", "numpy", "sqlite3"} & imported[1]
 
 
+OWN = """\
+import helper
+from dispatchflow import main
+
+def task_own():
+    return {"actions": ["echo ran >> own"]}
+
+def task_profiles():
+    return {"actions": ["echo ran >> own"], "task_dep": ["profile:*"]}
+
+main()
+"""
+
+
+@pytest.fixture
+def with_own(idle: Idle) -> Iterator[Idle]:
+    """In whose dodo.py tasks stand beside ours, below the import of a module."""
+    dodo, helper = idle.project.root / "dodo.py", idle.project.root / "helper.py"
+    helper.write_text("")
+    dodo.write_text(OWN)
+    yield Idle(idle.project, *idle.words, "profile:*")
+    dodo.write_text(DODO)
+    for made in (helper, idle.project.root / "own", idle.project.root / ".doit.db"):
+        made.unlink(missing_ok=True)
+
+
+def runs(idle: Idle, *words: str) -> int:
+    """How often these words run a task of the user's."""
+    own = idle.project.root / "own"
+    own.unlink(missing_ok=True)
+    assert idle.project.doit(*idle.words[:-1], *words).code == 0
+    return own.read_text().count("ran") if own.exists() else 0
+
+
 @real
-def test_a_project_with_tasks_of_its_own_is_planned_anew(idle: Idle) -> None:
+def test_words_that_name_cases_are_told_again_beside_tasks_of_the_users_own(with_own: Idle) -> None:
+    idle = with_own
     idle.settle()
-    dodo = idle.project.root / "dodo.py"
-    dodo.write_text(DODO + "def task_own():\n    return {'actions': ['echo ran > own']}\n")
-    try:
-        assert not idle.told()
-        assert idle.project.doit("own", "profile", *idle.words).code == 0
-        assert (idle.project.root / "own").read_text() == "ran\n"
-    finally:
-        dodo.write_text(DODO)
+    assert idle.told("-n", "2")
+    stages = Idle(idle.project, *idle.words[:-1], "run", "compile", "verify:matmul_8*")
+    stages.settle()
+    no_words = Idle(idle.project, *idle.words[:-1])
+    no_words.settle()
+    assert idle.told()
+
+
+@real
+@pytest.mark.parametrize(
+    "words", [("own",), ("own", "profile"), ("profile:*", "own"), ("profiles",), ("prof*",), ("*o*n",)]
+)
+def test_a_selected_task_of_the_users_own_runs_each_time(words: tuple[str, ...], with_own: Idle) -> None:
+    with_own.settle()
+    assert [runs(with_own, *words) for _ in range(3)] == [1, 1, 1]
+
+
+@real
+def test_default_tasks_are_what_no_words_mean(with_own: Idle) -> None:
+    dodo = with_own.project.root / "dodo.py"
+    no_words = Idle(with_own.project, *with_own.words[:-1])
+    no_words.settle()
+    dodo.write_text(OWN.replace("main()", "DOIT_CONFIG = {'default_tasks': ['profile', 'own']}\nmain()"))
+    assert [runs(with_own) for _ in range(3)] == [1, 1, 1]
+    dodo.write_text(OWN.replace("main()", "DOIT_CONFIG = {'default_tasks': ['verify']}\nmain()"))
+    assert not no_words.told()
+    no_words.settle()
+
+
+@real
+@pytest.mark.parametrize(("name", "text"), [
+    ("dodo.py", OWN + "# why\n"), ("dodo.py", DODO), ("helper.py", "# why\n"), ("helper.py", "import other\n"),
+])  # fmt: skip
+def test_a_changed_dodo_file_or_module_of_it_is_seen(name: str, text: str, with_own: Idle) -> None:
+    (with_own.project.root / "other.py").write_text("")
+    with_own.settle()
+    (with_own.project.root / name).write_text(text)
+    assert not with_own.told()
+
+
+@real
+def test_a_task_that_bears_the_name_of_a_stage_is_refused_as_ever(with_own: Idle) -> None:
+    with_own.settle()
+    dodo = with_own.project.root / "dodo.py"
+    for own in ("import os\nif 'SHADOW' in os.environ:\n    ", ""):
+        dodo.write_text(OWN.replace("main()", f"{own}task_profile = task_own\nmain()"))
+        if own:
+            with_own.settle()
+        outcome = with_own.project.doit(*with_own.words, SHADOW="yes")
+        assert outcome.code == 2 and "profile" in outcome.err, str(outcome)
 
 
 @real
@@ -203,7 +280,7 @@ def records(root: Path) -> Iterator[Records]:
 
 
 def asked(root: Path, *words: str) -> Recall:
-    return Recall(root, words, {})
+    return Recall(root / "dodo.py", words, {})
 
 
 def test_an_answer_is_said_again(root: Path, records: Records) -> None:
