@@ -74,7 +74,7 @@ class Form:
         self._templates: dict[tuple[int, ...], str] = {}
 
     def key(self, *strings: str) -> Key:
-        if "".join(strings).isascii():
+        if strings and "".join(strings).isascii():
             lengths = tuple(map(len, strings))
             template = self._templates.get(lengths)
             if template is None and 0 not in lengths and len(lengths) <= _STAND_INS:

@@ -63,12 +63,20 @@ class KnownFailure:
         """Whether it is about this release."""
         return _within(self.toolchain, version)
 
-    def covers(self, case: Case, features: Callable[[Target], Collection[str]] = lambda target: ()) -> bool:
-        """Whether each word fits. `features` gives those of a target's CPU (`avx512f`), and is asked last."""
-        *others, wanted = (*(item for item in self.match if item[0] != _FEATURES), dict(self.match).get(_FEATURES))
-        return all(_fits(case, word, patterns) for word, patterns in others) and (
-            wanted is None or any(_is(feature, pattern) for feature in features(case.target) for pattern in wanted)
-        )
+    def covers(
+        self,
+        case: Case,
+        besides: Collection[str] = (),
+        features: Callable[[Target], Collection[str]] = lambda target: (),
+    ) -> bool:
+        """Whether the case fits all words but `besides`. `features`: those of a target's CPU, `avx512f`."""
+
+        def fits(word: str, patterns: Sequence[str]) -> bool:
+            if word != _FEATURES:
+                return _fits(case, word, patterns)
+            return any(_is(feature, pattern) for feature in features(case.target) for pattern in patterns)
+
+        return all(fits(word, patterns) for word, patterns in self.match if word not in besides)
 
     def fits(self, stage: str, reason: str, log: Callable[[], str]) -> bool:
         """Whether a failure of this stage is this one. The log is read only if the reason does not say so."""
@@ -138,6 +146,10 @@ def _value(case: Case, word: str) -> str | None:
     return None
 
 
+_COARSE = frozenset(("operation", "dtype", "target", "backend", "tuning"))
+"""What cases of one kind have in common."""
+
+
 class KnownFailures:
     """The entries that are about one release; `log` reads what a failed step printed, `features` are those of a
     target's CPU."""
@@ -150,7 +162,7 @@ class KnownFailures:
         features: Callable[[Target], Collection[str]] = lambda target: (),
     ) -> None:
         self._given, self._version, self._log, self._features = entries, version_of(version), log, features
-        self._near: dict[tuple[str, str, str], tuple[KnownFailure, ...]] = {}
+        self._near: dict[tuple[str | None, ...], tuple[KnownFailure, ...]] = {}
 
     @cached_property
     def entries(self) -> tuple[KnownFailure, ...]:
@@ -160,18 +172,15 @@ class KnownFailures:
         """The entries whose words the case fits."""
         if case.library is not None:
             return []  # it is the compiler that is known
-        return [entry for entry in self._of_kind(case) if entry.covers(case, self._features)]
+        return [entry for entry in self._of_kind(case) if entry.covers(case, _COARSE, self._features)]
 
     def _of_kind(self, case: Case) -> tuple[KnownFailure, ...]:
         """Of thousands of cases there are few kinds, and most kinds have no entry."""
-        kind = case.operation.name, case.target.name, case.tuning.name
+        program = case.operation
+        kind = program.name, program.element_types, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
-            coarse = ("operation", "target", "backend", "tuning")
-            found = tuple(
-                entry
-                for entry in self.entries
-                if all(_fits(case, word, patterns) for word, patterns in entry.match if word in coarse)
-            )
+            fine = set(MATCHED) - _COARSE
+            found = tuple(entry for entry in self.entries if entry.covers(case, fine))
             self._near[kind] = found
         return found
 

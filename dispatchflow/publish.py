@@ -15,7 +15,7 @@ from dispatchflow.chain import Chain
 from dispatchflow.errors import DispatchflowError, raised
 from dispatchflow.keys import digest_of
 from dispatchflow.module import Module
-from dispatchflow.rows import Bounds, Row, Surroundings, row_of
+from dispatchflow.rows import Bounds, Row, Surroundings, file_of, row_of
 from dispatchflow.workspace import Workspace
 
 _log = logging.getLogger(__name__)
@@ -51,7 +51,8 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> DispatchflowError | No
     What is returned is to be told once everything else is: a row does not fit its columns. All others were appended."""
     records = workspace.store.records
     suffix = f" {workspace.settings.protocol.id}" if rows else ""
-    named = {f"{row.chain.case.name}{suffix}{_of_file(row)}": (row.identity, row) for row in rows}
+    folder = str(Path.cwd())
+    named = {f"{row.chain.case.name}{suffix}{_of_file(row, folder)}": (row.identity, row) for row in rows}
     said = records.said(named)
     new = {name: found for name, found in named.items() if said.get(name) != found[0]}
     # Recorded, they would be said: and so not again once what gives them is mended.
@@ -72,10 +73,10 @@ def publish(workspace: Workspace, rows: Sequence[Row]) -> DispatchflowError | No
     return _told(refused) if refused else None
 
 
-def _of_file(row: Row) -> str:
+def _of_file(row: Row, folder: str) -> str:
     """Modules of two projects that share a store may have one name: each has its own newest row."""
     program = row.chain.case.operation
-    return f" {digest_of(str(row['file']).encode())}" if type(program) is Module else ""
+    return f" {digest_of(str(file_of(program, folder)).encode())}" if type(program) is Module else ""
 
 
 def _unused(run: str, parts: Collection[str]) -> str:

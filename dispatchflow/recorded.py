@@ -143,13 +143,15 @@ class Snapshot:
 
     def __init__(self, records: Records) -> None:
         self._records = records
-        self._found, self._measured = records.everything()
+        self._rows, self._measured = records.everything()
+        self._found: dict[Key, Found] = {}
+        """One of each key, which reads its rest once."""
 
     def found(self, key: Key) -> Found | None:
-        if (row := self._found.get(key)) is None:
-            return None
-        _, ok, code, outputs = row
-        return Found(key, bool(ok), code, outputs, self._records)
+        if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:
+            _, ok, code, outputs = row
+            self._found[key] = found = Found(key, bool(ok), code, outputs, self._records)
+        return found
 
     def measurement(self, key: Key) -> Measurement | None:
         if (row := self._measured.get(key)) is None:

@@ -102,7 +102,7 @@ class Resolver:
 
     def emission(self, case: Case) -> Action:
         if type(case.operation) is Module:  # asked of every case; isinstance is slow for an abstract class
-            return actions.reprint(case.operation, self.toolchain.digest)
+            return self.supplies.reprint(case.operation)
         if case.library is not None:
             return actions.emit_call(case.call())
         return actions.emit(case, self.syntax)

@@ -107,7 +107,7 @@ def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundin
         "shape": case.shape_name,
         "element_types": operation.element_types,
         "layout": operation.layout,
-        "file": _file(operation, around.folder),
+        "file": file_of(operation, around.folder),
         "program_digest": program_digest(operation),
         "data_digest": _data_digest(chain),
         "provider": case.provider,
@@ -122,7 +122,7 @@ def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundin
         "compile_key": compiled.key,
         "verify_key": verified.key,
         "measurement_key": profiled.key,
-        "verification": verdict.get("verification", "not verified" if verified.state == "off" else "not compared"),
+        "verification": _verification(chain),
         "known_failure": chain.known.reason if chain.known else None,
         **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
         "requested_configuration": chain.dispatch.requested,
@@ -152,24 +152,32 @@ def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundin
             loud = f"the median's interval is ±{half or 0:.1%} after {blocks} blocks"
             slow = f"{blocks} blocks took all of the protocol's time, too few for an interval of the median"
             row["reason"] = slow if half is None else loud
-    unsure = verified.state == "absent" or (verified.state == "off" and row["verification"] == "different")
-    if row.get("reason") is None and unsure:
-        row["reason"] = verified.why
-    if (doubt := profiled.doubt) is not None and status != "not measured":
-        row["reason"] = "; ".join(filter(None, (row.get("reason"), doubt)))
-    emitted = chain["emit"].record if isinstance(operation, Module) else None
-    stateful = [f"stateful: {_calls_differ(emitted.facts)}"] if emitted and emitted.facts.get("stored") else []
-    if why := "; ".join([*filter(None, [verdict.get("why")]), *stateful]):
-        row["reason"] = why if status == "not measured" else "; ".join(filter(None, (why, row.get("reason"))))
+    row["reason"] = _reason(chain, status, row.get("reason"))
     return row
+
+
+def _reason(chain: Chain, status: str, reason: str | None) -> str | None:
+    """The status's own reason, and what else a reader should know of the case."""
+    verified, profiled = chain["verify"], chain["profile"]
+    unsure = verified.state == "absent" or (verified.state == "off" and _verification(chain) == "different")
+    if reason is None and unsure:
+        reason = verified.why
+    if (doubt := profiled.doubt) is not None and status != "not measured":
+        reason = "; ".join(filter(None, (reason, doubt)))
+    emitted = chain["emit"].record if isinstance(chain.case.operation, Module) else None
+    stateful = [f"stateful: {_calls_differ(emitted.facts)}"] if emitted and emitted.facts.get("stored") else []
+    told = verified.record.facts.get("why") if verified.record else None
+    if why := "; ".join([*filter(None, [told]), *stateful]):
+        reason = why if status == "not measured" else "; ".join(filter(None, (why, reason)))
+    return reason
 
 
 def _calls_differ(facts: Mapping[str, Any]) -> str:
     return f"it stores to @{', @'.join(facts['stored'])}, so calls may differ; verified for the first call"
 
 
-def _file(program: Program, folder: str) -> str | None:
-    """Bytes of a path that are no UTF-8 are escaped: Parquet takes text only."""
+def file_of(program: Program, folder: str) -> str | None:
+    """Where a user's module lies. Bytes of a path that are no UTF-8 are escaped: Parquet takes text only."""
     if not isinstance(program, Module):
         return None
     return os.path.join(folder, program.source.path).encode(errors="backslashreplace").decode()  # noqa: PTH118 (text)
@@ -181,6 +189,13 @@ def _data_digest(chain: Chain) -> str | None:
     if (action := chain["profile"].action) is None:
         return None
     return key_of("data", {name: action.ingredients[name] for name in ("arguments", "data")})
+
+
+def _verification(chain: Chain) -> str:
+    verified = chain["verify"]
+    otherwise = "not verified" if verified.state == "off" else "not compared"
+    found: str = verified.record.facts.get("verification", otherwise) if verified.record else otherwise
+    return found
 
 
 def _makers(chain: Chain, toolchain: Toolchain) -> dict[str, Any]:
@@ -236,6 +251,7 @@ _KNOWN: dict[str, Callable[[Chain], Any]] = {
     "provider": lambda chain: chain.case.provider,
     "cache": lambda chain: chain.case.cache,
     "threads": lambda chain: chain.device.threads,
+    "verification": _verification,
     "median_ns": lambda chain: found.median_ns if (found := _measured(chain)) else None,
 }
 
@@ -276,8 +292,11 @@ class Row(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name == "status":
             return self.status
-        if self._cells is None and (known := _KNOWN.get(name)) is not None:
-            return known(self.chain)
+        if self._cells is None:
+            if (known := _KNOWN.get(name)) is not None:
+                return known(self.chain)
+            if name == "reason" and self.status == "measured":  # which needs none of its own
+                return _reason(self.chain, self.status, None)
         return self.cells[name]
 
     def __iter__(self) -> Iterator[str]:

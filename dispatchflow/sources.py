@@ -161,6 +161,8 @@ def _from_anywhere(path: Path) -> str:
 def _plain(path: Path) -> str:
     """Without `folder/..`, where that is the same file."""
     plain = os.path.normpath(path)
+    if plain == os.fspath(path):
+        return plain
     return plain if os.path.realpath(plain) == os.path.realpath(path) else os.fspath(path)
 
 

@@ -35,8 +35,9 @@ class Supplies:
     ) -> None:
         self._reader, self._toolchain, self._host = reader, toolchain, host
         self._environment, self._device_of, self._again = environment, device_of, again
-        self._known: dict[str, tuple[Data | None, Data | None]] | None = {} if frozen else None
-        """Of operations, by the shape's name, which says all that an operation is."""
+        self._known: dict[str | Program, tuple[Data | None, Data | None]] | None = {} if frozen else None
+        """Of operations by the shape's name, which says all that an operation is."""
+        self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> Supplies:
         """As they are in a snapshot, where what is not made stays so."""
@@ -54,11 +55,12 @@ class Supplies:
 
     def _made(self, program: Program) -> tuple[Data | None, Data | None]:
         """(operands, data)"""
-        if self._known is None or type(program) is Module:
+        if self._known is None:
             return self._found(program)
-        if program.shape_name not in self._known:
-            self._known[program.shape_name] = self._found(program)
-        return self._known[program.shape_name]
+        key = program if type(program) is Module else program.shape_name
+        if (found := self._known.get(key)) is None:
+            self._known[key] = found = self._found(program)
+        return found
 
     def _found(self, program: Program) -> tuple[Data | None, Data | None]:
         operands = self._operands(program)
@@ -117,9 +119,14 @@ class Supplies:
 
     # --- only of a user's module
 
+    def reprint(self, program: Module) -> Action:
+        if (found := self._reprints.get(program)) is None:
+            self._reprints[program] = found = actions.reprint(program, self._toolchain.digest)
+        return found
+
     def printed(self, program: Module) -> Found | None:
         """Its text; None while it is not made, or cannot be."""
-        found = self._record(actions.reprint(program, self._toolchain.digest))
+        found = self._record(self.reprint(program))
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:

@@ -111,8 +111,8 @@ def test_match_is_patterns_over_features_of_the_targets_cpu(patterns: str, cover
     def features(target):
         return ["avx2", "avx512f"] if target.backend == "llvm-cpu" else []
 
-    assert entry.covers(cpu, features) == covered
-    assert not entry.covers(gpu, features)
+    assert entry.covers(cpu, features=features) == covered
+    assert not entry.covers(gpu, features=features)
     assert not entry.covers(cpu)
 
 

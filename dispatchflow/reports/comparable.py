@@ -52,7 +52,7 @@ def believed(row: Row) -> bool:
 
 def right(row: Row) -> bool:
     """Whether its result is right and its time to be believed."""
-    return row["verification"] in PASSED and believed(row)
+    return believed(row) and row["verification"] in PASSED
 
 
 def obstacle(one: Row, other: Row) -> str | None:
