@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dispatchflow.errors import SpecError, suggestion, written
 from dispatchflow.operations import DIMS, OPTIONS, Operation
@@ -42,6 +42,13 @@ _VERSION = re.compile(r"\d+(?:\.\d+)*")
 _OLDEST, _NEWEST = (2,), (999,)
 
 Version = tuple[int, ...]
+Match = tuple[tuple[str, tuple[str, ...]], ...]
+Features: TypeAlias = "Callable[[Target], Collection[str]]"
+"""Those of the CPU that a target is compiled for, `avx512f`; none of a GPU."""
+
+
+def no_features(target: Target) -> Collection[str]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class KnownFailure:
     bounds hold; `message` is searched for in the failure's reason and log. `some`: not all cases that match fail so,
     and one that does not is an ordinary case."""
 
-    match: tuple[tuple[str, tuple[str, ...]], ...]
+    match: Match
     toolchain: str
     stage: str
     message: re.Pattern[str]
@@ -63,20 +70,9 @@ class KnownFailure:
         """Whether it is about this release."""
         return _within(self.toolchain, version)
 
-    def covers(
-        self,
-        case: Case,
-        besides: Collection[str] = (),
-        features: Callable[[Target], Collection[str]] = lambda target: (),
-    ) -> bool:
-        """Whether the case fits all words but `besides`. `features`: those of a target's CPU, `avx512f`."""
-
-        def fits(word: str, patterns: Sequence[str]) -> bool:
-            if word != _FEATURES:
-                return _fits(case, word, patterns)
-            return any(_is(feature, pattern) for feature in features(case.target) for pattern in patterns)
-
-        return all(fits(word, patterns) for word, patterns in self.match if word not in besides)
+    def covers(self, case: Case, features: Features = no_features) -> bool:
+        """Whether the case fits all words."""
+        return _fits_all(case, self.match, features)
 
     def fits(self, stage: str, reason: str, log: Callable[[], str]) -> bool:
         """Whether a failure of this stage is this one. The log is read only if the reason does not say so."""
@@ -105,6 +101,15 @@ def _within(bounds: str, own: Version) -> bool:
         if order not in _ORDERS[relation]:
             return False
     return True
+
+
+def _fits_all(case: Case, match: Iterable[tuple[str, Sequence[str]]], features: Features) -> bool:
+    def fits(word: str, patterns: Sequence[str]) -> bool:
+        if word != _FEATURES:
+            return _fits(case, word, patterns)
+        return any(_is(feature, pattern) for feature in features(case.target) for pattern in patterns)
+
+    return all(fits(word, patterns) for word, patterns in match)
 
 
 def _fits(case: Case, word: str, patterns: Sequence[str]) -> bool:
@@ -146,23 +151,22 @@ def _value(case: Case, word: str) -> str | None:
     return None
 
 
-_COARSE = frozenset(("operation", "dtype", "target", "backend", "tuning"))
+_COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
 """What cases of one kind have in common."""
 
 
 class KnownFailures:
-    """The entries that are about one release; `log` reads what a failed step printed, `features` are those of a
-    target's CPU."""
+    """The entries that are about one release; `log` reads what a failed step printed."""
 
     def __init__(
         self,
         entries: Iterable[KnownFailure],
         version: str,
         log: Callable[[Step], str],
-        features: Callable[[Target], Collection[str]] = lambda target: (),
+        features: Features = no_features,
     ) -> None:
         self._given, self._version, self._log, self._features = entries, version_of(version), log, features
-        self._near: dict[tuple[str | None, ...], tuple[KnownFailure, ...]] = {}
+        self._near: dict[tuple[str, ...], tuple[tuple[KnownFailure, Match], ...]] = {}
 
     @cached_property
     def entries(self) -> tuple[KnownFailure, ...]:
@@ -172,15 +176,18 @@ class KnownFailures:
         """The entries whose words the case fits."""
         if case.library is not None:
             return []  # it is the compiler that is known
-        return [entry for entry in self._of_kind(case) if entry.covers(case, _COARSE, self._features)]
+        return [entry for entry, rest in self._of_kind(case) if not rest or _fits_all(case, rest, self._features)]
 
-    def _of_kind(self, case: Case) -> tuple[KnownFailure, ...]:
-        """Of thousands of cases there are few kinds, and most kinds have no entry."""
-        program = case.operation
-        kind = program.name, program.element_types, case.target.name, case.tuning.name
+    def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
+        """The entries that may cover a case of its kind, and what the case has to fit besides. Of thousands of cases
+        there are few kinds, and most kinds have no entry."""
+        kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
-            fine = set(MATCHED) - _COARSE
-            found = tuple(entry for entry in self.entries if entry.covers(case, fine))
+            found = tuple(
+                (entry, tuple(part for part in entry.match if part[0] not in _COARSE))
+                for entry in self.entries
+                if _fits_all(case, [part for part in entry.match if part[0] in _COARSE])
+            )
             self._near[kind] = found
         return found
 

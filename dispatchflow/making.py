@@ -160,9 +160,9 @@ def _conclude(
     )  # fmt: skip
     output.say_last(said + units.seconds(time.monotonic() - workspace.began_monotonic))
     strict = bool(fixed) and workspace.values.get("known_failures") == "strict"
-    in_vain = any(
+    in_vain = bool(stages.trials) and any(
         row["status"] in ("measured", "noisy", "suspect") and trial.outcome == "failed"  # an older measurement stands
         for row in rows
         if (trial := stages.trials.get(row.chain.case)) is not None
     )
-    return int(failed or strict or in_vain or any(row["status"] == "failed" for row in rows)), said
+    return int(failed or strict or in_vain or any(row.status == "failed" for row in rows)), said

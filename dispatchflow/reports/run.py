@@ -173,7 +173,10 @@ def summary(
     cases of which one ended by an exception in this program; `asked`: the last stage asked for of a case, profile where
     none is named; `fixed`: the cases that no longer fail as an entry says, with its reason."""
     lines = [f"note: {note}" for note in notes]
-    failed = [row for row in rows if row["status"] == "failed"]
+    standing: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        standing.setdefault(row["status"], []).append(row)
+    failed = standing.get("failed", [])
     reasons = Counter(row["reason"] for row in failed)
     first = {row["reason"]: row["case"] for row in reversed(failed)}
     lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
@@ -185,12 +188,13 @@ def summary(
         where = f"of the failed case are in build/{failed[0]['case']}/"
         where = where if len(failed) == 1 else "of a failed case are in build/NAME/"
         lines.append(f"logs and inputs {where}; retry=yes tries recorded failures again")
-    known = [row for row in rows if row["status"] == "known failure"]
+    known = standing.get("known failure", [])
     lines += _by_reason("known failure", {row["case"]: row["known_failure"] for row in known})
     lines += _by_reason("no longer fails", fixed)
-    absent = Counter(row["reason"] for row in rows if row["status"] == "no device")
+    absent = Counter(row["reason"] for row in standing.get("no device", ()))
     lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
-    called = [row for row in rows if asked.get(row["case"], "profile") in ("verify", "profile")]
+    modules = [row for row in rows if row.get("operation") == "module"]
+    called = [row for row in modules if asked.get(row["case"], "profile") in ("verify", "profile")]
     unsure = [row for row in called if _only_run(row) and row["case"] not in broken]
     same = {row["case"] for row in unsure if SAME_CODE in (row["reason"] or "")}
     if alone := [row["case"] for row in unsure if row["case"] not in same]:
@@ -200,16 +204,19 @@ def summary(
         lines.append(f"not compared: {SAME_CODE}: {_example(min(same), len(same))}; name another target")
     doubted = [f"{row['verification']}: {row['case']}: {row['reason']}" for row in called if _doubted(row)]
     lines += doubted[:_SHOWN_REASONS]
-    measured = [row for row in rows if asked.get(row["case"], "profile") == "profile"]
-    suspect = [f"suspect: {row['case']}: {row['reason']}" for row in measured if row["status"] == "suspect"]
+    unsteady = {
+        status: [row for row in standing.get(status, ()) if asked.get(row["case"], "profile") == "profile"]
+        for status in ("suspect", "noisy")
+    }
+    suspect = [f"suspect: {row['case']}: {row['reason']}" for row in unsteady["suspect"]]
     lines += suspect[:_SHOWN_REASONS]
     if suspect:
         lines.append("remeasure=yes measures suspect cases again, and the ceiling with them")
-    if noisy := [row["case"] for row in measured if row["status"] == "noisy"]:
+    if noisy := [row["case"] for row in unsteady["noisy"]]:
         lines.append(
             f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy takes them again, protocol=thorough takes longer"
         )
-        if told := noise.conditions([row for row in measured if row["case"] in {*noisy} & fresh]):
+        if told := noise.conditions([row for row in unsteady["noisy"] if row["case"] in fresh]):
             lines.append(told)
     for reason, n in Counter(skip.reason for skip in skips).most_common(_SHOWN_REASONS):
         example = next(skip.name for skip in skips if skip.reason == reason)
@@ -235,14 +242,13 @@ def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
 
 
 def _only_run(row: Mapping[str, Any]) -> bool:
-    """Of a case that was asked to be verified: it was called, and there was nothing to compare with."""
-    ran = row.get("operation") == "module" and row["status"] not in ("failed", "known failure", "no device")
-    return ran and row["verification"] == "not compared"
+    """Of a user's module that was asked to be verified: it was called, and there was nothing to compare with."""
+    return row["status"] not in ("failed", "known failure", "no device") and row["verification"] == "not compared"
 
 
 def _doubted(row: Mapping[str, Any]) -> bool:
     """Of a user's module, about which the table's word alone says too little."""
-    if row.get("operation") != "module" or row["status"] in ("failed", "no device"):
+    if row["status"] in ("failed", "no device"):
         return False
     return row["verification"] == "mistrusted" or "stateful: " in (row["reason"] or "")
 
