@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pytest
 from everything import CASES, EVERYTHING, RUN_HERE, SHAPES, TUNING, chosen_of, operation_of
+from once import once
 from real import REPOSITORY
 
 from dispatchflow import known, plan, spec
@@ -72,29 +72,22 @@ def tuning_of(name: str) -> Tuning:
 
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """One store for all cases of this file that go well."""
-    return Workspace(tmp_path_factory.mktemp("contract"), {})
+    """One store for all cases of this file that go well, and for all workers: who comes second finds what was made."""
+    return Workspace(once(tmp_path_factory, "contract", Path.mkdir), {})
 
 
-@pytest.fixture(scope="session")
-def records(request: pytest.FixtureRequest, workspace: Workspace) -> dict[Case, tuple[Record, Record | None]]:
-    """(compiled, verified) of every case that a selected test asks for."""
-    calls = (getattr(item, "callspec", None) for item in request.session.items)
-    wanted = dict.fromkeys(call.params["case"] for call in calls if call is not None and "case" in call.params)
-
-    def make(case: Case) -> tuple[Record, Record | None]:
-        compiled = workspace.executor.compile(case)
-        return compiled, workspace.executor.verify(case, workspace.resolver.chain(case).device)
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(wanted, pool.map(make, wanted), strict=True))
+@pytest.fixture
+def records(case: Case, workspace: Workspace) -> tuple[Record, Record | None]:
+    """(compiled, verified) of the test's case."""
+    compiled = workspace.executor.compile(case)
+    return compiled, workspace.executor.verify(case, workspace.resolver.chain(case).device)
 
 
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_it_compiles_as_asked_or_fails_as_known(
-    case: Case, records: dict[Case, tuple[Record, Record | None]], workspace: Workspace
+    case: Case, records: tuple[Record, Record | None], workspace: Workspace
 ) -> None:
-    compiled, _ = records[case]
+    compiled, _ = records
     if not compiled.ok:
         assert workspace.resolver.chain(case).known is not None, compiled.reason
         return
@@ -104,8 +97,8 @@ def test_it_compiles_as_asked_or_fails_as_known(
 
 
 @pytest.mark.parametrize("case", PARAMETERS)
-def test_its_result_is_right(case: Case, records: dict[Case, tuple[Record, Record | None]]) -> None:
-    compiled, verified = records[case]
+def test_its_result_is_right(case: Case, records: tuple[Record, Record | None]) -> None:
+    compiled, verified = records
     if not compiled.ok:
         pytest.skip("it does not compile, which the test before judges")
 
