@@ -7,7 +7,6 @@ Generic over the registry: a new operation is covered without a line here. What 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -175,20 +174,13 @@ Wrong = list[tuple[str, Operation, str]]
 EVERY = [pytest.param(False, id="some"), pytest.param(True, id="every", marks=[pytest.mark.slow, pytest.mark.nightly])]
 
 
-@pytest.fixture(scope="session")
-def compiled(request: pytest.FixtureRequest, workspace: Workspace) -> dict[tuple[str, bool], tuple[Wrong, Record]]:
-    """What is planted in each operation that a selected test asks for, and its module: first what is right."""
-    calls = [call.params for item in request.session.items if (call := getattr(item, "callspec", None))]
-    wanted = list(dict.fromkeys((params["name"], params["every"]) for params in calls if "every" in params))
+@pytest.fixture
+def compiled(name: str, every: bool, workspace: Workspace) -> tuple[Wrong, Record]:
+    """What is planted in the operation, and its module: first what is right."""
     flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
-
-    def make(asked: tuple[str, bool]) -> tuple[Wrong, Record]:
-        wrong = [*edited(asked[0]), *chosen(*asked)]
-        functions = [*((operation, operation.body("")) for operation in right_of(wrong)), *(each[1:] for each in wrong)]
-        return wrong, workspace.executor.compile_module(module(functions).encode(), flags)
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(wanted, pool.map(make, wanted), strict=True))
+    wrong = [*edited(name), *chosen(name, every)]
+    functions = [*((operation, operation.body("")) for operation in right_of(wrong)), *(each[1:] for each in wrong)]
+    return wrong, workspace.executor.compile_module(module(functions).encode(), flags)
 
 
 def right_of(wrong: Wrong) -> list[Operation]:
@@ -201,11 +193,11 @@ def right_of(wrong: Wrong) -> list[Operation]:
 def test_an_error_in_a_compiled_module_is_told(
     name: str,
     every: bool,
-    compiled: dict[tuple[str, bool], tuple[Wrong, Record]],
+    compiled: tuple[Wrong, Record],
     workspace: Workspace,
     tmp_path: Path,
 ) -> None:
-    wrong, record = compiled[name, every]
+    wrong, record = compiled
     assert record.ok, record.reason
     vmfb, right = workspace.store.path(record.outputs["vmfb"]), right_of(wrong)
 
