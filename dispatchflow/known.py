@@ -186,7 +186,7 @@ class KnownFailures:
             found = tuple(
                 (entry, tuple(part for part in entry.match if part[0] not in _COARSE))
                 for entry in self.entries
-                if _fits_all(case, [part for part in entry.match if part[0] in _COARSE])
+                if _fits_all(case, [part for part in entry.match if part[0] in _COARSE], self._features)
             )
             self._near[kind] = found
         return found

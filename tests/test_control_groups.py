@@ -81,7 +81,7 @@ def test_all_threads_are_as_many_as_the_quota_allows(quota, threads, tmp_path, m
     monkeypatch.setattr(machine, "cores", lambda: (0, 1, 2, 3, 4))
     found = control_groups.cpu_quota(root)
     monkeypatch.setattr(control_groups, "cpu_quota", lambda: found)
-    target = TARGETS["llvm-cpu-x86-64-v3"]
+    target = TARGETS["llvm-cpu"]
     device = devices.of_target(target, None, None, None, Limits())
     assert (device.threads, device.cpus) == (threads, (0, 1, 2, 3, 4)[-threads:])
     assert devices.of_target(target, 5, None, None, Limits()).threads == 5
