@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from dispatchflow import cpu_features, machine, processes
 from dispatchflow.commands import device_environment, environment, libraries
 from dispatchflow.cpu_features import HostCpu
-from dispatchflow.errors import ToolchainError
+from dispatchflow.errors import StoreError, ToolchainError
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.limits import Limits
 from dispatchflow.store import Store
@@ -98,7 +99,7 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
             "hidden": ", ".join(printed.hidden),
         }
         raise ToolchainError("the compiler's name for this CPU implies features that this machine hides", facts, _OTHER)
-    store.records.remember(name, "\n".join((host.name, host.features, host.named, host.hidden)))
+    _remember(store, name, "\n".join((host.name, host.features, host.named, host.hidden)))
     return host
 
 
@@ -117,8 +118,14 @@ def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits)
         problem = f"the compiler does not know '{target.name}'"
         found = cpu_features.parse(_configured(store, flags, problem, toolchain, limits, hint))
         said = ",".join(found.present) if found and not target.gpu else ""
-        store.records.remember(name, said)
+        _remember(store, name, said)
     return said.split(",") if said else []
+
+
+def _remember(store: Store, name: str, value: str) -> None:
+    """On a full disk the compiler is asked again next time: a question needs no room."""
+    with suppress(StoreError):
+        store.records.remember(name, value)
 
 
 def _configured(

@@ -85,8 +85,9 @@ def telling(whom: Callable[[], str | None]) -> Iterator[None]:
     def tell() -> None:
         delay_s = PATIENCE_S
         while not done.wait(delay_s):
-            if (line := whom()) is not None:
-                say(line)
+            with suppress(OSError):  # what it looks at is closed when the body ends, which may be now
+                if (line := whom()) is not None:
+                    say(line)
             delay_s = _AGAIN_S
 
     # Where the system gives no more threads, it waits without a word.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -177,3 +179,19 @@ def test_a_claim_tells_who_holds_it(tmp_path: Path) -> None:
     mine.drop(key)
     assert theirs.holder(key) == 0
     assert theirs.take(key)
+
+
+def test_a_lock_that_is_closed_while_its_holders_are_looked_for_is_no_error(monkeypatch):
+    """The thread that tells may look just when the wait ends."""
+    monkeypatch.setattr(holders, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(holders, "_AGAIN_S", 0.0)
+    looked, twice = [], threading.Event()
+
+    def whom():
+        looked.append(None)
+        if len(looked) == 2:
+            twice.set()
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    with holders.telling(whom):
+        assert twice.wait(10)
