@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import idle, making, ninja, same
+from benchmarks import false_positives, full_run, ninja, noop
 from benchmarks.timing import Line
-from dispatchflow.protocols import PROTOCOLS
+from dispatchflow.timing.protocols import PROTOCOLS
 
 SIZES = (1_000, 10_000, 100_000)
 
@@ -69,23 +69,23 @@ def _bar(line: Line) -> str:
 
 def _noop(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
     for cases in options.cases or SIZES:
-        yield from idle.noop(folder, cases, options.pairs)
+        yield from noop.noop(folder, cases, options.pairs)
 
 
 def _looks(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
-    yield from idle.looks(folder, options.cases[0] if options.cases else 10_000, options.pairs)
+    yield from noop.looks(folder, options.cases[0] if options.cases else 10_000, options.pairs)
 
 
 def _cold(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
-    return making.cold(folder, options.compiles, options.pairs)
+    return full_run.cold(folder, options.compiles, options.pairs)
 
 
 def _full(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
-    return making.full(folder, options.measured, options.protocol)
+    return full_run.full(folder, options.measured, options.protocol)
 
 
 def _same(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
-    return same.same(folder, options.comparisons)
+    return false_positives.same(folder, options.comparisons)
 
 
 PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Line]]] = {

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import exp, sqrt
 
-from dispatchflow.anchors import History
-from dispatchflow.protocols import PROTOCOLS, Protocol
+from dispatchflow.measurement.anchors import History
 from dispatchflow.reports.table import markdown
-from dispatchflow.statistics import median, summary
+from dispatchflow.timing.protocols import PROTOCOLS, Protocol
+from dispatchflow.timing.statistics import median, summary
 
 Noise = Callable[[random.Random], Iterator[float]]
 ANCHORS = {"compute": 1e6, "read": 1e4}

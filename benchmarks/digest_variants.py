@@ -12,12 +12,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import commands, devices, processes, toolchain
-from dispatchflow.cpu_features import HostCpu
-from dispatchflow.limits import DEFAULT
-from dispatchflow.store import Store
-from dispatchflow.syntax import NEWEST
-from dispatchflow.targets import TARGETS
+from dispatchflow.iree import command_lines
+from dispatchflow.iree.cpu_features import HostCpu
+from dispatchflow.iree.release import NEWEST
+from dispatchflow.iree.targets import TARGETS
+from dispatchflow.store.store import Store
+from dispatchflow.tools import devices, processes, toolchain
+from dispatchflow.tools.limits import DEFAULT
 
 _COMMON = TARGETS["vmvx"].flags[2:]
 _GPUS = {
@@ -130,7 +131,7 @@ class Study:
         return self._originals[key]
 
     def compiled(self, c: Compilation) -> bytes:
-        compiler, _, *rest = commands.compile_argv(self.toolchain.compiler, c.flags, c.output)
+        compiler, _, *rest = command_lines.compile_argv(self.toolchain.compiler, c.flags, c.output)
         return self._run(c, (*c.prefix, compiler, c.source, *rest))
 
     def stripped(self, text: str) -> str:
@@ -146,7 +147,7 @@ class Study:
             for path in (folder / source, folder / c.output):
                 path.parent.mkdir(parents=True, exist_ok=True)
             (folder / source).write_text(c.text)
-            environment = {**self.toolchain.environment(commands.environment({})), **c.variables}
+            environment = {**self.toolchain.environment(command_lines.environment({})), **c.variables}
             command = processes.Command(argv, folder, environment, stdin=source, time_limit_s=300, cpus=c.cpus)
             if failure := processes.run(command).failure:
                 raise CompileFailed(f"{failure}: {processes.shortened(folder / 'stderr', 600)}")

@@ -1,5 +1,5 @@
 """When the code digest moves: `python -m benchmarks.digests` prints the first table of docs/digest-study.md, with
-`--against 3.12.0` the second. tests/test_digest.py asserts what is printed here.
+`--against 3.12.0` the second. tests/system/test_digest.py asserts what is printed here.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.digest_variants import BACKENDS, VARIANTS, CompileFailed, Study, module
-from dispatchflow import plan, spec, vmfb
-from dispatchflow.store import Store
-from dispatchflow.syntax import syntax_of
+from dispatchflow.iree import vmfb
+from dispatchflow.iree.release import syntax_of
+from dispatchflow.planning import parser, plan
+from dispatchflow.store.store import Store
 
 
 def moved(before: bytes, after: bytes) -> str:
@@ -59,7 +60,7 @@ def programs(study: Study) -> dict[str, str]:
     syntax = syntax_of(study.toolchain.version)
     found = {"this study's module": module(), "with min for max": module(body="minimumf")}
     for name, word in words.items():
-        sweep = spec.sweep({"operation": "matmul", "m": 16, "n": 32, "k": 48, "target": "llvm-cpu", **word}, "here")
+        sweep = parser.sweep({"operation": "matmul", "m": 16, "n": 32, "k": 48, "target": "llvm-cpu", **word}, "here")
         (case,) = plan.expand([sweep]).cases
         found[name] = case.dispatch.module(syntax)
     return found

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dispatchflow.inputs import dtype_of, made, mistrust
 from dispatchflow.operations import OPERATIONS, Operation
-from dispatchflow.reference import bounds, expected, widened
 from dispatchflow.reports.table import markdown
-from dispatchflow.verdict import compare_bits, compare_bounded
+from dispatchflow.verification.inputs import dtype_of, made, mistrust
+from dispatchflow.verification.reference import bounds, expected, widened
+from dispatchflow.verification.verdict import compare_bits, compare_bounded
 
 SIZES: dict[str, tuple[int, ...]] = {
     "attention": (2, 16, 64, 64, 1024),

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from dispatchflow import commands
-from dispatchflow.dispatch import Case
-from dispatchflow.workspace import Workspace
+from dispatchflow.cases.dispatch import Case
+from dispatchflow.iree import command_lines
+from dispatchflow.project.workspace import Workspace
 
 NINJA = str(Path(sysconfig.get_path("scripts")) / "ninja")
 
@@ -87,7 +87,7 @@ def _compile_rule(case: Case) -> str:
 def _rules(workspace: Workspace) -> Mapping[str, str]:
     """Rule → command. Relative names, as in our own: a case's directory is where the command runs."""
     resolver = workspace.resolver
-    device = commands.device_flags("local-sync", (1,))
+    device = command_lines.device_flags("local-sync", (1,))
     given = [f"512x512xf32=@random_{index}.bin" for index in (0, 1)]
     protocol = workspace.settings.protocol
     flags = {_compile_rule(case): resolver.flags(case) for case in workspace.plan.cases[:20]}
@@ -95,9 +95,9 @@ def _rules(workspace: Workspace) -> Mapping[str, str]:
         "emit": ("emit", "spec.toml"),
         "inputs": ("inputs", "recipes.py"),
         "expected": ("expected", "recipes.py"),
-        "verify": commands.run_argv("iree-run-module", "module.vmfb", device, given),
-        "profile": commands.block_argv("iree-benchmark-module", "module.vmfb", device, given, protocol),
-        **{rule: commands.compile_argv("iree-compile", found) for rule, found in flags.items()},
+        "verify": command_lines.run_argv("iree-run-module", "module.vmfb", device, given),
+        "profile": command_lines.block_argv("iree-benchmark-module", "module.vmfb", device, given, protocol),
+        **{rule: command_lines.compile_argv("iree-compile", found) for rule, found in flags.items()},
     }
     return {rule: " ".join(argv) for rule, argv in words.items()}
 

@@ -13,8 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from dispatchflow.inputs import random
 from dispatchflow.operations import OPERATIONS
+from dispatchflow.verification.inputs import random
 
 TERMS = (8, 64, 512, 4096, 16384, 65536)
 TYPES: dict[str, tuple[Any, float]] = {

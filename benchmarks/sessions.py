@@ -28,9 +28,9 @@ from statistics import median, stdev
 from typing import Any
 
 from benchmarks import timing
-from dispatchflow import results
-from dispatchflow.protocols import PROTOCOLS
 from dispatchflow.reports.table import markdown
+from dispatchflow.results import parquet
+from dispatchflow.timing.protocols import PROTOCOLS
 
 SPEC = """
 [[sweep]]
@@ -113,7 +113,7 @@ def measure(folder: Path, protocol: str, condition: str, runs: int) -> None:
         with _fresh(template, folder / "run", remembered) as project, _beside(condition):
             timing.run([*timing.DOIT, f"protocol={protocol}"], project)
             rows = {
-                row["case"]: {name: row[name] for name in _KEPT} for row in results.read(_store(project) / "results")
+                row["case"]: {name: row[name] for name in _KEPT} for row in parquet.read(_store(project) / "results")
             }
             remembered = _remembered(project)
         with part.open("a") as stream:

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dispatchflow import publish
-from dispatchflow.chain import Chain
+from dispatchflow.engine.state import Chain
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.operations import Operation
-from dispatchflow.records import Record, Records
-from dispatchflow.workspace import Workspace
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.results import publish
+from dispatchflow.store.records import Record, Records
 
 DODO = "from dispatchflow import main\nmain()\n"
 OWN = f'''\

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from dispatchflow import processes
+from dispatchflow.tools import processes
 
 DOIT = (sys.executable, "-m", "doit")
 DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)

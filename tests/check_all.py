@@ -17,9 +17,9 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-import lavapipe
-from everything import EVERYTHING, ON_VULKAN, large
-from real import DODO, REPOSITORY, sweep
+from support import lavapipe
+from support.product import EVERYTHING, ON_VULKAN, large
+from support.project import DODO, REPOSITORY, sweep
 
 from dispatchflow.operations import OPERATIONS
 

@@ -13,22 +13,24 @@ import hypothesis
 import pytest
 
 import dispatchflow
-from dispatchflow import plan, spec
-from dispatchflow.cpu_features import HostCpu
-from dispatchflow.dispatch import Case
+from dispatchflow.cases.dispatch import Case
+from dispatchflow.engine.resolver import Resolver, Settings
+from dispatchflow.iree.cpu_features import HostCpu
+from dispatchflow.iree.targets import Device, Target
 from dispatchflow.keys import Digest
-from dispatchflow.plan import Plan
-from dispatchflow.protocols import PROTOCOLS
-from dispatchflow.records import Records
-from dispatchflow.resolver import Resolver, Settings
-from dispatchflow.targets import Device, Target
-from dispatchflow.toolchain import Toolchain
+from dispatchflow.planning import parser, plan
+from dispatchflow.planning.plan import Plan
+from dispatchflow.store.records import Records
+from dispatchflow.timing.protocols import PROTOCOLS
+from dispatchflow.tools.toolchain import Toolchain
 
 # No deadline: a loaded machine is not a bug.
 hypothesis.settings.register_profile("fast", max_examples=30, deadline=None, database=None)
 hypothesis.settings.load_profile("fast")
 
-pytest.register_assert_rewrite("real", "squares")  # imported before pytest sees that they are plugins
+pytest.register_assert_rewrite(
+    "support.project", "support.square_cases"
+)  # imported before pytest sees that they are plugins
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -84,7 +86,7 @@ def plan_of() -> Callable[..., Plan]:
     """The plan of a spec's text; keywords are overrides, `tags` filters."""
 
     def make(text: str, tags: tuple[str, ...] = (), **overrides: Any) -> Plan:
-        return plan.expand(spec.parse(text, PurePath("specs/t.toml"), overrides), tags)
+        return plan.expand(parser.parse(text, PurePath("specs/t.toml"), overrides), tags)
 
     return make
 
@@ -95,7 +97,7 @@ def case_of() -> Callable[..., Case]:
 
     def make(**words: Any) -> Case:
         sizes = {} if "shape" in words else {"m": 4, "n": 5, "k": 6}
-        found = plan.expand([spec.sweep({"operation": "matmul", **sizes, **words}, "here")])
+        found = plan.expand([parser.sweep({"operation": "matmul", **sizes, **words}, "here")])
         (case,) = found.cases
         return case
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from dispatchflow.axes import whole
-from dispatchflow.program import Program
-from dispatchflow.syntax import Syntax
-from dispatchflow.types import ElementType, Layout, Signature, TensorType
+from dispatchflow.iree.release import Syntax
+from dispatchflow.mlir.types import ElementType, Layout, Signature, TensorType
+from dispatchflow.planning.axis import whole
+from dispatchflow.workload import Program
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dispatchflow.providers import Library
+    from dispatchflow.libraries.providers import Library
 
     Array = np.ndarray[Any, Any]
 

@@ -8,15 +8,15 @@ from itertools import zip_longest
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import Signature, TensorType, signature
 from dispatchflow.operations._base import Loop, Operand, Operation, Option
 from dispatchflow.operations._epilogue import ACCUMULATE, Summed
-from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
+    from dispatchflow.iree.release import Syntax
+    from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
-    from dispatchflow.syntax import Syntax
 
 FLOATS = {
     "f32": signature("f32,f32->f32"),
@@ -134,18 +134,18 @@ class Contraction(Summed):
         return self._tensor(self.out, 2)
 
     def _filled(self) -> str:
-        return self._sizes() + ("" if self.accumulates else _mlir.filled(self._total, self._total.element.zero))
+        return self._sizes() + ("" if self.accumulates else snippets.filled(self._total, self._total.element.zero))
 
     def _maps(self) -> tuple[str, list[str]]:
         """(dims, maps from them to the operands as they lie in memory, and to the result)"""
         dims = "".join(loop.dim for loop in self.loops)
-        return dims, _mlir.affine(dims, *self._stored(), self.out)
+        return dims, snippets.affine(dims, *self._stored(), self.out)
 
     def _named(self, attribute: str) -> str:
         a, b = (operand.type.mlir for operand in self.operands()[:2])
         c = self._total.mlir
         maps = "" if self._row_major else f"indexing_maps = [{', '.join(self._maps()[1])}] "
-        names, values, constants = _mlir.scalars(zero_points(self), self._total.element)
+        names, values, constants = snippets.scalars(zero_points(self), self._total.element)
         ins = f"ins(%arg0, %arg1{names} : {a}, {b}{values})"
         return f"""\
 {constants}\
@@ -158,9 +158,9 @@ class Contraction(Summed):
         inputs = {f"arg{i}": operand.type for i, operand in enumerate(self.operands()[:2])}
         # A size that is known at run time only is `%b`, as its dim is.
         names = ("left", "right")
-        lines = _mlir.multiplied(dict(zip(names, inputs.values(), strict=True)), self._total.element)
+        lines = snippets.multiplied(dict(zip(names, inputs.values(), strict=True)), self._total.element)
         iterators, out = "p" * (len(dims) - 1) + "r", (self.init, self._total)
-        return _mlir.generic("sum", maps, iterators, inputs, out, (*names, "so_far"), lines, attribute)
+        return snippets.generic("sum", maps, iterators, inputs, out, (*names, "so_far"), lines, attribute)
 
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
@@ -173,7 +173,7 @@ class Contraction(Summed):
         for dim in self.dynamic_dims:
             index, stored = next((i, dims) for i, dims in enumerate(self._stored()) if dim in dims)
             if dim in self.out:
-                text += _mlir.size(dim, f"arg{index}", self.operands()[index].type, stored.index(dim))
+                text += snippets.size(dim, f"arg{index}", self.operands()[index].type, stored.index(dim))
         return text
 
     def reference(self, operands: Sequence[Array]) -> Array:

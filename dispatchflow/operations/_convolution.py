@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import Signature, TensorType, signature
 from dispatchflow.operations._base import Loop, Operand
 from dispatchflow.operations._contraction import FLOATS, library_centered, zero_points
 from dispatchflow.operations._epilogue import Summed
 from dispatchflow.operations._window import Window
-from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
+    from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 
 class Convolution(Summed, Window):
@@ -68,7 +68,7 @@ class Convolution(Summed, Window):
         accumulator = self.image(*self.outputs, self.size(self.outs), -2)
         points = zero_points(self)
         text, name, image = self.padded(image, str(points[0]) if points else image.element.zero)
-        text += "" if self.accumulates else _mlir.filled(accumulator, accumulator.element.zero)
+        text += "" if self.accumulates else snippets.filled(accumulator, accumulator.element.zero)
         text += self.convolved(name, image, weights, accumulator, attribute)
         return text + self.finished(accumulator)
 
@@ -119,7 +119,7 @@ class Convolution(Summed, Window):
     ) -> str:
         """`%sum` from `%name`, `%arg1` and what the sum begins with, which are of these types."""
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
-        names, values, constants = _mlir.scalars(zero_points(self), accumulator.element)
+        names, values, constants = snippets.scalars(zero_points(self), accumulator.element)
         c, ins = accumulator.mlir, f"ins(%{name}, %arg1{names} : {image.mlir}, {weights.mlir}{values})"
         return f"""\
 {constants}\

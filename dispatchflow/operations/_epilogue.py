@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dispatchflow.operations import _formula, _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import ElementType, Signature, TensorType
+from dispatchflow.operations import _functions
 from dispatchflow.operations._base import Operand, Operation, Option
-from dispatchflow.types import ElementType, Signature, TensorType
 
 if TYPE_CHECKING:
+    from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 EPILOGUE = Option(
     ("none", "bias", "bias+relu", "bias+gelu", "residual", "scale", "cast"),
@@ -74,7 +75,7 @@ class Summed(Operation):
             return "what is accumulated into has the accumulator's type, which the result has not"
         if self.epilogue == "cast" and self.types.result is self.signature.result:
             return f"there is nothing to cast: the result is {self.types.result.mlir}, as the operands are"
-        why = self._function and _formula.illegal(self._function, self.signature.accumulator)
+        why = self._function and _functions.illegal(self._function, self.signature.accumulator)
         return why or super().illegal(backend)
 
     @property
@@ -108,27 +109,27 @@ class Summed(Operation):
         """From `%sum`, of the accumulator's type, up to `return`."""
         result, words = self.result(), self.epilogue
         if words == "none" and total == result:
-            return _mlir.returned("sum", total)
+            return snippets.returned("sum", total)
         if words == "none":
-            return _mlir.narrowed("sum", total, result) + _mlir.returned("out", result)
+            return snippets.narrowed("sum", total, result) + snippets.returned("out", result)
         dims = "mnopqrst"[: len(total.shape)]
         parameters = {f"arg{len(self.operands()) - 1}": operand.type for operand in self.parameters()}
-        widened, _ = _mlir.widened("p", "narrow", result.element, total.element)
-        lines = [*_LINES[words], *(_formula.UNARY[self._function][0] if self._function else ())]
-        work = [*(widened if parameters else ()), *(_formula.spelt(line, total.element) for line in lines)]
+        widened, _ = snippets.widened("p", "narrow", result.element, total.element)
+        lines = [*_LINES[words], *(_functions.UNARY[self._function][0] if self._function else ())]
+        work = [*(widened if parameters else ()), *(_functions.spelt(line, total.element) for line in lines)]
         made = "z" if lines else "t"
         if total.element is not result.element:
             truncated = f"arith.trunc{'f' if result.element.is_float else 'i'}"
             work.append(f"%y = {truncated} %{made} : {total.element.mlir} to {result.element.signless}")
             made = "y"
-        maps = _mlir.affine(
+        maps = snippets.affine(
             dims, dims, *(dims if words == "residual" else dims[self.channel_axis] for _ in parameters), dims
         )
         arguments = ("t", *["narrow" if widened else "p"][: len(parameters)], "unused")
-        text = _formula.constants(lines, total.element) + _mlir.empty("slot", result)
+        text = _functions.constants(lines, total.element) + snippets.empty("slot", result)
         inputs, slot = {"sum": total, **parameters}, ("slot", result)
-        text += _mlir.generic("out", maps, "p" * len(dims), inputs, slot, arguments, [*work, made])
-        return text + _mlir.returned("out", result)
+        text += snippets.generic("out", maps, "p" * len(dims), inputs, slot, arguments, [*work, made])
+        return text + snippets.returned("out", result)
 
     @property
     def library_types(self) -> Signature:
@@ -139,7 +140,7 @@ class Summed(Operation):
     def library_lacks(self, library: Library) -> str | None:
         if library.name == "numpy" and self.signature.accumulator is ElementType.BF16:
             return "numpy has no sums in bf16"
-        why = self._function and _formula.library_lacks(library, self._function)
+        why = self._function and _functions.library_lacks(library, self._function)
         return why or super().library_lacks(library)
 
     def library_finished(self, library: Library, total: str) -> str:
@@ -155,7 +156,7 @@ class Summed(Operation):
             parameter += f".reshape({', '.join(map(str, sides))})"
         value = f"({total}) {'*' if self.epilogue == 'scale' else '+'} {parameter}"
         if self._function:
-            value = _formula.library_call(library, self._function, value)
+            value = _functions.library_call(library, self._function, value)
         return value if types.result is types.accumulator else library.cast(f"({value})", types.result)
 
     def applied(self, total: Array, operands: Sequence[Array]) -> Array:
@@ -167,7 +168,7 @@ class Summed(Operation):
         found = self._joined(total, self._spread(operands[-1]))
         if self._function:
             # Wrapped as the accumulator is: the function is not linear, so that it cannot be done at the end.
-            found = _formula.function(self._function)(_numeric.wrapped(found, self.types.accumulator))
+            found = _functions.function(self._function)(_numeric.wrapped(found, self.types.accumulator))
         return found
 
     def _joined(self, total: Array, parameter: Array) -> Array:
@@ -192,13 +193,13 @@ class Summed(Operation):
         joined, off = self._joined(plain.reference(operands[:-1]), parameter), plain.error(operands[:-1])
         off = off * abs(parameter) if self.epilogue == "scale" else off
         off = off + unit * (abs(joined) + off)
-        return _formula.gelu_error(joined, off, unit) if self._function == "gelu" else off
+        return _functions.gelu_error(joined, off, unit) if self._function == "gelu" else off
 
     def epilogue_flops(self) -> int:
         """One for each operation of the epilogue's formula; none for a conversion."""
         if self.epilogue in ("none", "cast"):
             return 0
-        each = 1 + (_formula.UNARY[self._function][1] if self._function else 0)
+        each = 1 + (_functions.UNARY[self._function][1] if self._function else 0)
         return each * self.result().size
 
 

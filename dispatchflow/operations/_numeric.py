@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from dispatchflow.mlir.types import ElementType
     from dispatchflow.operations._base import Array
-    from dispatchflow.types import ElementType
 
 ULPS = 8.0
 """So many units of rounding an exponential, an error function or a root of the compiler may be off: an allowance, as no

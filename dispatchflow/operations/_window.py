@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dispatchflow.mlir.types import TensorType
 from dispatchflow.operations._base import Operation, Option
-from dispatchflow.types import TensorType
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import ElementType, Signature, TensorType, signature
 from dispatchflow.operations._base import Operand, Operation, Option, drifting, growth, inverse_drift
-from dispatchflow.types import ElementType, Signature, TensorType, signature
 
 if TYPE_CHECKING:
+    from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 
 class Attention(Operation):
@@ -66,7 +66,7 @@ class Attention(Operation):
             return None
         import numpy as np
 
-        from dispatchflow.inputs import bits
+        from dispatchflow.verification.inputs import bits
 
         b, m, n, k1, k2 = self.sizes
         power = round(-np.log2(self._scale))
@@ -110,18 +110,18 @@ class Attention(Operation):
         name, mask, seen = self._seen() if self._causal else ("arg3", operands[-1], "")
         masked = self._masked or self._causal
         dims = "bml"[-len(mask.shape) :]
-        maps = _mlir.affine("bmnkl", "bmk", "blk", "bln", "", *([dims] if masked else []), "bmn")
+        maps = snippets.affine("bmnkl", "bmk", "blk", "bln", "", *([dims] if masked else []), "bmn")
         names = ["%arg0", "%arg1", "%arg2", "%scale", *([f"%{name}"] if masked else []), "%empty"]
         types = [*(t.mlir for t in operands[:3]), scalar, *([mask.mlir] if masked else []), out.mlir]
         return f"""\
 {seen}\
     %scale = arith.constant {self._scale!r} : {scalar} loc(unknown)
-{_mlir.empty("empty", out)}\
+{snippets.empty("empty", out)}\
     %all = "iree_linalg_ext.attention"({", ".join(names)}) <{{indexing_maps = [{", ".join(maps)}]}}> ({{
     ^bb0(%score: {scores} loc(unknown)):
       "iree_linalg_ext.yield"(%score) : ({scores}) -> () loc(unknown)
     }}) : ({", ".join(types)}) -> {out.mlir} loc(unknown)
-{_mlir.returned("all", out)}"""
+{snippets.returned("all", out)}"""
 
     def _seen(self) -> tuple[str, TensorType, str]:
         """(name, type, text) of the mask: true where a key is seen; with a mask, that and else minus infinity."""
@@ -136,12 +136,12 @@ class Attention(Operation):
         if self._masked:
             mask = self.operands()[3].type
             inputs, made = {"arg3": mask}, "y"
-            lines += [f"%never = arith.constant {_mlir.lowest(mask.element)} : {mask.element.mlir}"]
+            lines += [f"%never = arith.constant {snippets.lowest(mask.element)} : {mask.element.mlir}"]
             lines += [f"%y = arith.select %seen, %x, %never : {mask.element.mlir}"]
         arguments = (*["x"] * len(inputs), "unused")
-        maps = _mlir.affine(dims, *[dims] * len(arguments))
-        text = _mlir.empty("mask_empty", mask)
-        text += _mlir.generic("mask", maps, "p" * len(dims), inputs, ("mask_empty", mask), arguments, [*lines, made])
+        maps = snippets.affine(dims, *[dims] * len(arguments))
+        text = snippets.empty("mask_empty", mask)
+        text += snippets.generic("mask", maps, "p" * len(dims), inputs, ("mask_empty", mask), arguments, [*lines, made])
         return "mask", mask, text
 
     @property

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import Signature, TensorType, signature
 from dispatchflow.operations._base import Operand, Operation, growth
-from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
+    from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 
 class Chain(Operation):
@@ -47,7 +47,7 @@ class Chain(Operation):
     def body(self, attribute: str) -> str:
         text, first = self._product("first", "arg0", "arg1", ("mk", "kl", "ml"))
         second, last = self._product("second", first, "arg2", ("ml", "ln", "mn"))
-        return text + second + _mlir.returned(last, self.result())
+        return text + second + snippets.returned(last, self.result())
 
     def _product(self, name: str, lhs: str, rhs: str, dims: tuple[str, str, str]) -> tuple[str, str]:
         """(text, the name of the product in the result's type)"""
@@ -57,11 +57,11 @@ class Chain(Operation):
             (self._tensor(dims[2], w) for w in (True, False)),
         )
         ins, c = f"ins(%{lhs}, %{rhs} : {a.mlir}, {b.mlir})", total.mlir
-        text = _mlir.filled(total, total.element.zero, f"{name}_")
+        text = snippets.filled(total, total.element.zero, f"{name}_")
         text += f"    %{name} = linalg.matmul {ins} outs(%{name}_init : {c}) -> {c} loc(unknown)\n"
         if total == out:
             return text, name
-        return text + _mlir.narrowed(name, total, out, f"{name}_"), f"{name}_out"
+        return text + snippets.narrowed(name, total, out, f"{name}_"), f"{name}_out"
 
     def reference(self, operands: Sequence[Array]) -> Array:
         from dispatchflow.operations._numeric import product

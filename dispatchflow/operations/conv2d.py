@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import TensorType
 from dispatchflow.operations._base import Option
 from dispatchflow.operations._convolution import Convolution
 from dispatchflow.operations._epilogue import ACCUMULATE, EPILOGUE
-from dispatchflow.types import TensorType
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -52,10 +52,12 @@ class Conv2d(Convolution):
             return Convolution.convolved(self, name, image, weights, accumulator, attribute)
         of_image, of_weights = self.layout.split("_")
         channel, result = of_image.index("c"), of_weights.index("f")
-        x, w = _mlir.split(image, channel, self.groups), _mlir.split(weights, result, self.groups)
-        y = _mlir.split(accumulator, channel, self.groups)
-        text = _mlir.reshaped("image", name, image, x, channel) + _mlir.reshaped("weights", "arg1", weights, w, result)
-        text += _mlir.reshaped("begun", self.init, accumulator, y, channel)
+        x, w = snippets.split(image, channel, self.groups), snippets.split(weights, result, self.groups)
+        y = snippets.split(accumulator, channel, self.groups)
+        text = snippets.reshaped("image", name, image, x, channel) + snippets.reshaped(
+            "weights", "arg1", weights, w, result
+        )
+        text += snippets.reshaped("begun", self.init, accumulator, y, channel)
         if self.layout == "nchw_fchw":
             attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
             text += f"""\
@@ -64,7 +66,7 @@ outs(%begun : {y.mlir}) -> {y.mlir} loc(unknown)
 """
         else:
             text += self._generic(x, w, y, attribute)
-        return text + _mlir.reshaped("sum", "groups", y, accumulator, channel)
+        return text + snippets.reshaped("sum", "groups", y, accumulator, channel)
 
     def _generic(self, x: TensorType, w: TensorType, y: TensorType, attribute: str) -> str:
         stride, dilation = self.option("stride"), self.option("dilation")
@@ -72,12 +74,14 @@ outs(%begun : {y.mlir}) -> {y.mlir} loc(unknown)
         maps = [f"affine_map<(n, p, q, g, f, i, j, c) -> ({', '.join(map_)})>" for map_ in (seen, "ijcgf", "npqgf")]
         e = y.element
         (wide_a, a), (wide_b, b) = (
-            _mlir.widened(f"{name}_wide", name, t.element, e) for name, t in (("a", x), ("b", w))
+            snippets.widened(f"{name}_wide", name, t.element, e) for name, t in (("a", x), ("b", w))
         )
-        lines = [*wide_a, *wide_b, f"%term = {_mlir.arith('mul', e)} %{a}, %{b} : {e.mlir}"]
-        lines += [f"%next = {_mlir.arith('add', e)} %so_far, %term : {e.mlir}", "next"]
+        lines = [*wide_a, *wide_b, f"%term = {snippets.arith('mul', e)} %{a}, %{b} : {e.mlir}"]
+        lines += [f"%next = {snippets.arith('add', e)} %so_far, %term : {e.mlir}", "next"]
         inputs = {"image": x, "weights": w}
-        return _mlir.generic("groups", maps, "ppppprrr", inputs, ("begun", y), ("a", "b", "so_far"), lines, attribute)
+        return snippets.generic(
+            "groups", maps, "ppppprrr", inputs, ("begun", y), ("a", "b", "so_far"), lines, attribute
+        )
 
     def reference(self, operands: Sequence[Array]) -> Array:
         total = self.dense(*operands[:2]) + (operands[2] if self.accumulates else 0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dispatchflow.operations import _formula, _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import Signature, TensorType, signature
+from dispatchflow.operations import _functions
 from dispatchflow.operations._base import Operand, Operation, Option
-from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
+    from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 _BINARY = ("add", "sub", "mul", "max")
 _OPERATORS = {"add": "x0 + x1", "sub": "x0 - x1", "mul": "x0 * x1"}
@@ -26,7 +27,7 @@ class Elementwise(Operation):
     signatures: ClassVar[Mapping[str, Signature]] = {
         word: signature(f"{word}->{word}") for word in ("f32", "f16", "f64", "i32")
     }
-    options: ClassVar[Mapping[str, Option]] = {"kind": Option((*_BINARY, *_formula.UNARY), "what is computed")}
+    options: ClassVar[Mapping[str, Option]] = {"kind": Option((*_BINARY, *_functions.UNARY), "what is computed")}
     library_options: ClassVar[tuple[str, ...]] = ("kind",)
 
     @property
@@ -39,7 +40,7 @@ class Elementwise(Operation):
         return self._kind not in (*_BINARY, "relu")
 
     def illegal(self, backend: str) -> str | None:
-        return _formula.illegal(self._kind, self.signature.result) if self._curved else None
+        return _functions.illegal(self._kind, self.signature.result) if self._curved else None
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -58,14 +59,14 @@ class Elementwise(Operation):
 
     def body(self, attribute: str) -> str:
         z = self.result()
-        lines = [f"z = {self._kind} x y"] if self._kind in _BINARY else _formula.UNARY[self._kind][0]
-        text = _formula.constants(lines, z.element)
+        lines = [f"z = {self._kind} x y"] if self._kind in _BINARY else _functions.UNARY[self._kind][0]
+        text = _functions.constants(lines, z.element)
         inputs = {f"arg{i}": operand.type for i, operand in enumerate(self.operands())}
-        maps, names = _mlir.affine("mn", *["mn"] * (len(inputs) + 1)), ("x", "y")[: len(inputs)]
-        work = [*(_formula.spelt(line, z.element) for line in lines), "z"]
-        text += _mlir.empty("empty", z)
-        text += _mlir.generic("all", maps, "pp", inputs, ("empty", z), (*names, "unused"), work)
-        return text + _mlir.returned("all", z)
+        maps, names = snippets.affine("mn", *["mn"] * (len(inputs) + 1)), ("x", "y")[: len(inputs)]
+        work = [*(_functions.spelt(line, z.element) for line in lines), "z"]
+        text += snippets.empty("empty", z)
+        text += snippets.generic("all", maps, "pp", inputs, ("empty", z), (*names, "unused"), work)
+        return text + snippets.returned("all", z)
 
     def reference(self, operands: Sequence[Array]) -> Array:
         import numpy as np
@@ -77,7 +78,7 @@ class Elementwise(Operation):
             "mul": lambda: x * operands[1],
             "max": lambda: np.maximum(x, operands[1]),
         }
-        found: Array = functions[self._kind]() if self._kind in functions else _formula.function(self._kind)(x)
+        found: Array = functions[self._kind]() if self._kind in functions else _functions.function(self._kind)(x)
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
@@ -89,15 +90,15 @@ class Elementwise(Operation):
         return scale * (ULPS + 3 if self._curved else 1) * self.signature.accumulator.unit
 
     def library_lacks(self, library: Library) -> str | None:
-        why = None if self._kind in _BINARY else _formula.library_lacks(library, self._kind)
+        why = None if self._kind in _BINARY else _functions.library_lacks(library, self._kind)
         return why or Operation.library_lacks(self, library)
 
     def library_call(self, library: Library) -> str:
         if self._kind not in _BINARY:
-            return _formula.library_call(library, self._kind, "x0")
+            return _functions.library_call(library, self._kind, "x0")
         return _OPERATORS.get(self._kind) or _MAXIMA[library.name]
 
     def flops(self) -> int:
         """One for each operation of the formula, transcendental ones too."""
-        each = 1 if self._kind in _BINARY else _formula.UNARY[self._kind][1]
+        each = 1 if self._kind in _BINARY else _functions.UNARY[self._kind][1]
         return each * self.sizes[0] * self.sizes[1]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import TensorType
 from dispatchflow.operations._base import Loop, Option
 from dispatchflow.operations._contraction import Contraction
-from dispatchflow.types import TensorType
 
 
 class MatmulSplitk(Contraction):
@@ -54,16 +54,16 @@ class MatmulSplitk(Contraction):
             inputs[f"sliced{i}"] = kind
             maps.append(sliced)
         element = total.element
-        lines = _mlir.multiplied(dict(zip("ab", inputs.values(), strict=True)), element)
-        text += _mlir.filled(parts, element.zero, "parts_")
-        text += _mlir.generic(
-            *("parts", _mlir.affine("smnk", *maps, "smn"), "pppr", inputs, ("parts_init", parts)),
+        lines = snippets.multiplied(dict(zip("ab", inputs.values(), strict=True)), element)
+        text += snippets.filled(parts, element.zero, "parts_")
+        text += snippets.generic(
+            *("parts", snippets.affine("smnk", *maps, "smn"), "pppr", inputs, ("parts_init", parts)),
             *(("a", "b", "so_far"), lines),
         )
-        text += _mlir.filled(total, element.zero)
-        add = [f"%next = {_mlir.arith('add', element)} %so_far, %part : {element.mlir}", "next"]
-        text += _mlir.generic(
-            *("sum", _mlir.affine("smn", "smn", "mn"), "rpp", {"parts": parts}, ("init", total)),
+        text += snippets.filled(total, element.zero)
+        add = [f"%next = {snippets.arith('add', element)} %so_far, %part : {element.mlir}", "next"]
+        text += snippets.generic(
+            *("sum", snippets.affine("smn", "smn", "mn"), "rpp", {"parts": parts}, ("init", total)),
             *(("part", "so_far"), add),
         )
         return text + self.finished(total)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import Signature, TensorType, signature
 from dispatchflow.operations._base import Operand, Operation, Option, drift, drifting, growth
-from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
+    from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 EPSILON = 2.0**-17
 """About 1e-5, and exact in every type."""
@@ -51,7 +51,7 @@ class Norm(Operation):
             return None
         import numpy as np
 
-        from dispatchflow.inputs import stream, uniform
+        from dispatchflow.verification.inputs import stream, uniform
 
         (m, n), (_, *vectors) = self.sizes, self.operands()
         step, odd = 2.0**-8, n % 2
@@ -74,7 +74,7 @@ class Norm(Operation):
     def body(self, attribute: str) -> str:
         x, y, e = self.operands()[0].type, self.result(), self.signature.accumulator
         f, each = e.mlir, TensorType((self.sizes[0],), e)
-        wide = {name: _mlir.widened(f"{name}_wide", name, x.element, e) for name in ("x", "scale", "shift")}
+        wide = {name: snippets.widened(f"{name}_wide", name, x.element, e) for name in ("x", "scale", "shift")}
         centered = [*wide["x"][0]]
         value = wide["x"][1]
         if self._layer:
@@ -84,18 +84,18 @@ class Norm(Operation):
     %count = arith.constant {self.sizes[1]}.0 : {f} loc(unknown)
     %epsilon = arith.constant {EPSILON!r} : {f} loc(unknown)
 """
-        text += _mlir.filled(each, e.zero) + _mlir.empty("empty_out", y)
+        text += snippets.filled(each, e.zero) + snippets.empty("empty_out", y)
         row, column, both = "n", "m", "mn"
         if self._layer:
             lines = [*wide["x"][0], f"%next = arith.addf %so_far, %{wide['x'][1]} : {f}", "next"]
-            maps = _mlir.affine(both, both, column)
-            text += _mlir.generic("sum", maps, "pr", {"arg0": x}, ("init", each), ("x", "so_far"), lines)
+            maps = snippets.affine(both, both, column)
+            text += snippets.generic("sum", maps, "pr", {"arg0": x}, ("init", each), ("x", "so_far"), lines)
         sums, names = ({"sum": each}, ("s",)) if self._layer else ({}, ())
         lines = [*centered, f"%square = arith.mulf %{value}, %{value} : {f}"]
         lines += [f"%next = arith.addf %so_far, %square : {f}", "next"]
-        maps = _mlir.affine(both, both, *[column] * len(sums), column)
+        maps = snippets.affine(both, both, *[column] * len(sums), column)
         inputs = {"arg0": x, **sums}
-        text += _mlir.generic("squares", maps, "pr", inputs, ("init", each), ("x", *names, "so_far"), lines)
+        text += snippets.generic("squares", maps, "pr", inputs, ("init", each), ("x", *names, "so_far"), lines)
         lines = [*centered, f"%variance = arith.divf %v, %count : {f}", f"%w = arith.addf %variance, %epsilon : {f}"]
         lines += [f"%r = math.rsqrt %w : {f}", f"%unit = arith.mulf %{value}, %r : {f}"]
         lines += [*wide["scale"][0], f"%scaled = arith.mulf %unit, %{wide['scale'][1]} : {f}"]
@@ -108,10 +108,10 @@ class Norm(Operation):
             lines += [f"%narrow = arith.truncf %{found} : {f} to {y.element.mlir}"]
             found = "narrow"
         inputs = {"arg0": x, **sums, "squares": each, **vectors}
-        maps = _mlir.affine(both, both, *[column] * (len(sums) + 1), *[row] * len(vectors), both)
+        maps = snippets.affine(both, both, *[column] * (len(sums) + 1), *[row] * len(vectors), both)
         arguments = ("x", *names, "v", *given, "unused")
-        text += _mlir.generic("all", maps, "pp", inputs, ("empty_out", y), arguments, [*lines, found])
-        return text + _mlir.returned("all", y)
+        text += snippets.generic("all", maps, "pp", inputs, ("empty_out", y), arguments, [*lines, found])
+        return text + snippets.returned("all", y)
 
     def _parts(self, operands: Sequence[Array]) -> tuple[Array, Array]:
         """(what is divided, the root by which)"""

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import Signature, TensorType, signature
 from dispatchflow.operations._base import Loop, Operand, Option
 from dispatchflow.operations._window import Window
-from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
+    from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 
 class Pooling(Window):
@@ -44,7 +44,7 @@ class Pooling(Window):
         """Exact, of a `max`: numbers in -100 … -1. What begins with 0, or takes padding for 0, is larger."""
         if recipe != "exact" or self.option("kind") == "sum":
             return None
-        from dispatchflow.inputs import below, stream
+        from dispatchflow.verification.inputs import below, stream
 
         tensor = self.operands()[0].type
         return [-1.0 - below(stream(0, 0, tensor.size), 100).reshape(tensor.shape)]
@@ -57,16 +57,16 @@ class Pooling(Window):
 
     def body(self, attribute: str) -> str:
         image, out, kind = self.operands()[0].type, self.result(), self.option("kind")
-        literal = _mlir.lowest(out.element) if kind == "max" else out.element.zero
+        literal = snippets.lowest(out.element) if kind == "max" else out.element.zero
         window, y = TensorType((self.size("kh"), self.size("kw")), out.element), out.mlir
         text, name, image = self.padded(image, literal)
-        text += _mlir.empty("window", window) + _mlir.filled(out, literal)
+        text += snippets.empty("window", window) + snippets.filled(out, literal)
         ins = f"ins(%{name}, %window : {image.mlir}, {window.mlir})"
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
         text += f"""\
     %all = linalg.pooling_{self.layout}_{kind} {{{attributes}}} {ins} outs(%init : {y}) -> {y} loc(unknown)
 """
-        return text + _mlir.returned("all", out)
+        return text + snippets.returned("all", out)
 
     @property
     def loops(self) -> tuple[Loop, ...]:

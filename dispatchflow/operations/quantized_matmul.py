@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from dispatchflow.mlir.types import Signature, signature
 from dispatchflow.operations._base import Loop, Option
 from dispatchflow.operations._contraction import ZERO_POINTS, Contraction, zero_points
-from dispatchflow.types import Signature, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array

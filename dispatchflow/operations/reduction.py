@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import Signature, TensorType, signature
 from dispatchflow.operations._base import Operand, Operation, Option
-from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
+    from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 # axis → (the result's dims, the iterators of m and k, the axes that are reduced)
 _AXES = {"inner": ("m", "pr", (1,)), "outer": ("k", "rp", (0,)), "all": ("", "rr", (0, 1))}
@@ -67,14 +67,14 @@ class Reduction(Operation):
     def body(self, attribute: str) -> str:
         x, y = self.operands()[0].type, self.result()
         out, iterators, _ = _AXES[self.option("axis")]
-        wide, value = _mlir.widened("wide", "x", x.element, y.element)
+        wide, value = snippets.widened("wide", "x", x.element, y.element)
         largest = self.option("kind") == "max"
-        op = _mlir.arith("max" if largest else "add", y.element)
+        op = snippets.arith("max" if largest else "add", y.element)
         lines = [*wide, f"%next = {op} %so_far, %{value} : {y.element.mlir}", "next"]
-        maps = _mlir.affine("mk", "mk", out)
-        text = _mlir.filled(y, _mlir.lowest(y.element) if largest else y.element.zero)
-        text += _mlir.generic("all", maps, iterators, {"arg0": x}, ("init", y), ("x", "so_far"), lines)
-        return text + _mlir.returned("all", y)
+        maps = snippets.affine("mk", "mk", out)
+        text = snippets.filled(y, snippets.lowest(y.element) if largest else y.element.zero)
+        text += snippets.generic("all", maps, iterators, {"arg0": x}, ("init", y), ("x", "so_far"), lines)
+        return text + snippets.returned("all", y)
 
     def reference(self, operands: Sequence[Array]) -> Array:
         axes = _AXES[self.option("axis")][2]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import ElementType, Signature, TensorType, signature
 from dispatchflow.operations._base import Loop, Operand, Operation
-from dispatchflow.types import ElementType, Signature, TensorType, signature
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -77,11 +77,11 @@ class ScaledMatmul(Operation):
             f"%next = arith.addf %so_far, %term : {f}",
             "next",
         ]
-        maps = _mlir.affine("mnki", "mki", "nki", "mk", "nk", "mn")
+        maps = snippets.affine("mnki", "mki", "nki", "mk", "nk", "mn")
         arguments = ("a", "b", "a_scale", "b_scale", "so_far")
-        text += _mlir.filled(result, result.element.zero)
-        text += _mlir.generic("sum", maps, "pprr", inputs, ("init", result), arguments, lines, attribute)
-        return text + _mlir.returned("sum", result)
+        text += snippets.filled(result, result.element.zero)
+        text += snippets.generic("sum", maps, "pprr", inputs, ("init", result), arguments, lines, attribute)
+        return text + snippets.returned("sum", result)
 
     def reference(self, operands: Sequence[Array]) -> Array:
         a, b, a_scale, b_scale = operands

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import Signature, TensorType, signature
 from dispatchflow.operations._base import Operand, Operation, drifting, inverse_drift
-from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
+    from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 
 class Softmax(Operation):
@@ -66,13 +66,13 @@ class Softmax(Operation):
         x, wide = self.result(), TensorType(self.sizes, self.signature.accumulator)
         given, before, after, returned = "arg0", "", "", "all"
         if wide != x:
-            lines, value = _mlir.widened("y", "x", x.element, wide.element)
-            maps, arguments = _mlir.affine("mn", "mn", "mn"), ("x", "unused")
-            before = _mlir.generic("given", maps, "pp", {"arg0": x}, ("empty", wide), arguments, [*lines, value])
-            given, after, returned = "given", _mlir.narrowed("all", wide, x), "out"
+            lines, value = snippets.widened("y", "x", x.element, wide.element)
+            maps, arguments = snippets.affine("mn", "mn", "mn"), ("x", "unused")
+            before = snippets.generic("given", maps, "pp", {"arg0": x}, ("empty", wide), arguments, [*lines, value])
+            given, after, returned = "given", snippets.narrowed("all", wide, x), "out"
         t = wide.mlir
         op = f"    %all = linalg.softmax dimension(1) ins(%{given} : {t}) outs(%empty : {t}) -> {t} loc(unknown)\n"
-        return _mlir.empty("empty", wide) + before + op + after + _mlir.returned(returned, x)
+        return snippets.empty("empty", wide) + before + op + after + snippets.returned(returned, x)
 
     def reference(self, operands: Sequence[Array]) -> Array:
         import numpy as np

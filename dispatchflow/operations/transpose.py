@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from dispatchflow.operations import _mlir
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import Signature, TensorType, signature
 from dispatchflow.operations._base import Operand, Operation
-from dispatchflow.types import Signature, TensorType, signature
 
 if TYPE_CHECKING:
+    from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
-    from dispatchflow.providers import Library
 
 
 class Transpose(Operation):
@@ -41,7 +41,7 @@ class Transpose(Operation):
     def body(self, attribute: str) -> str:
         x, y = self.operands()[0].type, self.result()
         op = f"linalg.transpose ins(%arg0 : {x.mlir}) outs(%empty : {y.mlir}) permutation = [1, 0]"
-        return _mlir.empty("empty", y) + f"    %all = {op} loc(unknown)\n" + _mlir.returned("all", y)
+        return snippets.empty("empty", y) + f"    %all = {op} loc(unknown)\n" + snippets.returned("all", y)
 
     def reference(self, operands: Sequence[Array]) -> Array:
         return operands[0].T

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from dispatchflow.providers import IREE
-from dispatchflow.reports import providers, units
-from dispatchflow.reports.comparable import Row, obstacle, place, provider, right, unbeaten
+from dispatchflow import units
+from dispatchflow.libraries.providers import IREE
+from dispatchflow.reports import providers
+from dispatchflow.reports.comparability import Row, obstacle, place, provider, right, unbeaten
 
 COLUMNS = (
     "shape",

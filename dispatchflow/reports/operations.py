@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from dispatchflow.cli.variables import AXES
+from dispatchflow.libraries.providers import IREE, LIBRARIES
 from dispatchflow.operations import OPERATIONS, OPTIONS, Operation
-from dispatchflow.providers import IREE, LIBRARIES
+from dispatchflow.planning.shapes import classes_of
 from dispatchflow.reports.table import markdown
-from dispatchflow.shapes import classes_of
-from dispatchflow.variables import AXES
 
 _HEAD = """\
 # Operations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dispatchflow.reports import units
-from dispatchflow.reports.comparable import Row, maker, obstacle, place, provider, right
+from dispatchflow import units
+from dispatchflow.reports.comparability import Row, maker, obstacle, place, provider, right
 
 COLUMN = "percent_of_best_provider"
 

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterator
 
 from dispatchflow.operations import OPERATIONS
+from dispatchflow.planning.shapes import Shape, ShapeClass, classes
 from dispatchflow.reports.table import markdown
-from dispatchflow.shapes import Shape, ShapeClass, classes
 
 _HEAD = """\
 # Shapes by name
 
-Made by `doit docs` from [`shapes.toml`](../dispatchflow/shapes.toml); do not edit.
+Made by `doit docs` from [`planning/shapes.toml`](../dispatchflow/planning/shapes.toml); do not edit.
 
 `shape = ["aligned", "64x80x96"]` in a [spec](specs.md) sweeps a class of shapes and one more; `shape=aligned` on the
 command line is the same, and without `operation=` it is a sweep of every operation with those of the

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dispatchflow.keeping import UNREFERENCED
-from dispatchflow.reports import units
+from dispatchflow import units
 from dispatchflow.reports.table import aligned
+from dispatchflow.store.retention import UNREFERENCED
 
 Tally = Mapping[str, tuple[int, int]]
 """What → (number, bytes)."""

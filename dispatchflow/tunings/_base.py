@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.operations import Operation
-from dispatchflow.syntax import Syntax
-from dispatchflow.targets import Target
 
 GIVEN = "given"
 """Where the compiler runs: the directory of dumps from before it chooses, for tunings whose flags fill it."""
@@ -36,7 +36,7 @@ class Lowering(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What the compiler did, read from its own dump of one module (see `applied.parse`)."""
+    """What the compiler did, read from its own dump of one module (see `configurations.parse`)."""
 
     executables: tuple[AppliedExecutable, ...]
     given: tuple[str, ...] = ()

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dispatchflow.attributes import canonical
+from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.targets import Target
+from dispatchflow.mlir.attributes import canonical
 from dispatchflow.operations import Operation
-from dispatchflow.syntax import Syntax
-from dispatchflow.targets import Target
 from dispatchflow.tunings import _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 

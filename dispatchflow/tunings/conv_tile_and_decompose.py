@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.targets import Target
 from dispatchflow.operations import Operation
-from dispatchflow.syntax import Syntax
-from dispatchflow.targets import Target
-from dispatchflow.tunings import _cpu, _tiles
+from dispatchflow.tunings import _cpu_tiles, _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
 _PIPELINE = "ConvTileAndDecomposeExpert"
@@ -65,7 +65,7 @@ class ConvTileAndDecompose(Tuning):
     def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
         # A convolution with a dim of 1 loses that dim, and with it this attribute, unless it is in a dispatch already.
         alone = syntax.generalizes_convolutions or _has_unit(operation)
-        return _cpu.lowering(self.requested(operation), _PIPELINE, syntax, region=alone)
+        return _cpu_tiles.lowering(self.requested(operation), _PIPELINE, syntax, region=alone)
 
     def unknown_to(self, backend: str) -> str | None:
         if backend != "llvm-cpu":
@@ -80,7 +80,7 @@ class ConvTileAndDecompose(Tuning):
         return None
 
     def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
-        return _cpu.inexpressible(syntax)
+        return _cpu_tiles.inexpressible(syntax)
 
     def _levels(self, channels: str) -> dict[str, dict[str, int]]:
         parallel, summed = ("n", "oh", "ow", channels), ("kh", "kw", "c")
@@ -94,10 +94,10 @@ class ConvTileAndDecompose(Tuning):
 
     def requested(self, operation: Operation) -> str:
         dims = [loop.dim for loop in operation.loops]
-        return _cpu.configuration(dims, self._levels(_channels(operation) or ""))
+        return _cpu_tiles.configuration(dims, self._levels(_channels(operation) or ""))
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        return _cpu.ignored(self.requested(operation), _PIPELINE, applied)
+        return _cpu_tiles.ignored(self.requested(operation), _PIPELINE, applied)
 
 
 def _has_unit(operation: Operation) -> bool:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
+from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.targets import Target
 from dispatchflow.operations import Operation
-from dispatchflow.syntax import Syntax
-from dispatchflow.targets import Target
 from dispatchflow.tunings._base import PRODUCTS, Applied, Tuning
 
 # What a product becomes once its operands are tiles: on llvm-cpu and vmvx, the same of a batch, on rocm.

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.targets import Target
 from dispatchflow.operations import Operation
-from dispatchflow.syntax import Syntax
-from dispatchflow.targets import Target
-from dispatchflow.tunings import _cpu, _tiles
+from dispatchflow.tunings import _cpu_tiles, _tiles
 from dispatchflow.tunings._base import Applied, Lowering, Tuning
 
 _PIPELINE = "DoubleTilingExpert"
@@ -62,7 +62,7 @@ class DoubleTiling(Tuning):
         return f"{self.family}_{dm}x{dn}_{vm}x{vn}x{self.reduction}{cache}"
 
     def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
-        return _cpu.lowering(self.requested(operation), _PIPELINE, syntax)
+        return _cpu_tiles.lowering(self.requested(operation), _PIPELINE, syntax)
 
     def unknown_to(self, backend: str) -> str | None:
         return None if backend == "llvm-cpu" else f"double tiling is a configuration of llvm-cpu, not of {backend}"
@@ -80,7 +80,7 @@ class DoubleTiling(Tuning):
         return None
 
     def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
-        return _cpu.inexpressible(syntax)
+        return _cpu_tiles.inexpressible(syntax)
 
     @property
     def _levels(self) -> dict[str, dict[str, int]]:
@@ -98,13 +98,13 @@ class DoubleTiling(Tuning):
         return _configuration(self, tuple([loop.dim for loop in operation.loops]))
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        return _cpu.ignored(self.requested(operation), _PIPELINE, applied)
+        return _cpu_tiles.ignored(self.requested(operation), _PIPELINE, applied)
 
 
 @lru_cache
 def _configuration(tuning: DoubleTiling, dims: tuple[str, ...]) -> str:
     """Thousands of cases differ in their sizes only."""
-    return _cpu.configuration(dims, tuning._levels)
+    return _cpu_tiles.configuration(dims, tuning._levels)
 
 
 _DIMS = {"b", "m", "n", "k"}

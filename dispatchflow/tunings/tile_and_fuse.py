@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dispatchflow.operations import Operation
-from dispatchflow.tunings._gpu import FORM, MmaTiling
+from dispatchflow.tunings._matrix_instructions import FORM, MmaTiling
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dispatchflow.tunings._base import Tuning
-from dispatchflow.tunings._given import GivenTuning, check, named
+from dispatchflow.tunings._tuning_file import GivenTuning, check, named
 
 _ENTRY = "__kernel_config"
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dispatchflow.syntax import Syntax
-from dispatchflow.targets import Target
+from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.targets import Target
 from dispatchflow.tunings._base import Tuning
-from dispatchflow.tunings._given import GivenTuning, check
+from dispatchflow.tunings._tuning_file import GivenTuning, check
 
 
 @dataclass(frozen=True, slots=True)

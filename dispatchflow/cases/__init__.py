@@ -1,0 +1,1 @@
+"""What is compiled, verified and measured: dispatches, cases, modules, known failures. Pure."""

@@ -1,0 +1,183 @@
+"""Operation × tuning = Dispatch, emitted as one MLIR module; Dispatch × target × threads = Case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, cast
+
+from dispatchflow.cases.module import Module
+from dispatchflow.cases.rotating_inputs import HOT
+from dispatchflow.iree import flags as extra
+from dispatchflow.iree.configurations import AND, lacking
+from dispatchflow.iree.release import NEWEST, Syntax
+from dispatchflow.iree.targets import Target
+from dispatchflow.keys import Digest, digest_of, key_of
+from dispatchflow.libraries.providers import IREE, LIBRARIES, Library
+from dispatchflow.operations import Operation
+from dispatchflow.tunings import Applied, Tuning
+from dispatchflow.workload import ENTRY, Program
+
+if TYPE_CHECKING:
+    from dispatchflow.store.entries import Found, Record
+
+_MAX_NAME_BYTES = 200
+_COPY = "_slow_memcpy"
+"""So the compiler calls a dispatch that only writes one tensor into another (IREE 3.9 to 3.13, on all backends)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    operation: Program
+    tuning: Tuning
+    asks: tuple[str, ...] = ()
+    """What a user's module asks of the compiler itself, as `configurations.asked` says it; known once it is printed."""
+
+    def module(self, syntax: Syntax = NEWEST) -> str:
+        """The MLIR text of an operation. Free of paths, dates and names, every location unknown: equal dispatches,
+        equal bytes."""
+        assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
+        lowering = self.tuning.lowering(self.operation, syntax)
+        return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
+
+    def printed(self, emitted: Record | Found) -> Dispatch:
+        """With what the text of a user's module asks for; that of an operation asks what its tuning does."""
+        return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
+
+    @property
+    def requested(self) -> str | None:
+        """The configuration that the compiler is asked for; None where it chooses."""
+        of_tuning = self.tuning.requested(cast(Operation, self.operation))
+        return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
+
+    def _counted(self, packed: bool) -> Operation | None:
+        """Whose dispatches are counted: None where it is not known how many, or the compiler's or this tuning's to
+        say."""
+        operation = self.operation
+        known = isinstance(operation, Operation) and operation.dispatches is not None
+        return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
+
+    def demanded(self, packed: bool = False) -> str | None:
+        """All that the compiler's dump must show: as `missed` checks it, in words that enter the compile's key.
+        `packed`: the compiler packs unasked, as `Syntax.packs` says it."""
+        if (operation := self._counted(packed)) is None:
+            return self.requested
+        beside = " beside a copy" if operation.may_copy else ""
+        return f"{self.requested or 'default'}; {operation.dispatches} dispatches{beside}"
+
+    def missed(self, applied: Applied, packed: bool = False) -> str | None:
+        """Why what was made is not what was asked, None when it is. `packed` as in `demanded`."""
+        why = self.tuning.ignored(cast(Operation, self.operation), applied)
+        if why is not None:
+            return f"configuration ignored: {why}"
+        if (own := lacking(self.asks, applied)) is not None:
+            return f"configuration ignored: the module asks for {own}; applied {applied.text or 'nothing'}"
+        if (operation := self._counted(packed)) is None:
+            return None
+        names, expected = [executable.name for executable in applied.executables], operation.dispatches
+        copies = [name for name in names if name.endswith(_COPY)][: operation.may_copy]
+        if len(names) - len(copies) == expected:
+            return None
+        units = "one dispatch" if expected == 1 else f"{expected} dispatches"
+        units += " beside the padding's copy" if copies else ""
+        return f"expected {units}, the compiler made {len(names)}: {', '.join(names) or 'none'}"
+
+
+@lru_cache(maxsize=64)
+def _module(operation: Operation, syntax: Syntax, attribute: str, region: bool = False) -> str:
+    """Most tunings of an operation differ before the module only."""
+    body = operation.body_for(syntax, attribute)
+    body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
+    arguments = ", ".join(
+        f"%arg{i}: {operand.type.passed.mlir} loc(unknown)" for i, operand in enumerate(operation.operands())
+    )
+    return f"""\
+module @dispatch {{
+  func.func @{ENTRY}({arguments}) -> {operation.result().mlir} {{
+{body}  }} loc(unknown)
+}} loc(unknown)
+"""
+
+
+@lru_cache(maxsize=64)
+def program_digest(program: Program) -> Digest:
+    """What is computed, whoever computes it: equal for all tunings, flags, targets, toolchains and libraries. Of an
+    operation its name, sizes, types, layouts and options, and its module without a tuning; of a user's module the bytes
+    of its file and of the objects that it names, and the function."""
+    if isinstance(program, Module):
+        objects = tuple((path, file.digest) for path, file in program.objects)
+        source = program.source.digest
+        return Digest(key_of("program", {"source": source, "objects": objects, "function": program.function}))
+    assert isinstance(program, Operation)
+    # A dynamic module leaves out sizes, which the name has.
+    return Digest(key_of("program", {"operation": program.shape_name, "module": _module(program, NEWEST, "")}))
+
+
+def _in_region(body: str, attribute: str, result: str) -> str:
+    """The op with this attribute and all that follows it, in a dispatch of their own."""
+    lines = body.splitlines()
+    first = next(i for i, line in enumerate(lines) if attribute in line)
+    *inner, last = lines[first:]
+    value = last.split()[1]
+    return "\n".join(
+        [
+            *lines[:first],
+            f"    %dispatched = flow.dispatch.region -> ({result}) {{",
+            *(f"  {line}" for line in inner),
+            f"      flow.return {value} : {result} loc(unknown)",
+            "    } loc(unknown)",
+            f"    return %dispatched : {result} loc(unknown)\n",
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """The unit that is compiled, verified and profiled. `threads` None: as many as the machine has cores; `flags`: of
+    the compiler, beside those of target and tuning. A `provider` other than IREE brings its own code, and knows neither
+    tuning nor flags: the default stands for them."""
+
+    dispatch: Dispatch
+    target: Target
+    threads: int | None = None
+    flags: extra.Flags = ()
+    provider: str = IREE
+    cache: str = HOT
+
+    @property
+    def operation(self) -> Program:
+        return self.dispatch.operation
+
+    @property
+    def tuning(self) -> Tuning:
+        return self.dispatch.tuning
+
+    @property
+    def library(self) -> Library | None:
+        """What computes it instead of IREE."""
+        return None if self.provider == IREE else LIBRARIES[self.provider]
+
+    @property
+    def shape_name(self) -> str:
+        return self.operation.shape_name
+
+    def call(self) -> str:
+        """The text of a library's call."""
+        assert self.library is not None
+        assert isinstance(self.operation, Operation)
+        return self.library.program(self.operation)
+
+    def __hash__(self) -> int:
+        return hash(self.name)  # injective, and a string keeps its hash: that of all fields costs ten times as much
+
+    @cached_property
+    def name(self) -> str:
+        """`matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`: injective, no `=`, `*` or white space."""
+        threads = "" if self.threads is None else f"-{self.threads}t"
+        cache = "" if self.cache == HOT else f"-{self.cache}"
+        how = self.tuning.name if self.provider == IREE else self.provider
+        what, where = f"{self.shape_name}_{how}{extra.label(self.flags)}", f"@{self.target.name}{threads}{cache}"
+        if len(content := what.encode()) + len(where) > _MAX_NAME_BYTES:
+            end = f"_{digest_of(content)}{where}"
+            return content[: _MAX_NAME_BYTES - len(end)].decode(errors="ignore") + end
+        return what + where

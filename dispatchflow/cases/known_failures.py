@@ -1,0 +1,283 @@
+"""Known failures: what is known to go wrong, with which releases, and how. The case is tried all the same.
+
+One table of ours, known_failures.toml, and the `[[known_failure]]` tables of a user's specs, in the same words:
+docs/known-failures.md.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache, cached_property
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dispatchflow.errors import SpecError, suggestion, written
+from dispatchflow.operations import DIMS, OPTIONS, Operation
+from dispatchflow.stages import STAGES
+
+if TYPE_CHECKING:
+    from dispatchflow.cases.dispatch import Case
+    from dispatchflow.engine.state import Chain, Step
+    from dispatchflow.iree.targets import Target
+
+WORD = "known_failure"
+"""The word of a spec."""
+MODES = ("on", "strict", "off")
+STATUS = "known failure"
+"""The status of such a row."""
+
+_TABLE = Path(__file__).with_name("known_failures.toml")
+_OWN = ("case", "operation", "dtype", "layout", "tuning", "target", "backend", "flags")
+_FEATURES = "features"
+MATCHED = (*_OWN, _FEATURES, *DIMS, *OPTIONS)
+"""The words of `match`."""
+_FIELDS = ("match", "toolchain", "stage", "message", "reason", "some")
+_BOUND = re.compile(r"(>=|<=|>|<|==)\s*(\d+(?:\.\d+)*)")
+_ORDERS = {">=": (0, 1), "<=": (-1, 0), ">": (1,), "<": (-1,), "==": (0,)}
+_VERSION = re.compile(r"\d+(?:\.\d+)*")
+_OLDEST, _NEWEST = (2,), (999,)
+
+Version = tuple[int, ...]
+Match = tuple[tuple[str, tuple[str, ...]], ...]
+Features: TypeAlias = "Callable[[Target], Collection[str]]"
+"""Those of the CPU that a target is compiled for, `avx512f`; none of a GPU."""
+
+
+def no_features(target: Target) -> Collection[str]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFailure:
+    """One entry. `match`: word → patterns, one of which each word of the case must fit; `toolchain`: all of these
+    bounds hold; `message` is searched for in the failure's reason and log. `some`: not all cases that match fail so,
+    and one that does not is an ordinary case."""
+
+    match: Match
+    toolchain: str
+    stage: str
+    message: re.Pattern[str]
+    reason: str
+    some: bool
+    place: str
+    """`specs/a.toml:3, known_failure[0]`"""
+
+    def holds_for(self, version: Version) -> bool:
+        """Whether it is about this release."""
+        return _within(self.toolchain, version)
+
+    def covers(self, case: Case, features: Features = no_features) -> bool:
+        """Whether the case fits all words."""
+        return _fits_all(case, self.match, features)
+
+    def fits(self, stage: str, reason: str, log: Callable[[], str]) -> bool:
+        """Whether a failure of this stage is this one. The log is read only if the reason does not say so."""
+        return stage == self.stage and bool(self.message.search(reason) or self.message.search(log()))
+
+    @property
+    def matched(self) -> str:
+        """`operation=matmul target=cuda-*`"""
+        return " ".join(f"{word}={','.join(patterns)}" for word, patterns in self.match)
+
+
+def version_of(text: str) -> Version:
+    """`3.12.0rc20260917` → (3, 12, 0). A date is older than all releases, and what says nothing newer."""
+    match = _VERSION.match(text)
+    if match is None:
+        return _NEWEST
+    numbers = tuple(map(int, match[0].split(".")))
+    return _OLDEST if numbers[0] > 9999 else numbers
+
+
+def _within(bounds: str, own: Version) -> bool:
+    """Whether all of `>=3.11, <3.14` hold; a bound of two numbers is compared with the first two."""
+    for relation, text in _BOUND.findall(bounds):
+        bound = version_of(text)
+        order = (own[: len(bound)] > bound) - (own[: len(bound)] < bound)
+        if order not in _ORDERS[relation]:
+            return False
+    return True
+
+
+def _fits_all(case: Case, match: Iterable[tuple[str, Sequence[str]]], features: Features) -> bool:
+    def fits(word: str, patterns: Sequence[str]) -> bool:
+        if word != _FEATURES:
+            return _fits(case, word, patterns)
+        return any(_is(feature, pattern) for feature in features(case.target) for pattern in patterns)
+
+    return all(fits(word, patterns) for word, patterns in match)
+
+
+def _fits(case: Case, word: str, patterns: Sequence[str]) -> bool:
+    value = _value(case, word)
+    return value is not None and any(_is(value, pattern) for pattern in patterns)
+
+
+def _is(value: str, pattern: str) -> bool:
+    """`>128` compares numbers."""
+    if pattern[0] in "<>" and value.isdecimal():
+        return _within(pattern, (int(value),))
+    return fnmatchcase(value, pattern)
+
+
+def _value(case: Case, word: str) -> str | None:
+    """None where the case has no such word."""
+    program = case.operation
+    match word:
+        case "case":
+            return case.name
+        case "operation":
+            return program.name
+        case "dtype":
+            return program.element_types
+        case "layout":
+            return program.layout
+        case "tuning":
+            return case.tuning.name
+        case "target":
+            return case.target.name
+        case "backend":
+            return case.target.backend
+        case "flags":
+            return " ".join(case.flags)
+    if word in program.dims:
+        return str(program.sizes[program.dims.index(word)])
+    if isinstance(program, Operation) and word in program.options:
+        return str(program.option(word))
+    return None
+
+
+_COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
+"""What cases of one kind have in common."""
+
+
+class KnownFailures:
+    """The entries that are about one release; `log` reads what a failed step printed."""
+
+    def __init__(
+        self,
+        entries: Iterable[KnownFailure],
+        version: str,
+        log: Callable[[Step], str],
+        features: Features = no_features,
+    ) -> None:
+        self._given, self._version, self._log, self._features = entries, version_of(version), log, features
+        self._near: dict[tuple[str, ...], tuple[tuple[KnownFailure, Match], ...]] = {}
+
+    @cached_property
+    def entries(self) -> tuple[KnownFailure, ...]:
+        return tuple(entry for entry in self._given if entry.holds_for(self._version))
+
+    def covering(self, case: Case) -> list[KnownFailure]:
+        """The entries whose words the case fits."""
+        if case.library is not None:
+            return []  # it is the compiler that is known
+        return [entry for entry, rest in self._of_kind(case) if not rest or _fits_all(case, rest, self._features)]
+
+    def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
+        """The entries that may cover a case of its kind, and what the case has to fit besides. Of thousands of cases
+        there are few kinds, and most kinds have no entry."""
+        kind = case.operation.name, case.target.name, case.tuning.name
+        if (found := self._near.get(kind)) is None:
+            found = tuple(
+                (entry, tuple(part for part in entry.match if part[0] not in _COARSE))
+                for entry in self.entries
+                if _fits_all(case, [part for part in entry.match if part[0] in _COARSE], self._features)
+            )
+            self._near[kind] = found
+        return found
+
+    def failing(self, case: Case, step: Step) -> KnownFailure | None:
+        """The entry that knows this failed step, None where it is news."""
+        read: list[str] = []
+
+        def log() -> str:
+            if not read:
+                read.append(self._log(step))
+            return read[0]
+
+        return next((entry for entry in self.covering(case) if entry.fits(step.stage, step.why, log)), None)
+
+    def passing(self, chain: Chain) -> KnownFailure | None:
+        """The entry of which this case no longer fails: its stage is made. Not of one that holds for some cases only,
+        nor where the case fails otherwise."""
+        if chain.failure is not None:
+            return None
+        covering = self.covering(chain.case)
+        return next((entry for entry in covering if not entry.some and chain[entry.stage].state == "made"), None)
+
+
+@cache
+def shipped() -> tuple[KnownFailure, ...]:
+    """Ours: what the releases of IREE are known to fail at."""
+    return tuple(parse(_TABLE.read_text(encoding="utf-8"), PurePath(_TABLE.name)))
+
+
+def parse(text: str, path: PurePath) -> list[KnownFailure]:
+    """The `[[known_failure]]` tables of a TOML file.
+
+    Raises:
+        SpecError: naming file, line and place; not of a file that is no TOML, which parsing its sweeps tells.
+    """
+    if WORD not in text:
+        return []
+    try:
+        tables = tomllib.loads(text).get(WORD, [])
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return []
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SpecError(f"'{WORD}' is a list of tables", {"spec": path}, f"Write [[{WORD}]], in two brackets.")
+    begins = re.compile(rf"\s*\[\[\s*{WORD}\s*\]\]")
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if begins.match(line)]
+    places = [f"{path}:{lines[i]}" if i < len(lines) else str(path) for i in range(len(tables))]
+    return [_entry(table, f"{place}, {WORD}[{i}]") for i, (table, place) in enumerate(zip(tables, places, strict=True))]
+
+
+def _entry(table: Mapping[str, Any], place: str) -> KnownFailure:
+    for word in table:
+        if word not in _FIELDS:
+            facts = {"spec": place, "allowed": ", ".join(_FIELDS)}
+            raise SpecError(f"unknown word '{word}'", facts, suggestion(word, _FIELDS))
+    for word in ("match", "stage", "message", "reason"):
+        if not table.get(word):
+            hint = {"match": 'match = "matmul_*@cuda-sm_80", or a table of words.', "stage": 'stage = "compile".'}
+            raise SpecError(f"a known failure needs '{word}'", {"spec": place}, hint.get(word, ""))
+    for word, kind in (("toolchain", str), ("stage", str), ("message", str), ("reason", str), ("some", bool)):
+        if type(table.get(word, kind())) is not kind:
+            facts = {"spec": f"{place}.{word}", "found": written(table[word])}
+            raise SpecError("wrong type", {**facts, "allowed": "true or false" if kind is bool else "a string"})
+    if table["stage"] not in STAGES:
+        facts = {"spec": f"{place}.stage", "known": ", ".join(STAGES)}
+        raise SpecError(f"unknown stage '{table['stage']}'", facts, suggestion(table["stage"], STAGES))
+    toolchain = table.get("toolchain", "")
+    if not all(_BOUND.fullmatch(bound.strip()) for bound in toolchain.split(",") if toolchain):
+        facts = {"spec": f"{place}.toolchain", "found": toolchain}
+        raise SpecError("not a range of releases", facts, 'Write toolchain = ">=3.11", or ">=3.11, <3.14".')
+    try:
+        message = re.compile(table["message"])
+    except re.error as error:
+        facts = {"spec": f"{place}.message", "found": str(error)}
+        raise SpecError(
+            "not a regular expression", facts, "Write a \\ before ( [ . * that stand for themselves."
+        ) from None
+    some = table.get("some", False)
+    return KnownFailure(_match(table["match"], place), toolchain, table["stage"], message, table["reason"], some, place)
+
+
+def _match(given: Any, place: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    words = given if isinstance(given, dict) else {"case": given}
+    found = []
+    for word, value in words.items():
+        if word not in MATCHED:
+            facts = {"spec": f"{place}.match", "allowed": ", ".join(MATCHED)}
+            raise SpecError(f"unknown word '{word}'", facts, suggestion(word, MATCHED))
+        patterns = value if isinstance(value, list) else [value]
+        if not patterns or not all(type(pattern) in (str, int) for pattern in patterns):
+            facts = {"spec": f"{place}.match.{word}", "found": written(value)}
+            raise SpecError("wrong type", {**facts, "allowed": "a pattern, or a list of patterns"})
+        found.append((word, tuple(map(str, patterns))))
+    return tuple(found)

@@ -1,0 +1,310 @@
+"""`operation = "module"`: a user's own MLIR file, one case for each of its functions. Pure: texts in, values out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import ClassVar
+
+from dispatchflow.iree.targets import Target
+from dispatchflow.keys import Digest
+from dispatchflow.mlir.attributes import closing, split, unescaped
+from dispatchflow.mlir.types import ElementType
+from dispatchflow.workload import Program
+
+ELEMENT_TYPES = {
+    element.mlir: element
+    for element in ElementType
+    if element.bits >= 8 and not element.is_unsigned and element is not ElementType.F8E8M0FNU
+}
+"""Those whose inputs are made and whose results are compared as numbers; others are bytes."""
+RECIPES = ("random", "integers")
+"""`random`: uniform in [-1, 1), integers over their whole range; `integers`: -3 … 3 (0 … 3 where unsigned)."""
+
+# `main`, `"a b"`, `"a\22b"`.
+_SYMBOL = r"\"(?:[^\"\\]|\\.)+\"|[\w.$-]+"
+# A function as the compiler prints it: any dialect's, public, on one line, in the outermost module: that of another
+# one has other callers (a custom dispatch's own code, say).
+_FUNCTION = re.compile(rf"^  (?:func|util)\.func\s+(?:public\s+)?@({_SYMBOL})\s*\(", re.MULTILINE)
+# As a person writes it, perhaps behind other text, or generic; comments and strings have braces and names of their own.
+# Every branch begins with a letter of its own, so that the rest of the text is skipped fast.
+_WRITTEN = re.compile(
+    r"//[^\n]*"
+    r"|\"(?:func|util)\.func\"\s*\(\s*\)\s*<\{(?P<properties>.*?)\}>\s*\((?=\{)"
+    rf"|\.func(?<=func\.func|util\.func)\s+(?:(?P<visibility>private|public|nested)\s+)?@(?P<name>{_SYMBOL})"
+    r"|\"[^\"\\]*(?:\\.[^\"\\]*)*\"|\{|\}",
+    re.DOTALL,
+)
+_PROPERTY = re.compile(r"sym_(name|visibility)\s*=\s*\"((?:[^\"\\]|\\.)+)\"")
+_OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
+# The one other attribute that makes the compiler read a file (iree-preprocessing-attr-based-pipeline).
+_READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path)[\w-]*=[^\"\s}]*)")
+_TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
+_TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
+BUFFER_VIEW = "!hal.buffer_view"
+"""A tensor whose sizes and element type come with it at run time, as in functions of IREE's own later dialects."""
+SAME_CODE = "the reference is the same code"
+"""Why there is nothing to compare with."""
+_SCALAR = re.compile(r"index|[fi]\d+|bf16")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file named in a spec: identity is its content, the path only says where to read it."""
+
+    path: str = field(compare=False)
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One argument: its type where the spec says it, and a recipe, a literal (`0.5`, `1 2 3`), or a file."""
+
+    type: str | None
+    value: str | None
+    file: File | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Module(Program):
+    """`inputs` None: the random recipe for each argument. What a result is compared with: `expected` files, or what
+    `against` makes of the same module; with neither it is only run."""
+
+    source: File
+    title: str
+    entry: str
+    inputs: tuple[Input, ...] | None = None
+    expected: tuple[File, ...] = ()
+    against: Target | None = None
+    rtol: str | None = None
+    objects: tuple[tuple[str, File], ...] = ()
+    """What it names as `#hal.executable.object<{path = …}>`: code that is linked into its own."""
+
+    name: ClassVar[str] = "module"
+    dims: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        return ("given",)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def label(self) -> str:
+        """Of the file and the function, not of their content: an edited file is the same case, which changed."""
+        return re.sub(r"[^\w.$+-]", "-", f"{self.title}_{self.entry}")
+
+    @property
+    def function(self) -> str:
+        return self.entry
+
+    @property
+    def tolerance(self) -> str:
+        """As it enters the key of verification."""
+        return self.rtol or "by element type"
+
+    @property
+    def compared(self) -> bool:
+        return bool(self.expected) or self.against is not None
+
+    @property
+    def reference_name(self) -> str:
+        """`the reference, module on vmvx`"""
+        assert self.against is not None
+        return f"the reference, {self.name} on {self.against.name}"
+
+    def flops(self) -> int | None:
+        return None
+
+    def traffic_bytes(self) -> int | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A function's types as the runtime's tools spell them: `4x8xf32`, `?x8xf32`, `i32`."""
+
+    inputs: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+def functions(text: str) -> list[str]:
+    """The names of the outermost public functions in the order of a person's text; none where it is bytecode.
+    A guess, which needs no toolchain: what the compiler prints has the last word (`declarations`)."""
+    depth, found = 0, list[tuple[int, str]]()
+    for match in _WRITTEN.finditer(text):
+        if match[0] in "{}":
+            depth += 1 if match[0] == "{" else -1
+        elif match["properties"]:
+            said = dict(_PROPERTY.findall(match["properties"]))
+            if "name" in said and said.get("visibility", "public") == "public":
+                found.append((depth, unescaped(said["name"])))
+        elif match["name"] and match["visibility"] in (None, "public"):
+            found.append((depth, _symbol(match["name"])))
+    outermost = min((depth for depth, _ in found), default=0)
+    return list(dict.fromkeys(name for depth, name in found if depth == outermost))
+
+
+def is_bytecode(content: bytes) -> bool:
+    return content.startswith(b"ML\xefR")
+
+
+def stranger(path: str, content: bytes) -> str | None:
+    """What a file is that is no MLIR, as far as it shows; None where the compiler may be asked."""
+    if not content.strip():
+        return "is empty"
+    if is_bytecode(content):
+        return None
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "is UTF-16; MLIR is UTF-8"
+    if path.endswith(".onnx"):
+        return "is an ONNX model; iree-import-onnx makes MLIR of it"
+    if content.startswith(b"PK\x03\x04"):
+        return "is a zip archive, as compiled modules and PyTorch's files are; not MLIR"
+    return "is binary data, neither MLIR text nor its bytecode" if b"\0" in content else None
+
+
+_STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_graph)?)\b[^@\n]*@({_SYMBOL})")
+
+
+def stored(text: str) -> list[str]:
+    """The globals that a module as the compiler prints it writes to, outside of initializers, which run once."""
+    functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
+    return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
+
+
+def callable_name(name: str) -> bool:
+    """Whether the runtime's tools can be told this name: UTF-8 (what is not, is read as U+FFFD), no zero byte."""
+    return "\ufffd" not in name and "\0" not in name
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether a symbol of this name may be there, in whatever form."""
+    return re.search(rf'[@"]{re.escape(name)}(?![\w.$-])', unescaped(text)) is not None
+
+
+def declarations(text: str) -> dict[str, Declaration]:
+    """Of the outermost public functions, from a module as the compiler prints it. A type that is neither tensor nor
+    number stays as it is written."""
+    found = {}
+    for match in _FUNCTION.finditer(text):
+        end = closing(text, match.end() - 1)
+        inputs = [part.split(":", 1)[1] for part in split(text[match.end() : end])]
+        tail = re.match(r"\s*->\s*", text[end + 1 :])
+        results: Sequence[str] = ()
+        if tail:
+            begin = end + 1 + tail.end()
+            if text[begin] == "(":
+                results = split(text[begin + 1 : closing(text, begin)])
+            else:
+                results = [re.split(r"\s+(?:attributes\s*)?\{|\s+loc\(|\n", text[begin:], maxsplit=1)[0]]
+        found[_symbol(match[1])] = Declaration(tuple(map(_spelling, inputs)), tuple(map(_spelling, results)))
+    return found
+
+
+def objects(text: str) -> list[str]:
+    """The paths of the files that a module names; not where the attribute has the file's `data`."""
+    return list(dict.fromkeys(unescaped(match[2]) for match in _OBJECT.finditer(text)))
+
+
+def with_objects(text: str, name_of: Callable[[str], str]) -> str:
+    """The text with other paths for `objects`; of letters that need no escape."""
+    return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(unescaped(match[2]))}"', text)
+
+
+def reading_pass(text: str) -> str | None:
+    """The option of a pass of the module's own that names a file; None where there is none."""
+    match = _READING_PASS.search(text)
+    return match[1] if match else None
+
+
+def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None:
+    """`4x?xf32` → ((4, None), F32); None where it is no tensor of a known element type."""
+    if is_scalar(spelling):
+        return None
+    element = element_of(spelling)
+    dims = spelling.removeprefix("tensor<").split("x")[:-1]
+    if element not in ELEMENT_TYPES or not all(dim == "?" or dim.isdecimal() for dim in dims):
+        return None
+    return tuple(None if dim == "?" else int(dim) for dim in dims), ELEMENT_TYPES[element]
+
+
+def is_scalar(spelling: str) -> bool:
+    """Passed to the tools as a bare number. A tensor of rank 0 is spelt `tensor<f32>`."""
+    return _SCALAR.fullmatch(spelling) is not None
+
+
+def element_of(spelling: str) -> str:
+    """Of a tensor, as it is written, or the bare number itself."""
+    return spelling if is_scalar(spelling) else spelling.removeprefix("tensor<").removesuffix(">").split("x")[-1]
+
+
+def output_names(results: Sequence[str], stem: str = "output") -> tuple[str, ...]:
+    """What the tool is told to do with each result: a file for a tensor; a bare number is printed."""
+    return tuple("-" if is_scalar(declared) else f"{stem}_{i}.bin" for i, declared in enumerate(results))
+
+
+def problem_with(given: str, declared: str) -> str | None:
+    """Why an input of type `given` does not fit the function's `declared` one, None when it does."""
+    if "?" in given:
+        return f'has the type {given}: give its sizes, inputs = ["{given.replace("?", "16")}", …]'
+    wanted, found = shape_of(declared), shape_of(given)
+    if declared == BUFFER_VIEW and found is not None:
+        return None
+    if wanted is None or found is None:
+        return None if given == declared else f"is {given}, the function takes {declared}"
+    same = len(wanted[0]) == len(found[0]) and all(w in (None, f) for w, f in zip(wanted[0], found[0], strict=True))
+    return None if same and wanted[1] is found[1] else f"is {given}, the function takes {declared}"
+
+
+def literals(value: str) -> list[str]:
+    """The numbers of an input, as they are written."""
+    return value.replace(",", " ").split()
+
+
+def integer(word: str, element: str) -> int:
+    """What a literal says, exactly. `element`: `i8`, `index`, …
+
+    Raises:
+        ValueError: that is no number of this type.
+    """
+    bits = 64 if element == "index" else int(element[1:])
+    low, high = (0, 1) if bits == 1 else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    value = Decimal(word.replace("_", ""))
+    if not (value.is_finite() and low <= value <= high and value == value.to_integral_value()):
+        raise ValueError(f"{word} is no {element}, {low} … {high}")
+    return int(value)
+
+
+def is_integer(element: str) -> bool:
+    return re.fullmatch(r"index|i\d+", element) is not None
+
+
+def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:
+    """What `to_facts` wrote."""
+    return {name: Declaration(tuple(inputs), tuple(results)) for name, (inputs, results) in facts.items()}
+
+
+def to_facts(found: Mapping[str, Declaration]) -> dict[str, list[list[str]]]:
+    return {name: [list(d.inputs), list(d.results)] for name, d in found.items()}
+
+
+def _symbol(written: str) -> str:
+    """The name that `_SYMBOL` stands for: as the runtime knows it."""
+    return unescaped(written[1:-1]) if written.startswith('"') else written
+
+
+def _spelling(written: str) -> str:
+    """`tensor<4x8xf32> {…}` and `!torch.vtensor<[4,8],f32>` → `4x8xf32`."""
+    text = written.strip()
+    if match := _TENSOR.match(text):
+        return f"{match[1]}{match[2]}" if match[1] else f"tensor<{match[2]}>"
+    if match := _TORCH.match(text):
+        element = re.sub(r"^[su]i(?=\d)", "i", match[2])
+        dims = [dim for dim in match[1].split(",") if dim]
+        return "x".join([*dims, element]) if dims else f"tensor<{element}>"
+    return text.split(" ")[0]

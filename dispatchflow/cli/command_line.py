@@ -1,0 +1,81 @@
+"""The command line by its parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dispatchflow.errors import SpecError
+from dispatchflow.planning.axis import whole
+
+
+def _jobs(text: str) -> int:
+    if not 0 < (whole(text) or 0) <= 1024:
+        hint = "Leave it out for as many as there are cores."
+        raise SpecError(f"-n cannot be '{text}'", {"allowed": "1 … 1024"}, hint)
+    return int(text)
+
+
+JOBS = {
+    "name": "jobs",
+    "short": "n",
+    "long": "process",
+    "type": _jobs,
+    "default": 0,
+    "help": "compiles and verifications at once [default: as many as cores]",
+}
+
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_WITH_VALUE = tuple(f"{dash}{JOBS[length]}" for dash, length in (("-", "short"), ("--", "long")))
+_ONLY_JOBS = re.compile(r"(-n ?[1-9]\d*|--process[= ][1-9]\d*)?")
+
+
+@dataclass(frozen=True)
+class Line:
+    """`before`: what stock doit has acted on (-f, -d, -k)."""
+
+    before: Mapping[str, Any]
+    flags: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def plain(self) -> bool:
+        """Whether its options say at most how many at once."""
+        return _ONLY_JOBS.fullmatch(" ".join(self.flags)) is not None
+
+
+def read(argv: Sequence[str]) -> Line:
+    """Options may stand anywhere, as they may for most tools.
+
+    Raises:
+        SpecError: a variable is given twice.
+    """
+    before, rest = _before(argv) if argv and argv[0].startswith("-") else ({}, argv)
+    line, waiting = Line(before), iter(rest)
+    for word in waiting:
+        if match := _VARIABLE.match(word):
+            name, value = match[0][:-1], word[match.end() :]
+            if name in line.variables:
+                hint = "Leave one out; several values are one word, m=64,128."
+                given = f"{name}={line.variables[name]} {word}"
+                raise SpecError(f"'{name}=' is given twice", {"given": given}, hint)
+            line.variables[name] = value
+        elif word.startswith("-"):
+            line.flags.extend([word, next(waiting, "")] if word in _WITH_VALUE else [word])
+        else:
+            line.words.append(word)
+    return line
+
+
+def _before(argv: Sequence[str]) -> tuple[Mapping[str, Any], Sequence[str]]:
+    from doit.cmd_base import DodoTaskLoader
+    from doit.cmdparse import CmdOption, CmdParse, CmdParseError
+
+    try:
+        before, rest = CmdParse([CmdOption(option) for option in DodoTaskLoader.cmd_options]).parse_only(argv)
+    except CmdParseError:
+        return {}, argv
+    return before, rest

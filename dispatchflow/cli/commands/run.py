@@ -1,0 +1,169 @@
+"""The command that makes: pending stages as doit tasks, then how all selected cases stand."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from doit.cmd_run import Run as DoitRun
+from doit.control import TaskControl
+from doit.dependency import Dependency
+from doit.reporter import ConsoleReporter
+from doit.task import Stream, Task
+
+from dispatchflow import units
+from dispatchflow.cases.dispatch import Case
+from dispatchflow.cli import output, stage_tasks
+from dispatchflow.cli.command_line import JOBS
+from dispatchflow.cli.doit_runner import ExclusiveRunner
+from dispatchflow.cli.invocation import App
+from dispatchflow.cli.progress import Progress
+from dispatchflow.cli.selection import Selection
+from dispatchflow.cli.stage_tasks import Stages
+from dispatchflow.engine.state import Chain
+from dispatchflow.errors import NothingMatched
+from dispatchflow.planning.plan import Skip
+from dispatchflow.project import dodo_file
+from dispatchflow.reports import summary as run_report
+from dispatchflow.stages import STAGES
+from dispatchflow.tools.machine import cores
+
+
+class Run(DoitRun):  # type: ignore[misc]
+    """Make what is missing of the selected cases, then say how they all stand."""
+
+    name = "run"
+    doc_purpose = "make what is missing, print what is known"
+    cmd_options = (JOBS,)
+    base_options = ()
+
+    def get_backends(self) -> dict[str, Any]:
+        return {}
+
+    def get_reporters(self) -> dict[str, Any]:
+        return {}
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        app: App = self.loader.app
+        workspace = app.workspace()
+        own = app.foreign()
+        words = args or dodo_file.default_words(app.names)
+        selection = app.to_make(workspace, words, own)
+        if not selection.cases and not selection.foreign:
+            raise NothingMatched(
+                "the specs have no cases", {"specs": workspace.root / "specs", "skipped": len(workspace.plan.skips)}
+            )
+        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+        last = selection.last_stage()
+        chains = workspace.chains(list(last))
+        pending = [(c, wanted) for c, stage in zip(chains, last.values(), strict=True) if (wanted := c.pending(stage))]
+        totals = {stage: sum(stage in wanted for _, wanted in pending) for stage in STAGES}
+        with Progress(totals) as progress:
+            stages = Stages(workspace, progress)
+            failed = False
+            if pending or selection.foreign:
+                failed = self._make(app, stages, pending, selection, own, params["jobs"] or len(cores()))
+            again = stages.judge(last)
+            if pending or selection.foreign or again:
+                chains = workspace.chains(list(last))
+        code, said = _conclude(stages, last, chains, list(selection.skips), failed)
+        if stages.refused is not None:
+            raise stages.refused
+        if app.recall is not None and not (pending or selection.foreign or again):
+            app.recall.keep(code, said)
+        return code
+
+    def _make(
+        self,
+        app: App,
+        stages: Stages,
+        pending: list[tuple[Chain, list[str]]],
+        selection: Selection,
+        own: list[Task],
+        jobs: int,
+    ) -> bool:
+        """Run doit over what is pending. True when one of the user's own tasks failed, or an exception is ours."""
+        gc.enable()
+        twins: dict[tuple[Any, ...], str] = {}
+        made = [task for chain, wanted in pending for task in stage_tasks.tasks_of(stages, chain, wanted, twins)]
+        foreign = [*stage_tasks.made_already(selection, made), *own] if selection.foreign else []
+        control = TaskControl([*made, *foreign])
+        control.process([task.name for task in made] + selection.foreign)
+        # Our tasks ask the store; only a user's own tasks need doit's database, under its usual name.
+        config = dodo_file.config(app.names) if foreign else {"backend": "sqlite3", "dep_file": ":memory:"}
+        database = DoitRun(task_loader=self.loader).get_backends()[config.get("backend", "dbm")]
+        self.dep_manager = Dependency(database, config.get("dep_file", ".doit.db"))
+        reporter, stream = Reporter(sys.stdout, {}), Stream(config.get("verbosity"))
+        runner = ExclusiveRunner(self.dep_manager, reporter, True, False, stream, jobs)
+        runner.prepare = stages.prepare
+        runner.stopped = lambda: stages.stopped
+        runner.publish = lambda: _publish(stages, selection.last_stage())
+        code: int = runner.run_all(control.task_dispatcher())
+        if stages.stopped is not None:
+            raise stages.stopped
+        return (bool(foreign) and code != 0) or reporter.broken
+
+
+class Reporter(ConsoleReporter):  # type: ignore[misc]
+    """doit's reporter for the user's own tasks; ours report through Progress."""
+
+    broken = False
+    """Whether one of ours ended by an exception."""
+
+    def execute_task(self, task: Task) -> None:
+        if not _is_ours(task):
+            super().execute_task(task)
+
+    def skip_uptodate(self, task: Task) -> None:
+        if not _is_ours(task):
+            super().skip_uptodate(task)
+
+    def add_failure(self, task: Task, fail: Any) -> None:
+        # Of ours only what is no failed stage but an exception in this program.
+        broken = _is_ours(task) and bool(getattr(fail, "traceback", None))
+        self.broken |= broken
+        if broken or not _is_ours(task):
+            super().add_failure(task, fail)
+
+
+def _is_ours(task: Task) -> bool:
+    return bool(task.meta and "stage" in task.meta) or task.name in STAGES
+
+
+def _publish(stages: Stages, last: Mapping[Case, str]) -> None:
+    """Before a user's own task: it may read the rows."""
+    stages.judge(last)
+    stages.settle(last, stages.workspace.chains(list(last)))
+
+
+def _conclude(
+    stages: Stages, last: Mapping[Case, str], chains: Sequence[Chain], skips: Sequence[Skip], failed: bool
+) -> tuple[int, str]:
+    """Rows, table, summary; the exit code, and what is printed but for the seconds it took."""
+    workspace = stages.workspace
+    if not last and not skips:
+        return int(failed), ""
+    rows = stages.settle(last, chains)
+    measured = {case.name for case, trial in stages.trials.items() if not trial.adopted}
+    wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
+    made = {case.name for case in stages.made}
+    table = run_report.table(wanted, measured)
+    asked = {case.name: stage for case, stage in last.items()}
+    fixed = {
+        row.chain.case.name: entry.reason for row in rows if (entry := workspace.resolver.known.passing(row.chain))
+    }
+    said = (table and f"{table}\n") + run_report.summary(
+        stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures),
+        stages.broken, asked, fixed,
+    )  # fmt: skip
+    output.say_last(said + units.seconds(time.monotonic() - workspace.began_monotonic))
+    strict = bool(fixed) and workspace.values.get("known_failures") == "strict"
+    in_vain = bool(stages.trials) and any(
+        row["status"] in ("measured", "noisy", "suspect") and trial.outcome == "failed"  # an older measurement stands
+        for row in rows
+        if (trial := stages.trials.get(row.chain.case)) is not None
+    )
+    return int(failed or strict or in_vain or any(row.status == "failed" for row in rows)), said

@@ -1,0 +1,66 @@
+"""What one command line knows before it does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from doit.cmd_base import DodoTaskLoader, TaskLoader2
+from doit.task import Task
+
+from dispatchflow.cli import selection, variables
+from dispatchflow.cli.selection import Selection
+from dispatchflow.errors import SpecError
+from dispatchflow.project.replay import Recall
+from dispatchflow.project.workspace import Workspace
+
+
+class App:
+    """What one invocation knows: its directory, the dodo file's names, the variables given, all commands. `recall`
+    is told what is looked at, where the answer may be said again."""
+
+    def __init__(
+        self,
+        root: Path,
+        names: Mapping[str, Any],
+        variables: Mapping[str, str],
+        commands: Sequence[str],
+        recall: Recall | None,
+    ) -> None:
+        self.root, self.names, self.variables, self.commands, self.recall = root, names, variables, commands, recall
+        self._workspaces: list[Workspace] = []
+
+    def workspace(self, groups: Iterable[str] = ("cases", "run")) -> Workspace:
+        self._workspaces.append(Workspace(self.root, variables.parse(self.variables, groups), self.recall))
+        return self._workspaces[-1]
+
+    def close(self) -> None:
+        for workspace in self._workspaces:
+            workspace.close()
+
+    def foreign(self) -> list[Task]:
+        return selection.foreign_tasks(dict(self.names), self.commands)
+
+    def select(self, workspace: Workspace, words: Sequence[str], foreign: Sequence[Task]) -> Selection:
+        return selection.select(words, workspace.plan, [task.name for task in foreign], self.commands)
+
+    def to_make(self, workspace: Workspace, words: Sequence[str], own: Sequence[Task]) -> Selection:
+        """What these words select, and what the selected tasks of the user depend on.
+
+        Raises:
+            SpecError: remeasure= where nothing is to be measured.
+        """
+        found = selection.with_dependencies(self.select(workspace, words, own), own, workspace.plan)
+        if workspace.settings.remeasure is not None and "profile" not in found.cases:
+            facts = {"given": " ".join([*words, f"remeasure={self.variables['remeasure']}"])}
+            raise SpecError("no case is asked for up to profile", facts, "Leave remeasure= out, or select profile:*.")
+        return found
+
+
+class Loader(TaskLoader2):  # type: ignore[misc]
+    cmd_options = DodoTaskLoader.cmd_options
+
+    def __init__(self, app: App) -> None:
+        super().__init__()
+        self.app = app

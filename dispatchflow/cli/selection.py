@@ -1,0 +1,131 @@
+"""What the words on the command line select, and the doit tasks for what of it is to be made.
+
+Only selected, pending chains become tasks: building a doit task costs more than finding out that nothing is to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from doit import loader as doit_loader
+from doit.task import Task
+
+from dispatchflow.cases.dispatch import Case
+from dispatchflow.errors import NothingMatched, SpecError, suggestion
+from dispatchflow.planning.plan import Plan, Skip
+from dispatchflow.project.dodo_file import task_names
+from dispatchflow.stages import STAGES, cases_named
+
+
+@dataclass
+class Selection:
+    """stage → cases, in the plan's order; `skips` would have been among them; `foreign` are the user's own tasks."""
+
+    cases: dict[str, dict[Case, None]] = field(default_factory=dict)
+    skips: dict[Skip, None] = field(default_factory=dict)
+    foreign: list[str] = field(default_factory=list)
+
+    def last_stage(self) -> dict[Case, str]:
+        """Case → the furthest stage that was asked for."""
+        return {case: stage for stage in STAGES for case in self.cases.get(stage, ())}
+
+
+def is_pattern(word: str) -> bool:
+    return any(letter in word for letter in "*?[")
+
+
+def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
+    """The cases and tasks that these words name; no words: all cases up to profile. What names skips alone selects
+    no case.
+
+    Raises:
+        NothingMatched: a pattern or a case's name that matches nothing, no skip either, saying what exists.
+        SpecError: a word that is no stage, task or command.
+    """
+    found = Selection()
+    names = {case.name: case for case in plan.cases}
+    for word in words or ["profile"]:
+        if (named := cases_named(word)) is not None:
+            stage, pattern = named
+            cases = _matching(pattern, names)
+            skips = [skip for skip in plan.skips if fnmatchcase(skip.name, pattern)]
+            if not cases and not skips:
+                raise _nothing(word, pattern, plan)
+            found.cases.setdefault(stage, {}).update(dict.fromkeys(cases))
+            found.skips.update(dict.fromkeys(skips))
+            continue
+        known = [*STAGES, *foreign]
+        matched = (
+            [name for name in known if fnmatchcase(name, word)] if is_pattern(word) else [n for n in known if n == word]
+        )
+        if not matched:
+            facts = {
+                "stages": ", ".join(STAGES),
+                "commands": ", ".join(commands),
+                "other tasks": ", ".join(foreign) or "none",
+            }
+            if word in commands:
+                others = [f"'{each}'" for each in words if each != word]
+                hint = f"Write {' '.join(['doit', word, *others])}."
+                raise SpecError(f"'{word}' is a command, which stands first", {}, hint)
+            error = NothingMatched if is_pattern(word) else SpecError
+            problem = f"nothing matches '{word}'" if is_pattern(word) else f"'{word}' is no task"
+            raise error(
+                problem,
+                facts,
+                suggestion(word, [*known, *commands]) or "Cases are named stage:NAME; see doit list --all profile.",
+            )
+        for name in matched:
+            if name in STAGES:
+                found.cases.setdefault(name, {}).update(dict.fromkeys(plan.cases))
+                found.skips.update(dict.fromkeys(plan.skips))
+            else:
+                found.foreign.append(name)
+    return found
+
+
+def with_dependencies(selection: Selection, own: Sequence[Task], plan: Plan) -> Selection:
+    """Also the cases, and skips, that the selected tasks of the user depend on, directly or through other tasks."""
+    tasks, waiting, seen = {task.name: task for task in own}, list(selection.foreign), set(selection.foreign)
+    while waiting:
+        task = tasks[waiting.pop()]
+        for word in (*task.task_dep, *task.wild_dep, *task.setup_tasks):
+            if word.partition(":")[0] in STAGES:
+                named = select([word], plan, (), ())
+                selection.skips.update(named.skips)
+                for stage, cases in named.cases.items():
+                    selection.cases.setdefault(stage, {}).update(cases)
+            found = {name for name in tasks if fnmatchcase(name, word)} - seen
+            waiting += found
+            seen |= found
+    return selection
+
+
+def _matching(pattern: str, names: dict[str, Case]) -> list[Case]:
+    if not is_pattern(pattern):
+        return [names[pattern]] if pattern in names else []
+    return [case for name, case in names.items() if fnmatchcase(name, pattern)]
+
+
+def _nothing(word: str, pattern: str, plan: Plan) -> NothingMatched:
+    facts: dict[str, object] = {"cases": f"{len(plan.cases)} in the plan"}
+    if not plan.cases:
+        empty = (
+            "The specs have no [[sweep]], or its include and exclude leave nothing; doit m=512 n=512 k=512 needs none."
+        )
+        hint = "doit list skipped shows why." if plan.skips else empty
+        return NothingMatched(f"nothing matches '{word}'", facts, hint)
+    facts["for example"] = plan.cases[0].name
+    hint = suggestion(pattern, [case.name for case in plan.cases[:1000]])
+    return NothingMatched(f"nothing matches '{word}'", facts, hint or "doit list --all profile shows every case.")
+
+
+def foreign_tasks(names: dict[str, Any], commands: Sequence[str]) -> list[Task]:
+    """The tasks of the user's own `task_*` functions."""
+    if not task_names(names):
+        return []
+    tasks: list[Task] = doit_loader.load_tasks(names, [*STAGES, *commands], allow_delayed=False)
+    return tasks

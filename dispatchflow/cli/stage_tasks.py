@@ -1,0 +1,286 @@
+"""Cases → doit tasks: `emit:NAME` → `compile:NAME` → `verify:NAME` → `profile:NAME`.
+
+Order is task_dep, never file_dep or targets: doit would compare paths with the last run of this name and rerun what
+the store already has (docs/decisions/0003).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from doit.task import Task
+
+from dispatchflow import units
+from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.rotating_inputs import HOT
+from dispatchflow.cli.progress import Progress
+from dispatchflow.cli.selection import Selection
+from dispatchflow.engine.state import Chain
+from dispatchflow.errors import DispatchflowError
+from dispatchflow.iree.targets import Device, Target
+from dispatchflow.measurement import trials
+from dispatchflow.measurement.controls import Controls
+from dispatchflow.measurement.session import Session, Trial
+from dispatchflow.project import case_folder
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.results import publish
+from dispatchflow.results.rows import Row
+from dispatchflow.stages import STAGES
+from dispatchflow.store.records import Record
+
+_log = logging.getLogger(__name__)
+
+_NO_PAUSES = "DISPATCHFLOW_TESTS_NO_PAUSES"
+"""The variable under which rounds follow each other at once: for this project's own tests, of which none judges a time
+(CONTRIBUTING.md). Each measurement so taken says it among its conditions."""
+
+STAGE_DOCS = {
+    "emit": "write each case's MLIR module",
+    "compile": "compile each module; read back what the compiler applied",
+    "verify": "run each module on exact and random inputs, compare with numpy",
+    "profile": "measure each verified module; print a table, append rows to Parquet",
+}
+
+
+class Stages:
+    """What the tasks' actions do. Compiles and verifications may run in several threads, blocks in one."""
+
+    def __init__(self, workspace: Workspace, progress: Progress) -> None:
+        self.workspace, self.progress = workspace, progress
+        self._prepared: dict[Case, None] = {}
+        self.trials: dict[Case, Trial] = {}
+        """The measurements of this invocation."""
+        self.touched: set[Case] = set()
+        """Cases of which a stage was run."""
+        self.made: set[Case] = set()
+        """Cases for which that made something; the others found it made by somebody else."""
+        self.stopped: Exception | None = None
+        self.broken: set[str] = set()
+        """Names of the cases whose stage ended by an exception in this program."""
+        self.refused: DispatchflowError | None = None
+        """What `settle` could not publish, to be told once everything else is."""
+        self._blind = False
+
+    def done(self, stage: str, case: Case) -> bool:
+        """doit's `uptodate`: asked after the upstream stages ran, when the key can be known."""
+        step = self.workspace.resolver.chain(case)[stage]
+        up_to_date = not step.pending
+        if up_to_date:
+            self.progress.reused(stage, case.name)
+        return up_to_date
+
+    def run(self, stage: str, case: Case) -> bool:
+        """Execute one stage; False when it failed, which keeps the stages after it from running. What no other case
+        could do either (a full disk, a damaged store) is left in `stopped`, and ends the run."""
+        try:
+            return self._run(stage, case)
+        except (DispatchflowError, OSError) as error:
+            self.stopped = self.stopped or error
+            return False
+        except Exception:  # doit shows where it comes from
+            self.broken.add(case.name)
+            raise
+
+    def _run(self, stage: str, case: Case) -> bool:
+        self.touched.add(case)
+        self.progress.begin(stage, case.name)
+        executor = self.workspace.executor
+        if stage == "profile":
+            return self._profile(case)
+        if stage == "verify":
+            record = executor.verify(case, self.workspace.resolver.chain(case).device)
+        else:
+            record = executor.emit(case) if stage == "emit" else executor.compile(case)
+        if record is not None and record.run != self.workspace.run:  # another case has the same key, or cutoff
+            self.progress.reused(stage, case.name)
+        else:
+            self.made.add(case)
+            failure = self._failure(case, record)
+            self.progress.end(
+                stage, case.name, record.cost_s if record else 0.0, failure, self._is_known(case, failure)
+            )
+        return bool(record and record.ok) or (stage == "verify" and self.workspace.settings.verify == "warn")
+
+    def _is_known(self, case: Case, failure: str | None) -> bool:
+        return failure is not None and self.workspace.resolver.chain(case).known is not None
+
+    def _failure(self, case: Case, record: Record | None) -> str | None:
+        if record is None:  # what it needs cannot be had
+            step = self.workspace.resolver.chain(case).failure
+            return step.why if step else "it cannot be run"
+        return None if record.ok else record.reason or "failed"
+
+    def prepare(self, cases: Iterable[Case]) -> None:
+        """Before a block: all pending measurements enter the session, whose rounds interleave them."""
+        new = [case for case in cases if case not in self._prepared]
+        if not new:
+            return
+        workspace = self.workspace
+        self._prepared.update(dict.fromkeys(new))
+        self.trials |= {case: trial for case in new if (trial := self._pending_trial(case)) is not None}
+        self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.blocks)
+        anew = workspace.settings.remeasure == "yes"
+        for target, device, kinds in self._bounded():
+            workspace.ceilings.take(target, device)
+            if wanted := kinds if anew else workspace.ceilings.lacking(target, device, kinds):
+                self.progress.say(f"calibrating: what {device.uri} with {units.count(device.threads, 'thread')} can do")
+                workspace.ceilings.calibrate(target, device, self.session, wanted)
+
+    def _bounded(self) -> list[tuple[Target, Device, list[str]]]:
+        """What ceilings are of: one place for each number of threads of this CPU, and each other target, that was
+        measured with; and their kinds."""
+        places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
+        ceilings = self.workspace.ceilings
+        for case, trial in self.trials.items():
+            if found := ceilings.kinds(case):
+                place = ceilings.place(case.target, trial.device)
+                places.setdefault(place, (case.target, trial.device, []))[2].extend(found)
+        return list(places.values())
+
+    @cached_property
+    def session(self) -> Session:
+        w = self.workspace
+        pauses = _NO_PAUSES not in os.environ
+        return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.refusal, pauses=pauses)
+
+    def _trial(self, case: Case) -> Trial | None:
+        """None when the case cannot be measured."""
+        before = self.workspace.resolver.chain(case)["compile"]
+        found = self.workspace.executor.artifacts(case, expected=False)
+        chain = self.workspace.resolver.chain(case)
+        if found is None:
+            return None
+        if before.code != found.code:
+            _log.warning(
+                "%s is not reproducible: its compile gave code %s before and now %s", case.name, before.code, found.code
+            )
+        if chain["verify"].pending:  # no time is of code that was never verified
+            self.run("verify", case)
+            chain = self.workspace.resolver.chain(case)
+        if chain["profile"].action is None or chain["verify"].pending:
+            return None
+        return trials.trial(self.workspace.executor, chain, found)
+
+    def _pending_trial(self, case: Case) -> Trial | None:
+        """None when it needs to be measured no more, too."""
+        trial = self._trial(case)
+        if trial is None or not self.workspace.resolver.chain(case)["profile"].pending:
+            return None
+        trial.anchors = self.workspace.anchors.of(case.target, self.workspace.device(case.target, case.threads))
+        return self.session.add(trial)
+
+    def _profile(self, case: Case) -> bool:
+        if (trial := self.trials.get(case)) is None:
+            self.progress.reused("profile", case.name)
+            return True
+        self.session.decide(trial)
+        if trial.adopted:
+            self.workspace.resolver.settled.add(trial.key)
+        if trial.adopted or trial.label != case.name:  # measured by another invocation, or under another name
+            self.progress.reused("profile", case.name)
+        else:
+            self.made.add(case)
+            failure = trial.reason if trial.outcome == "failed" else None
+            self.progress.end("profile", case.name, trial.spent_s, trial.reason, self._is_known(case, failure))
+        return trial.outcome != "failed"
+
+    def judge(self, cases: Mapping[Case, str]) -> bool:
+        """Where cases that were asked for up to `profile` reuse what another runtime measured, see with controls
+        whether it moved; if it did, measure them again. Nothing to do once each pair of runtimes is judged:
+        then False."""
+        resolver, looked = self.workspace.resolver, False
+        while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) == "profile"]:
+            looked = True
+            moved = Controls(self.workspace, self._trial, self.progress).judge(reused)
+            # What a third runtime measured may be next in line: then that one is to be judged.
+            again = [case for case in moved if resolver.chain(case)["profile"].pending]
+            if moved:
+                self.progress.say(f"{len(again)} of {len(moved)} cases that reused its measurements are measured again")
+            self.progress.more("profile", len(again))
+            self._prepared.clear()
+            self.prepare(again)
+            for case in again:
+                self.run("profile", case)
+        return looked
+
+    def settle(self, cases: Mapping[Case, str], chains: Sequence[Chain]) -> list[Row]:
+        """How these cases stand, a row each. Rows of those that were asked for up to `profile` are published; views,
+        and what `explain` compares with, are written for those that were touched or do not stand as shown."""
+        workspace = self.workspace
+        rows = publish.rows_of(workspace, chains)
+        if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
+            # Either the result is wrong or the ceiling: calibration may have had a slow moment. The highest stands.
+            for target, device, kinds in self._bounded():
+                workspace.ceilings.calibrate(target, device, self.session, kinds, spare=True)
+            rows = publish.rows_of(workspace, chains)
+        self.refused = publish.publish(workspace, [row for row in rows if cases[row.chain.case] == "profile"])
+        records, folders = workspace.store.records, case_folder.names(workspace.view_path)
+        views = {f"{row.chain.case.name} {workspace.view_name}": row for row in rows}
+        shown = records.said(views)
+        for name, row in views.items():
+            chain = row.chain
+            if chain.case in self.touched or shown.get(name) != row.identity or chain.case.name not in folders:
+                keys = {stage: step.key for stage, step in chain.steps.items() if step.key is not None}
+                records.set_latest(chain.case.name, keys, {name: row.identity} if self._show(chain) else {})
+        return rows
+
+    def _show(self, chain: Chain) -> bool:
+        """The view is no result: where it cannot be written, the run goes on without."""
+        workspace = self.workspace
+        if self._blind:
+            return False
+        try:
+            case_folder.write(workspace.view_path, workspace.store, workspace.resolver, chain)
+        except OSError as error:
+            self._blind = True
+            _log.warning("%s cannot be written (%s); the store has everything", workspace.view_path, error.strerror)
+            shutil.rmtree(workspace.view_path / chain.case.name, ignore_errors=True)
+        return not self._blind
+
+
+def made_already(selection: Selection, made: Sequence[Task]) -> list[Task]:
+    """Tasks that do nothing: the stages as groups, and the cases that a user's own tasks may name as dependencies."""
+    names = {task.name for task in made}
+    rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
+    empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]
+    groups = [Task(stage, None, has_subtask=True, doc=STAGE_DOCS[stage]) for stage in STAGES]
+    for group in groups:
+        group.task_dep += [task.name for task in (*made, *empty) if task.subtask_of == group.name]
+    return [*groups, *empty]
+
+
+def tasks_of(stages: Stages, chain: Chain, wanted: Sequence[str], twins: dict[tuple[Any, ...], str]) -> list[Task]:
+    """The tasks of these stages of one case, in order.
+
+    `twins` maps (stage, key) to the task that makes it: a second case with the same key waits for the first instead of
+    holding a worker while it waits for a lock.
+    """
+    case, tasks = chain.case, list[Task]()
+    for stage in wanted:
+        name = f"{stage}:{case.name}"
+        key: tuple[Any, ...] = (stage, chain[stage].key)
+        if stage == "compile" and chain[stage].key is None:  # of a module that is not printed yet
+            key = (stage, chain["emit"].key, *stages.workspace.resolver.flags(case))
+        if stage == "verify" and chain[stage].key is None:  # hot and cold are verified once
+            key = (stage, replace(case, cache=HOT).name)
+        deps = [tasks[-1].name] if tasks else []
+        first = twins.setdefault(key, name) if key[1] is not None and stage != "profile" else name
+        meta: dict[str, Any] = {"stage": stage}
+        tasks.append(
+            Task(
+                name,
+                [(stages.run, [stage, case])],
+                task_dep=deps + ([first] if first != name else []),
+                uptodate=[(stages.done, [stage, case])],
+                subtask_of=stage,
+                io={"capture": False},
+                meta=meta | ({"exclusive": case} if stage == "profile" else {}),
+            )
+        )
+    return tasks

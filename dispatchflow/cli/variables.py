@@ -1,0 +1,257 @@
+"""`name=value` on the command line: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dispatchflow.cases import known_failures
+from dispatchflow.cases.module import Module
+from dispatchflow.engine.resolver import VERIFY_MODES, Settings
+from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.libraries.providers import PROVIDERS
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, refuse_taken
+from dispatchflow.planning import inference, sweep_words
+from dispatchflow.planning.axis import whole
+from dispatchflow.planning.location import COMMAND_LINE, Location
+from dispatchflow.reports import best
+from dispatchflow.reports.table import FORMATS
+from dispatchflow.timing.protocols import PROTOCOLS
+from dispatchflow.tools import limits
+
+AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
+MODULE = ("file", "function", "inputs", "expected", "reference", "rtol", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`group`: `cases` (which cases there are), `run` (how they run), `report` (what is shown), or a command's own."""
+
+    group: str
+    meaning: str
+    parse: Callable[[str], Any] = str
+
+
+class _NoneOf(ValueError):
+    """No known word."""
+
+    def __init__(self, known: Sequence[str], hint: str, beside: str = "") -> None:
+        super().__init__(f"one of {', '.join(known)}{beside}")
+        self.hint = hint
+
+
+def _one_of(words: Iterable[str], beside: str = "") -> Callable[[str], str]:
+    known = tuple(words)
+
+    def parse(value: str) -> str:
+        if value not in known:
+            raise _NoneOf(known, suggestion(value, known), beside)
+        return value
+
+    return parse
+
+
+def _words(value: str) -> tuple[str, ...]:
+    words = tuple(dict.fromkeys(sweep_words.listed(value)))
+    if not words or sweep_words.has_gap(value):
+        raise ValueError("one or more words, separated by commas")
+    return words
+
+
+def _operations(value: str) -> tuple[str, ...]:
+    words, known = _words(value), (*OPERATIONS, Module.name)
+    for word in words:
+        if word not in known:
+            which = f"'{word}' is none. " if len(words) > 1 else ""
+            hint = inference.by_field(word, Location(COMMAND_LINE)) or suggestion(word, known)
+            raise _NoneOf(known, which + hint)
+    return words
+
+
+def _values(value: str) -> list[str]:
+    return [word.strip() for word in value.split(";")]
+
+
+def _semicolons(value: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in value.split(";"))
+    if not all(words):
+        raise ValueError("one or more, with ; between")
+    return words
+
+
+def _title(value: str) -> str:
+    if not value.strip():
+        raise ValueError("a name that is not empty")
+    return value
+
+
+def _single(value: str) -> str:
+    if len(sweep_words.listed(value)) != 1:
+        raise ValueError("one target")
+    return value
+
+
+def _paths(value: str) -> tuple[str, ...]:
+    paths = tuple(word.strip(" ") for word in value.split(","))
+    if not all(paths):
+        raise ValueError("one or more paths, separated by commas")
+    return paths
+
+
+def _file(value: str) -> str:
+    if not value:
+        raise ValueError("a file's path")
+    return value
+
+
+def _yes(value: str) -> bool:
+    return _one_of(("yes", "no"))(value) == "yes"
+
+
+def _remeasure(value: str) -> str | int | None:
+    if (days := whole(value)) is not None:
+        return days
+    known = _one_of(("yes", "no", "noisy"), beside=", or a whole number of days")
+    return None if known(value) == "no" else value
+
+
+def _count(value: str) -> int:
+    if not (count := whole(value)):
+        raise ValueError("a whole number, 1 or more")
+    return count
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError("a number, 1e-3") from None
+
+
+def _sample(value: str) -> int | None:
+    """None: all."""
+    return None if value == "all" else _count(value)
+
+
+def _keep(value: str) -> tuple[str | int, ...]:
+    words = _words(value)
+    if any(word != "referenced" and whole(word) is None for word in words):
+        raise ValueError("a whole number of days, referenced, or both")
+    return tuple(word if word == "referenced" else int(word) for word in words)
+
+
+_FROM = f"from {Location(COMMAND_LINE).folder}"
+_OWN: dict[str, Variable] = {
+    "shape": Variable("cases", "whole shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
+    "file": Variable("cases", f"a module's MLIR file, {_FROM}, instead of specs; several with commas between", _paths),
+    "function": Variable("cases", "the module's functions; all when left out", _words),
+    "inputs": Variable(
+        "cases", f"its inputs, with ; between: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons
+    ),
+    "expected": Variable("cases", f"files of a module's results, {_FROM}, with ; between: y.npy;z.bin", _semicolons),
+    "reference": Variable("cases", "the target whose results a module is compared with", _single),
+    "rtol": Variable("cases", "relative tolerance of a module's floating-point results", _number),
+    "name": Variable("cases", "what stands for the file's name in a module's cases", _title),
+    "operation": Variable("cases", "the operations of sweeps given here; of specs, only their sweeps", _operations),
+    "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
+    "layout": Variable(
+        "cases",
+        "a letter for each of the first operands: t row-major, as those without one are, n column-major; or words",
+    ),
+    "tuning": Variable("cases", f"families or names: default,data_tiling; or tuning_spec:my.mlir, a file {_FROM}"),
+    "target": Variable("cases", "what is compiled for"),
+    "threads": Variable("cases", "number of threads, or all"),
+    "flags": Variable("cases", "extra flags of the compiler; several values with ;, an empty one for none", _values),
+    "provider": Variable("cases", f"who computes it: {', '.join(PROVIDERS)}"),
+    "cache": Variable("cases", "hot: the same inputs each call; cold: inputs that no cache holds; or both"),
+    "tags": Variable("cases", "only sweeps with one of these tags", _words),
+    "specs": Variable("cases", "spec files or directories, from the directory of dodo.py, separated by commas", _paths),
+    "iree": Variable(
+        "run", f"the toolchain: current, a release such as 3.12.0, or the path of a build or environment, {_FROM}"
+    ),
+    "protocol": Variable("run", f"how long is measured: {', '.join(PROTOCOLS)}", _one_of(PROTOCOLS)),
+    "verify": Variable("run", "on; off; warn: measure wrong results too", _one_of(VERIFY_MODES)),
+    "remeasure": Variable("run", "yes; noisy; older than so many days", _remeasure),
+    "noisy": Variable(
+        "run", "rows whose median is less certain than this, 5% unless told otherwise, are marked NOISY", limits.percent
+    ),
+    "retry": Variable("run", "yes: try recorded failures again", _yes),
+    "known_failures": Variable(
+        "run",
+        "on; strict: exit code 1 where one no longer fails; off: they are failures",
+        _one_of(known_failures.MODES),
+    ),
+    "compile_limit": Variable("run", "seconds that one compile may take", limits.seconds),
+    "run_limit": Variable("run", "seconds that one call of a module may take in verification", limits.seconds),
+    "block_limit": Variable("run", "seconds that one block of a measurement may take", limits.seconds),
+    "memory_limit": Variable(
+        "run", "memory of one tool: 512MiB, 8GiB, none; as much as the machine has unless told otherwise", limits.memory
+    ),
+    "remove": Variable("toolchains", "a fetched release to remove"),
+    "sample": Variable("check", "so many compiles are made again, ten times as many objects read; or all", _sample),
+    "keep": Variable(
+        "clean", "what stays: made in so many days; referenced: the cases need it; both: 30,referenced", _keep
+    ),
+    "limit": Variable(
+        "clean", "only the oldest goes, until objects take no more than this; never what keep= names", limits.size
+    ),
+    "dry": Variable("clean", "yes: say what would go, remove nothing", _yes),
+    "sort": Variable("report", "a column; -column for descending"),
+    "top": Variable("report", "the first so many of each operation", _count),
+    "columns": Variable("report", "columns to show", _words),
+    "format": Variable("report", f"one of {', '.join(FORMATS)}", _one_of(FORMATS)),
+    "out": Variable("report", f"write to this file, {_FROM}", _file),
+    "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),
+}
+refuse_taken(OPERATIONS.values(), {*_OWN, "include", "exclude"}, "a word of every spec, or a variable")
+refuse_taken(OPERATIONS.values(), best.COLUMNS, "a column of reports")
+VARIABLES: dict[str, Variable] = {
+    **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
+    **{word: Variable("cases", option.meaning) for word, option in OPTIONS.items()},
+    **_OWN,
+}
+
+
+def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
+    """name → value of the variables given; `groups` are those that the command knows, or single variables.
+
+    Raises:
+        SpecError: an unknown variable, one that this command does not take, a value that is not allowed.
+    """
+    wanted = tuple(groups)
+    allowed = {name: variable for name, variable in VARIABLES.items() if variable.group in wanted or name in wanted}
+    values = {}
+    for name, text in raw.items():
+        if name not in allowed:
+            problem = f"'{name}=' means nothing to this command" if name in VARIABLES else f"unknown variable '{name}'"
+            facts = {"given": f"{name}={text}", "known": ", ".join(allowed) or "none"}
+            raise SpecError(problem, facts, suggestion(name, allowed))
+        try:
+            values[name] = allowed[name].parse(text)
+        except ValueError as error:
+            meaning = allowed[name].meaning  # no capitalize(), which makes MiB mib
+            hint = (isinstance(error, _NoneOf) and error.hint) or f"{meaning[0].upper()}{meaning[1:]}."
+            raise SpecError(f"{name} cannot be '{text}'", {"allowed": error}, hint) from error
+    return values
+
+
+def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:
+    """`memory_bytes`: the limit of memory where none is given."""
+    given = {
+        "compile_s": "compile_limit",
+        "run_s": "run_limit",
+        "block_s": "block_limit",
+        "memory_bytes": "memory_limit",
+    }
+    return Settings(
+        protocol=PROTOCOLS[values.get("protocol", "std")],
+        verify=values.get("verify", "on"),
+        remeasure=values.get("remeasure"),
+        retry=values.get("retry", False),
+        noisy=values.get("noisy"),
+        limits=replace(
+            limits.Limits(memory_bytes=memory_bytes, memory_asked=values.get("memory_limit") is not None),
+            **{field: values[name] for field, name in given.items() if name in values},
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Actions, their keys, where cases stand, and the execution of one action."""

@@ -1,0 +1,179 @@
+"""What programs are run on and compared with: the actions that make it, and its digests as far as they are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from dispatchflow.cases import module
+from dispatchflow.cases.module import Declaration, Module
+from dispatchflow.engine import actions
+from dispatchflow.engine.actions import Action, Data
+from dispatchflow.iree.cpu_features import HostCpu
+from dispatchflow.iree.release import syntax_of
+from dispatchflow.iree.targets import Device, Target
+from dispatchflow.keys import Digest
+from dispatchflow.operations import Operation
+from dispatchflow.workload import Program
+
+if TYPE_CHECKING:
+    from dispatchflow.store.entries import Found, Reader
+    from dispatchflow.tools.toolchain import Toolchain
+
+
+class Supplies:
+    """`again` says why a recorded failure is to be tried again, None when it stands."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        toolchain: Toolchain,
+        host: HostCpu,
+        environment: Mapping[str, str],
+        device_of: Callable[[Target, int | None], Device],
+        again: Callable[[Found], str | None],
+        frozen: bool = False,
+    ) -> None:
+        self._reader, self._toolchain, self._host = reader, toolchain, host
+        self._environment, self._device_of, self._again = environment, device_of, again
+        self._known: dict[str | Program, tuple[Data | None, Data | None]] | None = {} if frozen else None
+        """Of operations by the shape's name, which says all that an operation is."""
+        self._reprints: dict[Module, Action] = {}
+
+    def of_snapshot(self, reader: Reader) -> Supplies:
+        """As they are in a snapshot, where what is not made stays so."""
+        return Supplies(
+            reader, self._toolchain, self._host, self._environment, self._device_of, self._again, frozen=True
+        )
+
+    def operands(self, program: Program) -> Data | None:
+        """What it is run on; None while that is not made."""
+        return self._made(program)[0]
+
+    def data(self, program: Program) -> Data | None:
+        """`operands` and `expected_…`: all that verification compares; None while something is not made."""
+        return self._made(program)[1]
+
+    def _made(self, program: Program) -> tuple[Data | None, Data | None]:
+        """(operands, data)"""
+        if self._known is None:
+            return self._found(program)
+        key = program if type(program) is Module else program.shape_name
+        if (found := self._known.get(key)) is None:
+            self._known[key] = found = self._found(program)
+        return found
+
+    def _found(self, program: Program) -> tuple[Data | None, Data | None]:
+        operands = self._operands(program)
+        if operands is None or not program.compared:
+            return operands, operands
+        expected = self._record(self.expected_action(program))
+        if expected is None or not expected.ok:
+            return operands, None
+        wanted = {f"expected_{name}": (digest,) for name, digest in expected.outputs.items() if name != "log"}
+        return operands, Data({**operands.digests, **wanted}, operands.arguments)
+
+    def _operands(self, program: Program) -> Data | None:
+        inputs = self._record(self.inputs_action(program))
+        if inputs is None or not inputs.ok:
+            return None
+        if isinstance(program, Operation):
+            arguments = tuple([operand.type.passed.spelling for operand in program.operands()])
+        else:
+            arguments = tuple(inputs.facts["arguments"])
+        made, indices = inputs.outputs, range(len(arguments))
+        digests = {recipe: tuple([made[f"{recipe}_{i}"] for i in indices]) for recipe in program.recipes}
+        return Data(digests, arguments)
+
+    def _record(self, action: Action | None) -> Found | None:
+        return self._reader.found(action.key) if action else None
+
+    def actions(self, program: Program) -> list[Action]:
+        """All that makes it, as far as it is known."""
+        found = [self.inputs_action(program), self.expected_action(program)]
+        if isinstance(program, Module):
+            found.append(self._reference_compile(program))
+        return [action for action in found if action]
+
+    def inputs_action(self, program: Program) -> Action | None:
+        """None while a module's types are not known."""
+        if isinstance(program, Operation):
+            return actions.inputs(program)
+        assert isinstance(program, Module)
+        declared = self.declaration(program)
+        return actions.arguments(program, declared.inputs) if declared else None
+
+    def expected_action(self, program: Program) -> Action | None:
+        """None while it cannot be known, and for what is compared with nothing."""
+        if isinstance(program, Operation):
+            return actions.expectation(program)
+        assert isinstance(program, Module)
+        if (declared := self.declaration(program)) is None:
+            return None
+        if program.expected:
+            return actions.expected_files(program, declared.results)
+        compiled, operands = self._record(self._reference_compile(program)), self._operands(program)
+        if compiled is None or compiled.code is None or not compiled.ok or operands is None:
+            return None
+        call = actions.Call(compiled.code, program.function, self.reference_device(program))
+        return actions.expected_from(call, operands, declared.results)
+
+    # --- only of a user's module
+
+    def reprint(self, program: Module) -> Action:
+        if (found := self._reprints.get(program)) is None:
+            self._reprints[program] = found = actions.reprint(program, self._toolchain.digest)
+        return found
+
+    def printed(self, program: Module) -> Found | None:
+        """Its text; None while it is not made, or cannot be."""
+        found = self._record(self.reprint(program))
+        return found if found and found.ok else None
+
+    def declaration(self, program: Module) -> Declaration | None:
+        """The types of its function; None while it is not printed, or where it has no such function."""
+        printed = self.printed(program)
+        return module.from_facts(printed.facts["functions"]).get(program.function) if printed else None
+
+    def reference_flags(self, program: Module) -> tuple[str, ...]:
+        assert program.against is not None
+        return program.against.resolved_flags(self._host, syntax_of(self._toolchain.version))
+
+    def reference_device(self, program: Module) -> Device:
+        """One thread of the target that a module is compared with."""
+        assert program.against is not None
+        return self._device_of(program.against, 1)
+
+    def is_reference(self, program: Program, code: Digest | None) -> bool:
+        """Whether this code is what makes the results that it would be compared with."""
+        if type(program) is not Module or program.against is None or code is None:  # asked of every case
+            return False
+        made = self._record(self._reference_compile(program))
+        return made is not None and made.code == code
+
+    def absent(self, program: Program) -> str | None:
+        """Why there is nothing here that could make what it is compared with, None where there is."""
+        if type(program) is not Module or program.against is None:  # asked of every case
+            return None
+        lacking = self.reference_device(program).absent
+        return None if lacking is None else f"{program.reference_name}: {lacking}"
+
+    def _reference_compile(self, program: Module) -> Action | None:
+        """For the target that a module is compared with; None where there is none, and while nothing is printed."""
+        printed = self.printed(program)
+        if program.against is None or printed is None:
+            return None
+        text, flags = printed.outputs["module"], self.reference_flags(program)
+        return actions.compilation(text, actions.compilations(flags, self._toolchain.digest, self._environment))
+
+    def failure(self, program: Program) -> str | None:
+        """Why what it is run on or compared with cannot be made. None when nothing is known to be wrong."""
+        if isinstance(program, Module):
+            reference = self._record(self._reference_compile(program))
+            if reference is not None and not reference.ok and self._again(reference) is None:
+                return f"{program.reference_name}: {reference.reason}"
+        for action in (self.inputs_action(program), self.expected_action(program)):
+            record = self._record(action)
+            if record is not None and not record.ok and self._again(record) is None:
+                return record.reason
+        return None

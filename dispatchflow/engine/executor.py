@@ -1,0 +1,133 @@
+"""Makes one action: look, lock, look again, run, publish objects, record. Failures are records too."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from dispatchflow.engine.actions import Action
+from dispatchflow.engine.call import Place, Result, failed, log_of
+from dispatchflow.engine.resolver import Resolver
+from dispatchflow.errors import ToolError
+from dispatchflow.iree import command_lines, configurations, vmfb
+from dispatchflow.iree.targets import Device
+from dispatchflow.keys import Digest, digest_of
+from dispatchflow.store import disk
+from dispatchflow.store.records import Record
+from dispatchflow.store.store import Store
+from dispatchflow.tools import processes
+from dispatchflow.tools.limits import Limits
+from dispatchflow.tunings import GIVEN, Applied, GivenFile
+
+
+class Maker:
+    """What the makers of all actions share. Any thread; any number of invocations at once."""
+
+    def __init__(self, store: Store, resolver: Resolver, run: str) -> None:
+        self.store, self.resolver, self.run = store, resolver, run
+
+    @property
+    def limits(self) -> Limits:
+        return self.resolver.settings.limits
+
+    def place(self, scratch: Path, device: Device, files: Mapping[str, Digest]) -> Place:
+        self.store.place(scratch, files)
+        environment = command_lines.device_environment(os.environ)
+        return Place(self.store, self.resolver.toolchain, environment, self.limits, scratch, device)
+
+    def make(self, action: Action, make: Callable[[Path], Result]) -> Record:
+        """The record of this action: found, or made now. A recorded failure is tried again as `Resolver` says."""
+        if (known := self._standing(action)) is not None:
+            return known
+        with self.store.lock(action.key):
+            if (known := self._standing(action)) is not None:
+                return known
+            begin = time.monotonic()
+            with self.store.busy(), self.store.scratch() as scratch:
+                try:
+                    ok, reason, outputs, facts = make(scratch)
+                except ToolError as error:
+                    ok, reason, outputs, facts = False, error.problem, {}, {}
+                except OSError as error:
+                    ok, reason, outputs, facts = False, str(error), {}, {"repeatable": False}
+                if not ok:
+                    disk.check(self.store.root, reason or "")
+            record = Record(
+                action.key, action.stage, ok, reason, outputs, facts,
+                ingredients=action.ingredients, cost_s=time.monotonic() - begin, run=self.run, at=time.time(),
+            )  # fmt: skip
+            self.store.records.add(record)
+            return record
+
+    def _standing(self, action: Action) -> Record | None:
+        record = self.store.records.get(action.key)
+        return None if record is None or self.resolver.again(record) else record
+
+    def run_compiler(self, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> processes.Outcome:
+        environment = self.resolver.toolchain.environment(self.resolver.environment) | command_lines.COMPILING
+        command = processes.Command(
+            argv, scratch, environment, stdin=stdin,
+            time_limit_s=self.limits.compile_s, memory_limit_bytes=self.limits.memory_bytes,
+        )  # fmt: skip
+        return processes.run(command)
+
+    def compile_module(
+        self,
+        text: bytes,
+        flags: Sequence[str],
+        demanded: str | None = None,
+        missed: Callable[[Applied], str | None] = lambda found: None,
+        files: Sequence[GivenFile] = (),
+        objects: Mapping[str, Digest] = MappingProxyType({}),
+    ) -> Record:
+        """A module's vmfb and what the compiler chose for it. `missed` tells, from the compiler's dump, why that is not
+        what was demanded: then the action failed. `files`, `objects`: named in the flags and in the text, by their
+        content."""
+
+        def make(scratch: Path) -> Result:
+            (scratch / "module.mlir").write_bytes(text)
+            for file in files:
+                (scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
+            self.store.place(scratch, objects)
+            to = command_lines.dump_of(text)
+            argv = command_lines.compile_argv(self.resolver.toolchain.compiler, flags, dump=to)
+            outcome = self.run_compiler(argv, scratch, "module.mlir")
+            given = {file.name: self.store.put_file(scratch / file.name) for file in files} | dict(objects)
+            outputs = log_of(self.store, scratch) | given
+            facts: dict[str, Any] = {"compile_s": outcome.wall_s, "compiler_peak_bytes": outcome.peak_bytes}
+            if outcome.failure:
+                ok, reason, outputs, facts = failed("compile", outcome, scratch, facts, self.store, self.limits)
+                return ok, reason, outputs | given, facts
+            made = scratch / "module.vmfb"
+            if not _is_regular(made):
+                return False, "the compiler left no module, with exit code 0", outputs, facts
+            inspected = vmfb.inspect(made.read_bytes())
+            dump = dumped(scratch, to).decode(errors="replace")
+            given_dumps = sorted(filter(_is_regular, (scratch / GIVEN).rglob("*.mlir")))
+            found = configurations.parse(dump, "".join(path.read_text(errors="replace") for path in given_dumps))
+            outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
+            facts |= {
+                "code_digest": inspected.code_digest,
+                "code_bytes": inspected.code_bytes,
+                "applied": found.text,
+                "dispatches": [(executable.name, executable.text) for executable in found.executables],
+            }
+            reason = inspected.problem or missed(found)
+            return reason is None, reason, outputs, facts
+
+        return self.make(self.resolver.compilation(digest_of(text), tuple(flags), demanded), make)
+
+
+def dumped(scratch: Path, to: str) -> bytes:
+    """The configurations that the compiler wrote `to`, as `command_lines.dump_of` says it."""
+    files = [scratch / "stdout"] if to == "-" else sorted(filter(_is_regular, (scratch / to).glob("*")))
+    return b"".join(path.read_bytes() for path in files)
+
+
+def _is_regular(path: Path) -> bool:
+    """Neither a pipe, which would wait for its writer, nor a link, behind which anything may change."""
+    return path.is_file() and not path.is_symlink()

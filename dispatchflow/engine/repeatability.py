@@ -1,0 +1,108 @@
+"""The second call of a verification: is every byte of the results written, and the same each time?
+
+Memory that a program does not write holds what lay there before. The first call runs on the case's own device, where
+that is zeros or leavings. The second one runs on `local-sync` with the allocator that fills what it hands out with
+0xCD. A result that is not written, or made of what was not written, differs between them, whatever it is compared with
+and however wide its tolerance is. One call with that allocator would not do: `local-task` takes its memory elsewhere
+(IREE 3.12 and 3.13), a reference may leave the same bytes, and 0xCD may be right by chance.
+
+Devices other than the CPU have no such allocator (Vulkan's refuses to be wrapped): there the second call repeats the
+first one, and tells only whether a result is the same each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from filecmp import cmp
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dispatchflow import units
+from dispatchflow.engine.actions import Data
+from dispatchflow.engine.call import Place, Result
+from dispatchflow.store import disk
+from dispatchflow.verification import inputs
+from dispatchflow.verification.verdict import Verdict, Worst
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+Names = Sequence[str]
+"""The files of a function's results; `-` for a bare number, which is printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What two equal calls did not give alike: places of results → the elements that differ, as a verdict.
+
+    `steady`: a third call gave what the first one did, so that memory decides and not chance. `second`: the files of
+    the second call.
+    """
+
+    verdicts: Mapping[int, Verdict]
+    steady: bool
+    second: Names
+
+    def text(self, of: str, unit: str = "element") -> str:
+        """In one line; `of`: the first of these results."""
+        differing = next(iter(self.verdicts.values()))
+        worst, what = differing.worst, f"{units.count(differing.wrong, unit)} of {of}"
+        assert worst is not None
+        first = f"the first at [{', '.join(map(str, worst.index))}]: {worst.got}"
+        if not self.steady:
+            return f"not deterministic: equal calls differ in {what}; {first}, then {worst.expected}"
+        depend = "depends" if differing.wrong == 1 else "depend"
+        return f"{what} {depend} on memory that was never written; {first}, {worst.expected} where it held other bytes"
+
+
+def difference(
+    place: Place, data: Data, recipe: str, names: Names, function: str, arrays: Sequence[Array]
+) -> Result | Difference | None:
+    """None where a second call gives what the first one left in the files `names`. `arrays`: one with the type and the
+    sizes of each. A call that fails is its `Result`."""
+    if (again := place.again()) is None:
+        return None
+    second = [name if name == "-" else f"second_{name}" for name in names]
+    if (failure := again.call(data, recipe, second, function)) is not None:
+        return _of_call("second", failure)
+    for name, other in zip(names, second, strict=True):
+        if name != "-" and (size := _size(place.scratch / other)) != (first := _size(place.scratch / name)):
+            disk.check(place.store.root)
+            short = f"{size} B were written; the first call wrote {first}"
+            return _of_call("second", (False, short, place.log(), {"verification": "not compared"}))
+    verdicts = {
+        index: _different(place.scratch / name, place.scratch / other, like)
+        for index, (name, other, like) in enumerate(zip(names, second, arrays, strict=True))
+        if name != "-" and not cmp(place.scratch / name, place.scratch / other, shallow=False)
+    }
+    if not verdicts:
+        return None
+    third = [name if name == "-" else f"third_{name}" for name in names]
+    if (failure := place.call(data, recipe, third, function)) is not None:
+        return _of_call("third", failure)
+    same = [cmp(place.scratch / names[i], place.scratch / third[i], shallow=False) for i in verdicts]
+    poisoned = again.device_flags != place.device_flags
+    return Difference(verdicts, poisoned and all(same), second)
+
+
+def _of_call(which: str, failure: Result) -> Result:
+    ok, reason, outputs, facts = failure
+    return ok, f"the {which} of the calls that are compared: {reason}", outputs, facts
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _different(first: Path, second: Path, like: Array) -> Verdict:
+    """Bit by bit: of values alone, NaN would not differ from NaN."""
+    import numpy as np
+
+    one, other = (inputs.read(path, like.dtype) for path in (first, second))
+    bits = [array.view(np.uint8).reshape(len(array), -1) for array in (one, other)]
+    places = np.flatnonzero((bits[0] != bits[1]).any(axis=1))
+    first_place = int(places[0])
+    index = np.unravel_index(first_place, like.shape) if like.size == len(one) else (first_place,)
+    worst = Worst(tuple(int(i) for i in index), str(one[first_place]), str(other[first_place]))
+    return Verdict("different", worst=worst, wrong=len(places))

@@ -1,0 +1,359 @@
+"""Case → chain: where it stands, by the records.
+
+The same resolution serves planning (what is missing), doit's up-to-date question (asked again after the upstream
+stages ran: only then is the code digest known, which is what early cutoff needs), explaining, and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dispatchflow.cases import rotating_inputs
+from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.known_failures import KnownFailures
+from dispatchflow.cases.module import Module
+from dispatchflow.engine import actions
+from dispatchflow.engine.actions import Action, Data
+from dispatchflow.engine.data import Supplies
+from dispatchflow.engine.state import Chain, Step
+from dispatchflow.iree.cpu_features import HostCpu
+from dispatchflow.iree.release import syntax_of
+from dispatchflow.iree.targets import Device, Target
+from dispatchflow.keys import Digest, Form, Key, digest_of
+from dispatchflow.libraries import providers
+from dispatchflow.operations import Operation
+from dispatchflow.timing import runtime_drift
+from dispatchflow.timing.protocols import Protocol
+from dispatchflow.timing.runtime_drift import Judgement
+from dispatchflow.timing.statistics import NOISY
+from dispatchflow.tools.limits import Limits
+from dispatchflow.workload import Program
+
+if TYPE_CHECKING:
+    from dispatchflow.libraries.installed import Installed
+    from dispatchflow.store.entries import Found, Measurement, Reader, Record
+    from dispatchflow.store.records import Records
+    from dispatchflow.tools.toolchain import Toolchain
+
+VERIFY_MODES = ("on", "off", "warn")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How this invocation runs its cases. `remeasure`: `yes`, `noisy`, or older than so many days. `noisy`: the
+    half-width above which a row is called so; None for what the case's sweep says."""
+
+    protocol: Protocol
+    verify: str = "on"
+    remeasure: str | int | None = None
+    retry: bool = False
+    noisy: float | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+_REFUTED = "another runtime verified it, and one of the two is wrong"
+
+
+class Resolver:
+    """Resolves cases against the records. One an invocation; cheap things about operations are kept."""
+
+    def __init__(
+        self,
+        records: Records,
+        toolchain: Toolchain,
+        host: HostCpu,
+        environment: Mapping[str, str],
+        settings: Settings,
+        device_of: Callable[[Target, int | None], Device],
+        now: float,
+        run: str,
+        installed: Callable[[str], Installed | None] = lambda library: None,
+        cache_bytes: int | None = None,
+        machine: str | None = None,
+        noisy_above: Callable[[Case], float] = lambda case: NOISY,
+        known: KnownFailures | None = None,
+    ) -> None:
+        self._noisy_above = noisy_above
+        self._installed, self._cache_bytes, self._machine = installed, cache_bytes, machine
+        self.known = known or KnownFailures((), toolchain.version, lambda step: "")
+        self._all_records, self.toolchain, self.host = records, toolchain, host
+        self._records: Reader = records
+        self.syntax = syntax_of(toolchain.version)
+        self.environment, self.settings, self._device_of = environment, settings, device_of
+        self._now, self._run = now, run
+        self.settled: set[Key] = set()
+        """Measurements that another invocation took while this one waited for them: not to be taken again."""
+        self.unjudged: dict[Case, Chain] = {}
+        """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
+        self._refuted: set[Key] = set()
+        """Verifications by another runtime that do not count with the present one."""
+        self._judgements: dict[tuple[str, str], Judgement | None] = {}
+        self._target_flags: dict[str, tuple[str, ...]] = {}
+        self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
+        self.supplies = Supplies(records, toolchain, host, environment, device_of, self.again)
+
+    def flags(self, case: Case) -> tuple[str, ...]:
+        target = case.target
+        if target.name not in self._target_flags:
+            self._target_flags[target.name] = target.resolved_flags(self.host, self.syntax)
+        return self._target_flags[target.name] + case.tuning.flags + case.flags
+
+    def emission(self, case: Case) -> Action:
+        if type(case.operation) is Module:  # asked of every case; isinstance is slow for an abstract class
+            return self.supplies.reprint(case.operation)
+        if case.library is not None:
+            return actions.emit_call(case.call())
+        return actions.emit(case, self.syntax)
+
+    def chain(self, case: Case) -> Chain:
+        device, program = self._device_of(case.target, case.threads), case.operation
+        emitted = self._step(self.emission(case), "the module is not in the store")
+        if case.library is None:
+            compiled = self._compile(case, emitted)
+        else:
+            device = providers.device_of(case.library, case.target, device, self.environment)
+            compiled = Step("compile", "off", f"{case.provider} brings its own code", brought=self.brought(case))
+        verified = self._verify(program, compiled, device)
+        profiled = self._profile(case, compiled, verified, device)
+        if self._unsound(verified, profiled, device):
+            assert verified.key is not None
+            self._refuted.add(verified.key)
+            verified = msgspec.structs.replace(verified, state="missing", why=_REFUTED)
+        chain = Chain(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
+        if (failed := chain.failure) is not None and (entry := self.known.failing(case, failed)) is not None:
+            chain = msgspec.structs.replace(chain, known=entry)
+        if profiled.state == "made" and profiled.measurement and self._foreign(profiled.measurement):
+            judgement = self.judged(profiled.measurement, device)
+            if judgement is None or judgement.thin:
+                self.unjudged[case] = chain
+        return chain
+
+    def found(self, action: Action) -> Found | None:
+        return self._records.found(action.key)
+
+    def installed(self, case: Case) -> Installed:
+        """The library of a case that has one; without it, it would be a skip."""
+        found = self._installed(case.provider)
+        assert found is not None
+        return found
+
+    def brought(self, case: Case) -> Digest:
+        assert case.library is not None
+        return providers.code(digest_of(case.call().encode()), case.library, self.installed(case))
+
+    def packed(self, case: Case) -> bool:
+        """Whether the compiler packs a product's operands unasked."""
+        return self.syntax.packs(case.target.backend)
+
+    def sets(self, case: Case) -> int | None:
+        """So many copies of the inputs are taken in turn; None for one."""
+        if case.cache == rotating_inputs.HOT:
+            return None
+        assert isinstance(case.operation, Operation)
+        assert self._cache_bytes is not None
+        return rotating_inputs.sets(case.operation, self._cache_bytes)
+
+    def _compile(self, case: Case, emitted: Step) -> Step:
+        assert emitted.action is not None
+        dispatch = case.dispatch
+        if type(case.operation) is not Module:
+            printed = Digest(emitted.action.strings[0])  # an operation's text is known before it is stored
+        else:
+            if emitted.state == "failed":
+                return Step("compile", "blocked", emitted.why)
+            if emitted.pending or emitted.record is None:
+                return Step("compile", "later", "depends on how the compiler prints the file")
+            if case.operation.function not in (known := emitted.record.facts["functions"]):
+                why = f"no public function '{case.operation.function}'; the file has {', '.join(known) or 'none'}"
+                return Step("compile", "failed", why)
+            printed, dispatch = emitted.record.outputs["module"], dispatch.printed(emitted.record)
+        action = self.compilation(printed, self.flags(case), dispatch.demanded(self.packed(case)))
+        return self._step(action, "never compiled with these ingredients")
+
+    def compilation(self, module: Digest, flags: tuple[str, ...], demanded: str | None = None) -> Action:
+        """Of a module's text, by this toolchain."""
+        shared = (flags, demanded)
+        if (form := self._compiles.get(shared)) is None:
+            form = actions.compilations(flags, self.toolchain.digest, self.environment, demanded)
+            self._compiles[shared] = form
+        return actions.compilation(module, form)
+
+    def judged(self, taken: Measurement, device: Device) -> Judgement | None:
+        """On the runtime that took this measurement and the present one; None while there is none."""
+        place = (str(taken.runtime), device.uri)
+        if place not in self._judgements:
+            text = self._all_records.remembered(
+                runtime_drift.name(place[0], self.toolchain.runtime_digest, device.identity)
+            )
+            self._judgements[place] = runtime_drift.from_json(text) if text else None
+        return self._judgements[place]
+
+    def forget_judgements(self) -> None:
+        """A new one was recorded."""
+        self._judgements.clear()
+        self.unjudged.clear()
+
+    def refusal(self, taken: Measurement, device: Device) -> str | None:
+        """Why this measurement does not count here and with the present runtime, None when it does."""
+        if taken.machine not in (None, self._machine):
+            return f"measured on another machine, {taken.conditions.get('host')}"
+        if not self._foreign(taken):
+            return None
+        if taken.status == "failed":
+            return "another runtime failed to measure it"
+        judgement = self.judged(taken, device)
+        return judgement.text if judgement is not None and judgement.moved else None
+
+    def _foreign(self, taken: Measurement) -> bool:
+        return taken.runtime not in (None, self.toolchain.runtime_digest)
+
+    def chains(self, cases: Sequence[Case]) -> list[Chain]:
+        """Of many cases, all as the records are now."""
+        at_once = copy(self)
+        at_once._records = reader = self._all_records.reader(len(cases))
+        if reader is not self._all_records:
+            at_once.supplies = self.supplies.of_snapshot(reader)
+        return [at_once.chain(case) for case in cases]
+
+    def again(self, record: Record | Found) -> str | None:
+        """Why a recorded action is to be tried again, None when the record stands."""
+        if record.key in self._refuted and record.facts.get("runtime_digest") != self.toolchain.runtime_digest:
+            return _REFUTED
+        if record.ok or record.run == self._run:
+            return None
+        if self.settings.retry:
+            return f"retry=yes; failed before: {record.reason}"
+        return self._again(record.facts, record.reason)
+
+    def _again(self, facts: Mapping[str, Any], reason: str | None) -> str | None:
+        if (why := self.settings.limits.raised(facts.get("limit"))) is not None:
+            return why
+        if facts.get("runtime_digest", mine := self.toolchain.runtime_digest) != mine:
+            return "another runtime failed to run it, or to run it right"
+        return None if facts.get("repeatable", True) else f"may go better now: {reason}"
+
+    def _step(self, action: Action, missing: str) -> Step:
+        record = self._records.found(action.key)
+        if record is None:
+            return Step(action.stage, "missing", missing, action)
+        if (why := self.again(record)) is not None:
+            return Step(action.stage, "missing", why, action, record)
+        if record.ok:
+            return Step(action.stage, "made", "the store has it", action, record)
+        return Step(action.stage, "failed", record.reason or "failed", action, record)
+
+    def _verify(self, program: Program, compiled: Step, device: Device) -> Step:
+        off = self.settings.verify == "off"
+        if (absent := device.absent or (None if off else self.supplies.absent(program))) is not None:
+            return Step("verify", "absent", absent)
+        data = self.supplies.data(program)
+        if early := self._waiting("verify", program, compiled, data):
+            return Step("verify", "off", "verify=off") if off else early
+        assert compiled.code is not None and data is not None
+        call = actions.Call(compiled.code, program.function, device)
+        tolerance = program.tolerance if type(program) is Module else None
+        action = actions.verification(call, data, tolerance, self.supplies.is_reference(program, compiled.code))
+        step = self._step(action, "this code was never verified on this device")
+        if not off:
+            return step
+        known = f"; the store knows: {step.why}" if step.state == "failed" else ""
+        return msgspec.structs.replace(step, state="off", why=f"verify=off{known}")
+
+    def _profile(self, case: Case, compiled: Step, verified: Step, device: Device) -> Step:
+        program, sets = case.operation, self.sets(case)
+        if verified.state == "absent" and (device.absent is not None or self.settings.verify == "on"):
+            return Step("profile", "absent", verified.why)
+        operands = self.supplies.operands(program)
+        if early := self._waiting("profile", program, compiled, operands):
+            return early
+        if verified.state == "failed" and self.settings.verify == "on":
+            return Step(
+                "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it all the same"
+            )
+        assert compiled.code is not None and operands is not None
+        call = actions.Call(compiled.code, program.function, device)
+        action = actions.measurement(call, operands.only(program.recipes[-1]), self.settings.protocol, sets)
+        found = self._records.measurement(action.key)
+        refusal = self.refusal(found, device) if found is not None else None
+        if refusal is not None:
+            older = self._all_records.measurements(action.key)
+            found = next((m for m in older if not self.refusal(m, device)), None)
+        failed = None
+        if found is not None and found.status == "failed":  # it hides no complete one
+            older = self._all_records.measurements(action.key)
+            whole = next((m for m in older if m.status != "failed" and not self.refusal(m, device)), None)
+            failed, found = (found, whole) if whole is not None else (None, found)
+        if found is None:
+            never = f"this code was never measured on this device under {self.settings.protocol.id}"
+            return Step("profile", "missing", refusal or never, action)
+        if (failed is None or failed.run != self._run) and (again := self._measure_again(found, case)) is not None:
+            return Step("profile", "missing", again, action, measurement=found)
+        if found.status == "failed":
+            return Step("profile", "failed", found.reason or "failed", action, measurement=found)
+        doubts = [f"measured again later, which failed: {failed.reason}"] if failed is not None else []
+        doubts += self._doubts(found, device)
+        return Step(
+            "profile", "made", f"the store has it{self._whose(found, device)}", action, measurement=found,
+            doubt="; ".join(doubts) or None,
+        )  # fmt: skip
+
+    def _doubts(self, found: Measurement, device: Device) -> list[str]:
+        if not self._foreign(found):
+            return []
+        judgement = self.judged(found, device)
+        if judgement is None:
+            return ["runtime not verified: another one ran this, and no control was run with the present one"]
+        return [f"not known whether the runtime moved: {judgement.text}"] if judgement.unknown else []
+
+    def _unsound(self, verified: Step, profiled: Step, device: Device) -> bool:
+        """Whether another runtime verified this, and one of both gives other results."""
+        if verified.state != "made" or verified.record is None or profiled.key is None:
+            return False
+        newest = self._records.measurement(profiled.key)
+        if newest is None or not self._foreign(newest):
+            return False
+        if (judgement := self.judged(newest, device)) is None or not judgement.unsound:
+            return False
+        return bool(verified.record.facts.get("runtime_digest") != self.toolchain.runtime_digest)
+
+    def _whose(self, found: Measurement, device: Device) -> str:
+        if not self._foreign(found):
+            return ""
+        judgement = self.judged(found, device)
+        return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
+
+    def _measure_again(self, found: Measurement, case: Case) -> str | None:
+        wish = self.settings.remeasure
+        if wish is None and found.status != "failed":
+            return None
+        if found.run == self._run or found.key in self.settled:
+            return None
+        if wish == "yes":
+            return "remeasure=yes"
+        if wish == "noisy" and found.noisy_above(self._noisy_above(case)):
+            return "remeasure=noisy, and it was"
+        if isinstance(wish, int) and self._now - found.at > wish * 86400:
+            return f"measured more than {wish} days ago"
+        if isinstance(wish, int) and found.at > self._now + 86400:
+            return "measured at a time that is still to come, so nobody knows how long ago"
+        if found.status != "failed":
+            return None
+        if self.settings.retry:
+            return f"retry=yes; failed before: {found.reason}"
+        return self._again(found.conditions, found.reason)
+
+    def _waiting(self, stage: str, program: Program, compiled: Step, data: Data | None) -> Step | None:
+        if compiled.state in ("failed", "blocked"):
+            return Step(stage, "blocked", compiled.why)
+        if compiled.pending:
+            return Step(stage, "later", "depends on the code that compile makes")
+        if data is None:
+            if (failure := self.supplies.failure(program)) is not None:
+                return Step(stage, "failed" if stage == "verify" else "blocked", failure)
+            return Step(stage, "later", "inputs and expected results are not made yet")
+        return None

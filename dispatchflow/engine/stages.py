@@ -1,0 +1,295 @@
+"""What is made for a case: emit, compile, inputs and expected results, verify."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, NamedTuple
+
+from dispatchflow.cases import module
+from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.module import Module
+from dispatchflow.engine import actions
+from dispatchflow.engine.actions import Action, Data
+from dispatchflow.engine.call import Result, failed
+from dispatchflow.engine.executor import Maker
+from dispatchflow.errors import StoreError, ToolError
+from dispatchflow.iree import command_lines, configurations
+from dispatchflow.iree.cpu_features import compiled_for
+from dispatchflow.iree.targets import Device
+from dispatchflow.keys import Digest
+from dispatchflow.libraries.calls import LibraryPlace
+from dispatchflow.operations import Operation
+from dispatchflow.store.entries import named_files
+from dispatchflow.store.records import Record
+from dispatchflow.store.store import DamagedObject
+from dispatchflow.tools import processes
+from dispatchflow.workload import Program
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS = 3
+
+
+class Artifacts(NamedTuple):
+    """`files`: names in the directory where the code is called."""
+
+    code: Digest
+    files: dict[str, Digest]
+    data: Data
+
+
+class Printed(NamedTuple):
+    """`objects`: files that the text names, called as it does. `record`: of what printed it."""
+
+    text: bytes
+    objects: dict[str, Digest]
+    record: Record
+
+
+class Executor(Maker):
+    """Makes what is asked for and everything that it needs. Any thread; any number of invocations at once."""
+
+    def emit(self, case: Case) -> Record:
+        if isinstance(case.operation, Module):
+            return self._reprint(case.operation)
+        library = case.library is not None
+        text = (case.call() if library else case.dispatch.module(self.resolver.syntax)).encode()
+
+        def make(scratch: Path) -> Result:
+            return True, None, {"module": self.store.put_bytes(text)}, {}
+
+        return self.make(self.resolver.emission(case), make)
+
+    def _reprint(self, program: Module) -> Record:
+        """A user's file as the compiler prints it, and the types of its functions."""
+        toolchain, source = self.resolver.toolchain, program.source
+
+        def make(scratch: Path) -> Result:
+            from dispatchflow.verification import module_data
+
+            content = module_data.content(source)
+            if (what := module.stranger(source.path, content)) is not None:
+                return False, f"{PurePath(source.path).name} {what}", {}, {}
+            (scratch / "source.mlir").write_bytes(content)
+            outcome = self.run_compiler(command_lines.reprint_argv(toolchain.printer), scratch, None)
+            if outcome.failure:
+                return failed(f"reading {PurePath(source.path).name}", outcome, scratch, {}, self.store, self.limits)
+            printed = (scratch / "module.mlir").read_bytes().decode(errors="surrogateescape")
+            named, text = module_data.objects(program, printed)
+            outputs = {name: self.store.put_bytes(content) for name, content in named.items()}
+            outputs["module"] = self.store.put_bytes(text.encode(errors="surrogateescape"))
+            functions = module.to_facts(module.declarations(text))
+            return (
+                True,
+                None,
+                outputs,
+                {"functions": functions, "asks": configurations.asked(text), "stored": module.stored(text)},
+            )
+
+        return self.make(actions.reprint(program, toolchain.digest), make)
+
+    def compile(self, case: Case) -> Record | None:
+        """None when there is nothing to compile: a module that cannot be read, or lacks the function."""
+        resolver, dispatch = self.resolver, case.dispatch
+        if isinstance(case.operation, Module):
+            if (printed := self._printed(case.operation)) is None:
+                return None
+            text, objects, dispatch = printed.text, printed.objects, dispatch.printed(printed.record)
+        else:
+            text, objects = dispatch.module(resolver.syntax).encode(), {}
+        packed = resolver.packed(case)
+        demanded, missed = dispatch.demanded(packed), partial(dispatch.missed, packed=packed)
+        return self.compile_module(text, resolver.flags(case), demanded, missed, dispatch.tuning.files, objects)
+
+    def _printed(self, program: Module) -> Printed | None:
+        for _ in range(_ATTEMPTS):
+            record = self._reprint(program)
+            if not record.ok or self.resolver.supplies.declaration(program) is None:
+                return None
+            try:
+                objects = named_files(record.outputs)
+                for digest in objects.values():
+                    self.store.checked(digest)
+                return Printed(self.store.checked(record.outputs["module"]).read_bytes(), objects, record)
+            except DamagedObject as damaged:
+                _say_damaged(damaged, program.label)
+        raise self._too_damaged()
+
+    def inputs(self, program: Program) -> Record | None:
+        """None while a module's types are not known."""
+        action = self.resolver.supplies.inputs_action(program)
+
+        def make(scratch: Path) -> Result:
+            from dispatchflow.verification import inputs, module_data
+
+            if isinstance(program, Operation):
+                made = {recipe: inputs.made(program, recipe) for recipe in program.recipes}
+                outputs = {f"{r}_{i}": self._put(array) for r, arrays in made.items() for i, array in enumerate(arrays)}
+                return True, None, outputs, {}
+            assert isinstance(program, Module) and action is not None
+            arguments = module_data.arguments(program, action.ingredients["types"])
+            outputs = {f"given_{i}": self.store.put_bytes(content) for i, (_, content) in enumerate(arguments)}
+            return True, None, outputs, {"arguments": [spelling for spelling, _ in arguments]}
+
+        return self.make(action, make) if action else None
+
+    def expected(self, program: Program) -> Record | None:
+        """None for what is compared with nothing, and where that cannot be made."""
+        if not program.compared:
+            return None
+        if isinstance(program, Module):
+            return self._expected_of_module(program)
+        assert isinstance(program, Operation)
+        operation = program
+
+        def make(scratch: Path) -> Result:
+            from dispatchflow.verification import inputs, reference
+
+            outputs: dict[str, Digest] = {}
+            for recipe in operation.recipes:
+                operands = inputs.made(operation, recipe)
+                if operation.compares_bits(recipe):
+                    outputs[recipe] = self._put(reference.expected(operation, operands))
+                else:
+                    value, tolerance = reference.bounds(operation, operands, recipe)
+                    outputs |= {f"{recipe}_reference": self._put(value), f"{recipe}_tolerance": self._put(tolerance)}
+            return True, None, outputs, {}
+
+        action = self.resolver.supplies.expected_action(operation)
+        assert action is not None
+        return self.make(action, make)
+
+    def _expected_of_module(self, program: Module) -> Record | None:
+        from dispatchflow.engine import verify
+        from dispatchflow.verification import module_data
+
+        module_of_reference: Digest | None = None
+        if program.against is not None:
+            if (printed := self._printed(program)) is None:
+                return None
+            flags = self.resolver.supplies.reference_flags(program)
+            compiled = self.compile_module(printed.text, flags, objects=printed.objects)
+            if not compiled.ok:
+                return None
+            module_of_reference = compiled.outputs["vmfb"]
+            self.store.checked(module_of_reference)
+        action, declared = self.resolver.supplies.expected_action(program), self.resolver.supplies.declaration(program)
+        operands = self.resolver.supplies.operands(program)
+        if action is None or declared is None or operands is None:
+            return None
+        results, data = declared.results, operands
+
+        def make(scratch: Path) -> Result:
+            if module_of_reference is None:
+                made = module_data.expected(program, results)
+            else:
+                device, files = self.resolver.supplies.reference_device(program), {"module.vmfb": module_of_reference}
+                place = self.place(scratch, device, files)
+                names = module.output_names(results)
+                if (failure := verify.unsound(place, program, data, results)) is not None:
+                    ok, reason, outputs, facts = failure
+                    return ok, f"{program.reference_name}: {reason}", outputs, facts
+                made = {i: (scratch / name).read_bytes() for i, name in enumerate(names) if name != "-"}
+            return True, None, {str(i): self.store.put_bytes(content) for i, content in made.items()}, {}
+
+        return self.make(action, make)
+
+    def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
+        """(code digest, the files that are called); None when it did not compile."""
+        if case.library is not None:
+            return self.resolver.brought(case), {"call.py": self.emit(case).outputs["module"]}
+        compiled = self.compile(case)
+        if compiled is None or not compiled.ok:
+            return None
+        return compiled.facts["code_digest"], {"module.vmfb": compiled.outputs["vmfb"]}
+
+    def artifacts(self, case: Case, expected: bool) -> Artifacts | None:
+        """What is called and the data, every object compared with its digest; None when it did not compile, or the
+        data cannot be made.
+
+        A damaged object is dropped, with its records, where it is noticed, and made anew here.
+        """
+        program, resolver = case.operation, self.resolver
+        for _ in range(_ATTEMPTS):
+            try:
+                if (found := self._code(case)) is None:
+                    return None
+                code, files = found
+                self.inputs(program)
+                if expected:
+                    self.expected(program)
+                data = resolver.supplies.data(program) if expected else resolver.supplies.operands(program)
+                if data is None and resolver.supplies.failure(program) is not None:
+                    return None
+                if data is not None:
+                    for digest in (*files.values(), *(d for ds in data.digests.values() for d in ds)):
+                        self.store.checked(digest)
+                    return Artifacts(code, files, data)
+            except DamagedObject as damaged:
+                _say_damaged(damaged, case.name)
+        raise self._too_damaged()
+
+    def _too_damaged(self) -> StoreError:
+        return StoreError("objects are damaged as fast as they are made", {"store": self.store.root}, "Check the disk.")
+
+    def verify(self, case: Case, device: Device) -> Record | None:
+        """The ladder of docs/verification.md; None when the case did not compile, or has nothing to be run on."""
+        found = self._verification(case, device)
+        return None if found is None else self.make(*found)
+
+    def recheck(self, case: Case, device: Device) -> str | None:
+        """Verify it with the present runtime, and record nothing: why it fails, None where it is right or cannot be
+        verified here."""
+        if self.resolver.settings.verify == "off" or (found := self._verification(case, device)) is None:
+            return None
+        try:
+            with self.store.busy(), self.store.scratch() as scratch:
+                ok, reason, _, _ = found[1](scratch)
+        except ToolError as error:
+            return error.problem
+        return None if ok else reason or "failed"
+
+    def _verification(self, case: Case, device: Device) -> tuple[Action, Callable[[Path], Result]] | None:
+        from dispatchflow.engine import verify
+
+        resolver = self.resolver
+        if (found := self.artifacts(case, expected=True)) is None:
+            return None
+        (code, files, data), program = found, case.operation
+        ran_with = {} if case.library is not None else {"runtime_digest": resolver.toolchain.runtime_digest}
+        call, is_reference = actions.Call(code, program.function, device), resolver.supplies.is_reference(program, code)
+
+        def verdict(scratch: Path) -> Result:
+            place = self.place(scratch, device, files)
+            if case.library is not None:
+                place = LibraryPlace.of(place, case, resolver.installed(case))
+            if isinstance(program, Operation):
+                return verify.verify_operation(place, program, data)
+            assert isinstance(program, Module)
+            declared = self.resolver.supplies.declaration(program)
+            assert declared is not None
+            return verify.verify_module(place, program, data, declared.results, is_reference)
+
+        def make(scratch: Path) -> Result:
+            ok, reason, outputs, facts = verdict(scratch)
+            if reason and processes.ILLEGAL_INSTRUCTION in reason and (cpu := compiled_for(resolver.flags(case))):
+                reason += f"; it was compiled for {cpu} ('doit devices' shows the CPU that this machine has)"
+            return ok, reason, outputs, {**facts, **ran_with}
+
+        tolerance = program.tolerance if isinstance(program, Module) else None
+        return actions.verification(call, data, tolerance, is_reference), make
+
+    def _put(self, array: Array) -> Digest:
+        from dispatchflow.verification import inputs
+
+        return self.store.put_bytes(inputs.stored(array))
+
+
+def _say_damaged(damaged: DamagedObject, name: str) -> None:
+    _log.warning("object %s of %s was damaged or missing, and is made again", damaged, name)

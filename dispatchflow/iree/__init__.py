@@ -1,0 +1,1 @@
+"""IREE's formats, targets and command lines: texts and bytes in, values out. Pure."""

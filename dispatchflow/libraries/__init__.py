@@ -1,0 +1,1 @@
+"""Providers other than IREE: libraries of this Python environment, such as numpy and torch."""

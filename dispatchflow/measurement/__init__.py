@@ -1,0 +1,1 @@
+"""Rounds of a session: cases, ceilings, anchors, controls."""

@@ -1,0 +1,155 @@
+"""Measures the anchors in the rounds of a session, and remembers what they took.
+
+The history is the machine's, for all projects of the user. The store has a copy, and goes on with it alone where it
+began with other anchors or other times: its rows compare with each other, and not with those of other projects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dispatchflow.engine.stages import Executor
+from dispatchflow.iree.targets import Device, Target
+from dispatchflow.keys import Digest, Ingredient, key_of
+from dispatchflow.measurement import anchors
+from dispatchflow.measurement.anchors import History, Moment
+from dispatchflow.measurement.calibration import Kernel
+from dispatchflow.measurement.ceilings import Ceilings
+from dispatchflow.measurement.session import Trial
+from dispatchflow.store.machine_facts import MachineFacts
+from dispatchflow.store.records import Record, Records
+from dispatchflow.store.store import DamagedObject, Store
+
+
+class AnchorTrial(Trial):
+    what = "anchor"
+    longest_s = 30.0  # a tool that hangs is to keep nobody waiting twice
+
+
+@dataclass
+class Place:
+    """The anchors of a device with a number of threads, in one session; none where none can be run. `facts`: None where
+    the store's history is its own."""
+
+    name: str
+    records: Records
+    facts: MachineFacts | None
+    objects: Mapping[str, str]
+    run: str
+    trials: list[AnchorTrial]
+
+    def failed(self, trial: Trial) -> None:
+        """It is left out of this session. If it would fail again, the next one begins a history with anchors that run,
+        of this store alone: this runtime does not take the modules of the compiler that came first."""
+        if trial in self.trials:
+            self.trials = [other for other in self.trials if other is not trial]
+            if trial.failure.get("repeatable") and "limit" not in trial.failure:
+                self.facts, self.objects = None, {}
+                self.records.remember(self.name, History().json())
+
+    def marks(self) -> dict[str, int]:
+        """How many blocks of each there are by now."""
+        return {trial.label: len(trial.blocks_ns) for trial in self.trials}
+
+    def moment(self, since: dict[str, int]) -> tuple[Moment, dict[str, list[float]]]:
+        """What the blocks since then say, and these. The session so far becomes part of the machine's history."""
+        whole = {trial.label: trial.blocks_ns for trial in self.trials}
+        own = self.records.remembered(self.name)
+
+        def seen(text: str | None) -> str:
+            known = History.of(text or own)  # it may have been lost meanwhile
+            return known.seen(self.run, whole).json() if known.objects == self.objects else known.json()
+
+        text = self.facts.revise(self.name, seen) if self.facts else None
+        if text is None or History.of(text).objects != self.objects:  # somebody began anew
+            self.facts = None
+            text = self.records.revise(self.name, lambda known: History.of(known).seen(self.run, whole).json())
+        else:
+            self.records.remember(self.name, text)
+        found = {trial.label: trial.blocks_ns[since.get(trial.label, 0) :] for trial in self.trials}
+        return History.of(text).moment(found), found
+
+
+class Anchors:
+    """Of one invocation: a place for each number of threads of this CPU, and for each other target."""
+
+    def __init__(self, store: Store, facts: MachineFacts, executor: Executor, ceilings: Ceilings, run: str) -> None:
+        self._store, self._facts, self._executor = store, facts, executor
+        self._ceilings, self._run = ceilings, run
+        self._places: dict[tuple[str, int], Place] = {}
+
+    def of(self, target: Target, device: Device) -> Place:
+        """`device`: a library's too, whose processor IREE runs on as well."""
+        at = self._ceilings.place(target, device)
+        if at not in self._places:
+            self._places[at] = self._made(target, device)
+        return self._places[at]
+
+    def _made(self, target: Target, device: Device) -> Place:
+        device = self._ceilings.calibrated(target, device)
+        kernels = anchors.chosen(self._ceilings.kernels(target))
+        ingredients: dict[str, Ingredient] = {
+            "machine": self._ceilings.name(target, device),
+            "kernels": tuple(k.name for k in kernels),
+        }
+        name = f"anchors:{key_of('anchors', ingredients)}"
+        objects, facts = self._begun(name, kernels, target)
+        trials = [
+            AnchorTrial(
+                key_of("anchor", {"module": objects[kernel.name]}),
+                kernel.name,
+                {"module.vmfb": objects[kernel.name]},
+                (f"{kernel.input.spelling}=1",),
+                device,
+                {},
+                anchors.PROTOCOL,
+            )
+            for kernel in kernels
+            if kernel.name in objects
+        ]
+        return Place(name, self._store.records, facts, objects, self._run, trials)
+
+    def _begun(
+        self, name: str, kernels: Sequence[Kernel], target: Target
+    ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
+        """The anchors' modules, in the store, and where the history goes on beside it."""
+        records, facts = self._store.records, self._facts
+        text, machines = records.remembered(name), History.of(facts.remembered(name))
+        own = History.of(text)
+        together = text is None or not machines.objects or own.begins_as(machines)
+        history = machines if together and machines.objects else own
+        objects = {label: Digest(digest) for label, digest in history.objects.items() if self._had(Digest(digest))}
+        if not objects or len(objects) < len(history.objects):
+            compiled = {kernel.name: self._ceilings.compiled(kernel, target) for kernel in kernels}
+            objects = {label: record.outputs["vmfb"] for label, record in compiled.items() if record.ok}
+            if objects != history.objects:
+                history = History(objects)
+        for digest in objects.values():
+            facts.keep(digest, self._store.path(digest))
+
+        def begun(text: str | None) -> str:
+            """Ours where there is none, or still the one whose anchors could not be had."""
+            found = History.of(text)
+            replaced = found.objects in ({}, machines.objects) and found.objects != objects
+            return (history if replaced else found).json()
+
+        if together and objects:
+            found = History.of(facts.revise(name, begun))
+            together = found.begins_as(history) or (found.objects == objects and not history.reference_ns)
+            history = found if together else history
+        if history != own:
+            records.remember(name, history.json())
+        return objects, facts if together else None
+
+    def _had(self, digest: Digest) -> bool:
+        """Whether the store has this module, or gets it from where all projects have it."""
+        try:
+            self._store.checked(digest)
+        except DamagedObject:
+            if (content := self._facts.object(digest)) is None:
+                return False
+            self._store.put_bytes(content)
+            key = key_of("anchor module", {"module": digest})
+            self._store.records.add(Record(key, "anchor", True, None, {"vmfb": digest}, {}, {}, 0.0, self._run))
+        return True

@@ -1,0 +1,207 @@
+"""Measures the calibration kernels in a session's first rounds, and remembers what they reached."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.rotating_inputs import COLD
+from dispatchflow.engine.actions import Action, Call, Data, measurement
+from dispatchflow.engine.stages import Executor
+from dispatchflow.iree.targets import TARGETS, Device, Target
+from dispatchflow.keys import digest_of, key_of
+from dispatchflow.measurement import calibration
+from dispatchflow.measurement.calibration import Kernel, Processor, Work
+from dispatchflow.measurement.session import Session, Trial
+from dispatchflow.operations import Operation
+from dispatchflow.results.rows import traffic_bytes
+from dispatchflow.store.machine_facts import MachineFacts
+from dispatchflow.store.records import Record
+from dispatchflow.store.store import Store
+from dispatchflow.timing.protocols import Protocol
+from dispatchflow.tools import machine
+from dispatchflow.tools.toolchain import Toolchain
+from dispatchflow.workload import ENTRY
+
+_PROTOCOL = Protocol("calibration", 1, warmup_s=0.05, block_s=0.05, blocks=3, span_s=0.0, budget_s=10.0)
+
+
+class _KernelTrial(Trial):
+    what = "calibration kernel"
+
+
+def _calibrated(target: Target) -> Target:
+    """Whose code is calibrated for this one: on this machine's CPU always llvm-cpu's."""
+    return TARGETS["llvm-cpu"] if target.has_threads else target
+
+
+def work_of(case: Case) -> Work | None:
+    """What its ceilings are of; None where nobody said how much it does: a user's module."""
+    program = case.operation
+    if not isinstance(program, Operation) or (moved_bytes := traffic_bytes(program)) is None:
+        return None
+    read_bytes = sum(operand.type.nbytes for operand in program.operands())
+    return Work(program.signature, moved_bytes, read_bytes, case.cache == COLD)
+
+
+def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
+    """Of these and of what was remembered as this text."""
+    known: dict[str, float] = json.loads(text or "{}")
+    return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
+
+
+def _raised(text: str | None, rates: Mapping[str, float]) -> str:
+    return json.dumps(_highest(text, rates))
+
+
+class Ceilings:
+    """Per number of threads, or target of a GPU: kind → flops or bytes per s, of the fastest block ever recorded, by
+    any project of this user on this machine."""
+
+    def __init__(self, store: Store, facts: MachineFacts, toolchain: Toolchain, executor: Executor) -> None:
+        self._store, self._facts, self._toolchain, self._executor = store, facts, toolchain, executor
+        self._known: dict[tuple[str, int], dict[str, float]] = {}
+        self._reached: dict[tuple[str, int], dict[str, float]] = {}
+        self._processors: dict[str, Processor] = {}
+
+    def of(self, case: Case, device: Device) -> tuple[float | None, float | None]:
+        """(flops per s, bytes per s), each None where it is not known."""
+        if (work := work_of(case)) is None:
+            return None, None
+        return calibration.ceilings(self._most(case.target, device), work, self._processor(case.target))
+
+    def kinds(self, case: Case) -> tuple[str, ...]:
+        """Of the kernels that it is bounded by."""
+        work = work_of(case)
+        return work.kinds(self._processor(case.target)) if work else ()
+
+    def compilations(self, target: Target) -> list[Action]:
+        """Of all kernels for such a target."""
+        flags = self._flags(target)
+        return [
+            self._executor.resolver.compilation(digest_of(kernel.module.encode()), flags)
+            for kernel in self.kernels(target)
+        ]
+
+    def _flags(self, target: Target) -> tuple[str, ...]:
+        resolver = self._executor.resolver
+        return _calibrated(target).resolved_flags(resolver.host, resolver.syntax)
+
+    def _processor(self, target: Target) -> Processor:
+        if target.name not in self._processors:
+            found = calibration.processor(target, machine.cpu().flags, machine.last_level_cache_bytes())
+            self._processors[target.name] = found
+        return self._processors[target.name]
+
+    def kernels(self, target: Target) -> tuple[Kernel, ...]:
+        return calibration.kernels(self._processor(target), machine.memory_bytes())
+
+    def name(self, target: Target, device: Device) -> str:
+        modules = digest_of("".join(kernel.module for kernel in self.kernels(target)).encode())
+        ingredients: dict[str, Any] = {"modules": modules}
+        if target.has_threads:
+            processor = machine.cpu()
+            ingredients |= {"cpu": processor.model, "flags": processor.flags, "threads": device.threads}
+        else:
+            ingredients |= {"target": target.name, "device": device.digest}
+        return f"ceilings:{key_of('ceilings', ingredients)}"
+
+    @staticmethod
+    def place(target: Target, device: Device) -> tuple[str, int]:
+        """What shares its ceilings."""
+        return _calibrated(target).name, device.threads
+
+    def _rates(self, target: Target, device: Device) -> dict[str, float]:
+        """What was reached so far; empty when never calibrated."""
+        if (place := self.place(target, device)) not in self._known:
+            name = self.name(target, device)
+            own, everyones = self._store.records.remembered(name), self._facts.remembered(name)
+            self._known[place] = _highest(own, json.loads(everyones or "{}"))
+        return self._known[place]
+
+    def _most(self, target: Target, device: Device) -> dict[str, float]:
+        """What was reached, with fewer threads too: more of them can do what these did."""
+        if (place := self.place(target, device)) not in self._reached:
+            most = dict(self._rates(target, device))
+            for fewer in self._fewer(target, device):
+                for kind, rate in self._rates(target, fewer).items():
+                    most[kind] = max(most.get(kind, 0.0), rate)
+            self._reached[place] = most
+        return self._reached[place]
+
+    @staticmethod
+    def _fewer(target: Target, device: Device) -> list[Device]:
+        """It with fewer threads."""
+        return [replace(device, threads=n) for n in range(1, device.threads if target.has_threads else 1)]
+
+    def take(self, target: Target, device: Device) -> None:
+        """Into the store: its rows' ceilings stay what they are where the user's directory is lost, as in a container
+        that is gone, or the store is moved."""
+        for one in (device, *self._fewer(target, device)):
+            name, rates = self.name(target, one), self._rates(target, one)
+            if rates != json.loads(self._store.records.remembered(name) or "{}"):
+                self._store.records.revise(name, partial(_raised, rates=rates))
+
+    def lacking(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
+        """Those of these kinds that were never measured, and can be."""
+        known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
+        return [kind for kind in dict.fromkeys(kinds) if kind in known]
+
+    def calibrate(
+        self, target: Target, device: Device, session: Session, kinds: Collection[str], spare: bool = False
+    ) -> None:
+        """Once more; the highest ever stands. A kernel that does not compile or run here leaves its ceiling unknown."""
+        device = self.calibrated(target, device)
+        wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
+        rates, enough = dict[str, float](), set[str]()
+        for _, larger in groupby(sorted(wanted, key=lambda kernel: kernel.growth), lambda kernel: kernel.growth):
+            lacking = [kernel for kernel in larger if kernel.kind not in enough]
+            trials = [(kernel, trial) for kernel in lacking if (trial := self._trial(kernel, target, device, session))]
+            for kernel, trial in trials:
+                session.decide(trial)
+                if trial.blocks_ns:
+                    ns = min(trial.blocks_ns)
+                    rates[kernel.kind] = max(rates.get(kernel.kind, 0.0), kernel.work / ns * 1e9)
+                    enough |= {kernel.kind} if ns > calibration.ENOUGH_NS else set()
+        self._known[self.place(target, device)] = self._remember(self.name(target, device), rates)
+        self._reached.clear()
+
+    def _remember(self, name: str, rates: Mapping[str, float]) -> dict[str, float]:
+        """The highest of these and of what is remembered by now: another invocation may have calibrated beside us."""
+        raised = partial(_raised, rates=rates)
+        everyones = json.loads(self._facts.revise(name, raised) or "{}")
+        return _highest(self._store.records.revise(name, raised), everyones)
+
+    @staticmethod
+    def calibrated(target: Target, device: Device) -> Device:
+        """This one, as the code that is calibrated runs on it."""
+        if not target.has_threads:
+            return device
+        return Device(TARGETS["llvm-cpu"].device(device.threads), device.threads, device.cpus, device.identity)
+
+    def compiled(self, kernel: Kernel, target: Target) -> Record:
+        return self._executor.compile_module(kernel.module.encode(), self._flags(target))
+
+    def _trial(self, kernel: Kernel, target: Target, device: Device, session: Session) -> Trial | None:
+        compiled = self.compiled(kernel, target)
+        if not compiled.ok:
+            return None
+        ones = f"{kernel.input.spelling}=1"
+        call = Call(compiled.facts["code_digest"], ENTRY, device)
+        action = measurement(call, Data({}, (f"={ones}",)), _PROTOCOL)
+        return session.add(
+            _KernelTrial(
+                action.key,
+                f"calibration:{kernel.name}",
+                {"module.vmfb": compiled.outputs["vmfb"]},
+                (ones,),
+                device,
+                action.ingredients,
+                _PROTOCOL,
+            )
+        )

@@ -1,0 +1,191 @@
+"""Measures controls: unchanged cases with two runtimes, in the same rounds where both are at hand."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from dispatchflow import units
+from dispatchflow.cases.dispatch import Case
+from dispatchflow.cli.progress import Progress
+from dispatchflow.engine.state import Chain
+from dispatchflow.errors import ToolError, in_one_line
+from dispatchflow.measurement import session
+from dispatchflow.measurement.session import Trial
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.store import holders
+from dispatchflow.store.records import Measurement
+from dispatchflow.timing import runtime_drift
+from dispatchflow.timing.comparison import Comparison, compare, compare_apart
+from dispatchflow.timing.runtime_drift import (
+    ALL_ROUNDS,
+    FIRST_CONFIDENCE,
+    FIRST_ROUNDS,
+    FLOOR,
+    FLOOR_APART,
+    UNSOUND,
+    Control,
+    Judgement,
+    taken_of,
+)
+from dispatchflow.tools import toolchain
+from dispatchflow.tools.toolchain import Toolchain
+
+_PATIENCE_S = 0.2
+_FAILURES = 2
+"""So many failed blocks of one side are no accident."""
+
+
+@dataclass
+class _Sides:
+    """One control on its way: the blocks of both runtimes, round by round."""
+
+    case: str
+    trial: Trial
+    recorded: Measurement
+    together: bool
+    old_ns: list[float] = field(default_factory=list)
+    new_ns: list[float] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def comparison(self) -> Comparison:
+        if not self.new_ns:
+            return Comparison(1.0, None, None, 0, "undecided")
+        if self.together:
+            return compare(self.old_ns, self.new_ns, FLOOR)
+        return compare_apart(self.recorded.blocks_ns, self.new_ns, FLOOR_APART)
+
+    @property
+    def plainly_moved(self) -> bool:
+        if "new" in self.failures:
+            return True
+        enough = self.together and len(self.new_ns) > 0
+        return enough and compare(self.old_ns, self.new_ns, FLOOR, FIRST_CONFIDENCE).verdict in ("faster", "slower")
+
+    def control(self) -> Control:
+        old = self.old_ns if self.together else self.recorded.blocks_ns
+        return Control(
+            self.case, self.together, self.comparison, self.failures.get("new"), tuple(old), tuple(self.new_ns)
+        )
+
+
+class Controls:
+    """`trial_of` describes the measurement of a case, whose artifacts it makes sure of; None when it cannot."""
+
+    def __init__(self, workspace: Workspace, trial_of: Callable[[Case], Trial | None], progress: Progress) -> None:
+        self._workspace, self._trial_of, self._progress = workspace, trial_of, progress
+
+    def judge(self, reused: Iterable[Chain]) -> list[Case]:
+        """Those of these cases whose measurements do not count any more, because the runtime moved.
+
+        Not for several threads: blocks are alone anyway. Another invocation may be at the same pair of runtimes: then
+        its judgement is awaited and taken.
+        """
+        resolver, block_s = self._workspace.resolver, self._workspace.settings.protocol.block_s
+        moved: list[Case] = []
+        for group, chosen in runtime_drift.questions(reused, resolver.judged, block_s, self._workspace.run):
+            taken, device = taken_of(group[0]), group[0].device
+            name = runtime_drift.name(str(taken.runtime), resolver.toolchain.runtime_digest, device.identity)
+            if (judgement := self._settled(name, chosen)) is not None:
+                self._progress.say(judgement.text)
+                moved += [chain.case for chain in group] if judgement.moved else []
+        resolver.forget_judgements()
+        return moved
+
+    def _settled(self, name: str, chosen: Sequence[Chain]) -> Judgement | None:
+        store = self._workspace.store
+        claim = name.partition(":")[2]
+        began = time.monotonic()
+        while not store.claims.take(claim):
+            time.sleep(_PATIENCE_S)
+            if time.monotonic() - began > holders.PATIENCE_S:
+                store.claims.tell(claim, "compares these runtimes")
+        try:
+            text = store.records.remembered(name)  # another invocation may have been first
+            known = runtime_drift.from_json(text) if text else None
+            if known is not None and not known.asked_again(len(chosen), self._workspace.run):
+                return known
+            judgement = self._measured(chosen)
+            if judgement is not None:
+                store.records.remember(name, judgement.json())
+            return judgement
+        finally:
+            store.claims.drop(claim)
+
+    def _measured(self, chosen: Sequence[Chain]) -> Judgement | None:
+        """None when none of them can be run."""
+        workspace, taken = self._workspace, taken_of(chosen[0])
+        # The account of each dispatch is for ordinary measurements: it costs a second pass.
+        present = replace(workspace.toolchain, dispatch_statistics=False)
+        place = toolchain.runtime_of(workspace.store, str(taken.runtime))
+        former = None if place is None else replace(present, runtime=place)
+        sides = [
+            _Sides(chain.case.name, trial, taken_of(chain), former is not None)
+            for chain in chosen
+            if (trial := self._trial_of(chain.case)) is not None
+        ]
+        if not sides:
+            return None
+        for side in sides:
+            typical_ns = sorted(side.recorded.blocks_ns)[len(side.recorded.blocks_ns) // 2]
+            side.trial.iterations = max(1, round(side.trial.protocol.block_s * 1e9 / typical_ns))
+        old, new = _labels(taken, workspace.toolchain)
+        how = "in the same rounds" if former else "the old one is not at hand: against the recorded blocks"
+        if not self._unsound(sides, [chain for chain in chosen if chain.case.name in {s.case for s in sides}]):
+            self._progress.say(f"measuring {units.count(len(sides), 'control')} with runtimes {old} and {new}, {how}")
+            self._rounds(sides, former, present)
+        controls = tuple(side.control() for side in sides)
+        return Judgement(old, new, chosen[0].device.uri, workspace.run, time.time(), controls)
+
+    def _unsound(self, sides: Sequence[_Sides], chosen: Sequence[Chain]) -> bool:
+        """Whether the new runtime gives other results: times of what it does wrong would say nothing."""
+        for side, chain in zip(sides, chosen, strict=True):
+            if (why := self._workspace.executor.recheck(chain.case, chain.device)) is not None:
+                side.failures["new"] = f"{UNSOUND}{why}"
+                return True
+        return False
+
+    def _rounds(self, sides: Sequence[_Sides], former: Toolchain | None, present: Toolchain) -> None:
+        lot = random.Random(self._workspace.run)
+        for number in range(ALL_ROUNDS):
+            if number == FIRST_ROUNDS:
+                if any(side.plainly_moved for side in sides):
+                    return
+                sides = [side for side in sides if side.comparison.verdict != "same"]
+            self._progress.say(f"round {number + 1} of {ALL_ROUNDS} at most", seldom=True)
+            going = [side for side in sides if "new" not in side.failures]
+            for side in lot.sample(going, len(going)):
+                pair = {"old": former, "new": present} if former and side.together else {"new": present}
+                self._round(side, {word: pair[word] for word in lot.sample(sorted(pair), len(pair))})
+
+    def _round(self, side: _Sides, pair: dict[str, Toolchain]) -> None:
+        """A block of each, in this order. A round counts whole or not at all."""
+        found: dict[str, float] = {}
+        for word, tools in pair.items():
+            for attempts_left in reversed(range(_FAILURES)):
+                try:
+                    found[word] = self._block(side.trial, tools)
+                    break
+                except (ToolError, OSError) as error:
+                    if not attempts_left:
+                        side.failures[word] = f"benchmark failed: {in_one_line(error)}"
+        if "old" in side.failures:  # it cannot run what the new compiler made
+            side.together = False
+        if "new" in found:
+            side.new_ns.append(found["new"])
+            if side.together:
+                side.old_ns.append(found["old"])
+
+    def _block(self, trial: Trial, tools: Toolchain) -> float:
+        return session.run_block(self._workspace.bench, tools, trial)[0].ns
+
+
+def _labels(taken: Measurement, present: Toolchain) -> tuple[str, str]:
+    """Versions, with the beginning of their digests where these do not tell them apart."""
+    old, new = str(taken.conditions.get("runtime", "unknown")), present.runtime_version
+    if old != new:
+        return old, new
+    return f"{old} ({str(taken.runtime)[:8]})", f"{new} ({present.runtime_digest[:8]})"

@@ -1,0 +1,339 @@
+"""Measures pending cases in rounds of random order, one block each, until each is decided.
+
+Drift (clocks, neighbours, heat) then falls on all alike. Blocks are recorded as they end. Who is interrupted loses what
+is undecided: many cases are measured group by group, and what is compared, a shape's cases, is in one.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, ClassVar
+from typing import Protocol as Protocol_
+
+from dispatchflow.errors import ToolError, in_one_line
+from dispatchflow.iree import benchmark_output, command_lines
+from dispatchflow.iree.targets import Device
+from dispatchflow.keys import Digest, Key
+from dispatchflow.measurement.anchors import Moment
+from dispatchflow.store import disk, holders
+from dispatchflow.store.records import Measurement
+from dispatchflow.store.store import Store
+from dispatchflow.timing import statistics
+from dispatchflow.timing.protocols import Protocol
+from dispatchflow.tools import machine, processes
+from dispatchflow.tools.limits import Limits
+from dispatchflow.tools.toolchain import Toolchain
+from dispatchflow.workload import ENTRY
+
+_PATIENCE_S = 0.2
+_DISPATCH_BLOCKS = 6
+"""Of a case's blocks the first so many have the runtime's account of each dispatch."""
+_GROUP_S = 600.0
+"""Of the budgets of a group's cases together; a shape with more is a group alone."""
+
+
+class Anchored(Protocol_):
+    """Anchors that are measured in the same rounds (`anchor_trials.Place`)."""
+
+    @property
+    def trials(self) -> Sequence[Trial]: ...
+
+    def failed(self, trial: Trial) -> None: ...
+
+    def marks(self) -> dict[str, int]: ...
+
+    def moment(self, since: dict[str, int]) -> tuple[Moment, dict[str, list[float]]]: ...
+
+
+@dataclass
+class Trial:
+    """One measurement on its way. `outcome` is None until it is decided: `measured`, `noisy` or `failed`."""
+
+    key: Key
+    label: str
+    objects: Mapping[str, Digest]
+    """The files that a block reads, by the names on its command line; `module.vmfb` is one."""
+    inputs: Sequence[str]
+    """As `command_lines.block_argv` takes them."""
+    device: Device
+    ingredients: Mapping[str, Any]
+    protocol: Protocol
+    function: str = ENTRY
+    shape: str = ""
+    """What is compared has the same, and is in the same rounds."""
+    dispatches: bool = True
+    """Whether the runtime has dispatches to tell the time of."""
+    blocks_ns: list[float] = field(default_factory=list)
+    dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
+    """Of each dispatch, by the blocks that tell them apart."""
+    spent_s: float = 0.0
+    iterations: int | None = None
+    id: int | None = None
+    began: dict[str, Any] = field(default_factory=dict)
+    rounds: str | None = None
+    """The rounds that it is in, until it is decided: the run, and the number of its group there."""
+    claimed: bool = False
+    awaited: bool = False
+    outcome: str | None = None
+    reason: str | None = None
+    failure: dict[str, Any] = field(default_factory=dict)
+    """What decides whether a failure is tried again: `limit`, `repeatable`; recorded with the conditions."""
+    adopted: bool = False
+    """Another invocation measured it while this one was waiting."""
+
+    anchors: Anchored | None = None
+    """What tells how fast the machine is meanwhile."""
+    since: dict[str, int] = field(default_factory=dict)
+    """The anchors' blocks before its own."""
+
+    rotation: ClassVar[str | None] = None
+    """The module that calls the measured one with other inputs each time."""
+    longest_s: ClassVar[float] = inf
+    """That one block may take, whatever the limit is."""
+    what: ClassVar[str] = "case"
+    """Of which this is the measurement."""
+
+    def spent(self, block: benchmark_output.Block, wall_s: float) -> float:
+        """Seconds of a block that count towards the protocol's budget."""
+        return wall_s
+
+    def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
+        """What ran the blocks, among the conditions. A digest: of a runtime that controls compare with another."""
+        return {
+            "runtime": toolchain.runtime_version,
+            "runtime_digest": toolchain.runtime_digest,
+            "toolchain": toolchain.version,
+        }
+
+    def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
+        return command_lines.block_argv(
+            toolchain.tool("iree-benchmark-module"),
+            "module.vmfb",
+            command_lines.device_flags(self.device.uri, self.device.cpus),
+            self.inputs,
+            self.protocol,
+            self.iterations,
+            # A second pass as long as the first: enough of them for a median, not one a block.
+            dispatches=self.dispatches and toolchain.dispatch_statistics and len(self.blocks_ns) < _DISPATCH_BLOCKS,
+            function=self.function,
+            rotation=self.rotation,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a block needs beside its tools."""
+
+    store: Store
+    environment: Mapping[str, str]
+    limits: Limits
+
+
+class Session:
+    """The pending measurements of one invocation. Not for several threads: blocks are alone anyway."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        toolchain: Toolchain,
+        run: str,
+        on_block: Callable[[Trial, int], None] = lambda trial, undecided: None,
+        refusal: Callable[[Measurement, Device], str | None] = lambda measurement, device: None,
+        sleep: Callable[[float], object] = time.sleep,
+        pauses: bool = True,
+    ) -> None:
+        """Without `pauses` a round begins when the one before it ended: for tests, which judge no time."""
+        self._bench, self._store, self._toolchain = bench, bench.store, toolchain
+        self._run, self._on_block, self._refusal, self._sleep = run, on_block, refusal, sleep
+        self._pauses = pauses
+        self._trials: dict[Key, Trial] = {}
+        self._random = random.Random(run)  # the run's name is in every row: the order can be had again
+        self._blocks = self._rounds()
+        self._group: list[Trial] = []
+        self._groups = 0
+        self._newest_before = self._store.records.last_measurement()
+
+    @property
+    def undecided(self) -> list[Trial]:
+        return [trial for trial in self._trials.values() if trial.outcome is None]
+
+    def add(self, trial: Trial) -> Trial:
+        """Equal keys are one measurement, unless the last one is decided already."""
+        known = self._trials.get(trial.key)
+        if known is not None and known.outcome is None:
+            return known
+        self._trials[trial.key] = trial
+        return trial
+
+    def decide(self, trial: Trial) -> None:
+        """Go on with the rounds until this one is decided; others of its group are decided on the way."""
+        if trial.outcome is None and trial.rounds is None:
+            # What is claimed stays in the rounds: another invocation may wait for it while we wait for theirs.
+            self._group += self._beside(trial)
+        while trial.outcome is None:
+            next(self._blocks)
+
+    def _beside(self, first: Trial) -> list[Trial]:
+        """This one with its shape's, and the shapes after that as long as all take some minutes."""
+        shapes: dict[str, list[Trial]] = {first.shape: []}
+        for trial in self.undecided:
+            if trial.rounds is None:
+                shapes.setdefault(trial.shape, []).append(trial)
+        found: list[Trial] = []
+        for trials in shapes.values():
+            if found and sum(trial.protocol.budget_s for trial in [*found, *trials]) > _GROUP_S:
+                break
+            found += trials
+        self._groups += 1
+        for trial in found:
+            trial.rounds = f"{self._run}/{self._groups}"
+        return found
+
+    def _rounds(self) -> Iterator[None]:
+        began = waited_s = 0.0
+        while True:
+            order = self._group = [trial for trial in self._group if trial.outcome is None]
+            ours = [trial for trial in order if self._claimed(trial)]
+            if not ours:
+                if awaited := [trial for trial in order if trial.outcome is None]:  # by another invocation, all
+                    self._sleep(_PATIENCE_S)
+                    if (waited_s := waited_s + _PATIENCE_S) > holders.PATIENCE_S:
+                        self._store.claims.tell(awaited[0].key, f"measures {awaited[0].label}")
+                yield
+                continue
+            waited_s = 0.0
+            if self._pauses:
+                self._sleep(max(0.0, began + max(trial.protocol.pause_s for trial in ours) - time.monotonic()))
+            began = time.monotonic()
+            for trial in self._round(ours):
+                if trial.what == "anchor":
+                    self._anchor(trial, ours)
+                elif trial.outcome is None:
+                    self._block(trial)
+                    yield
+
+    def _round(self, ours: Sequence[Trial]) -> list[Trial]:
+        """A block of each anchor, then of each case, both in random order: anchors are in a case's last round too."""
+        places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
+        for trial in ours:
+            if not trial.blocks_ns and trial.anchors is not None:
+                trial.since = trial.anchors.marks()
+        anchors = [anchor for place in places.values() for anchor in place.trials]
+        return [*self._random.sample(anchors, len(anchors)), *self._random.sample(ours, len(ours))]
+
+    def _anchor(self, anchor: Trial, ours: Sequence[Trial]) -> None:
+        """A block of it. An anchor that cannot be run is left out, and is no failure of a case."""
+        try:
+            block, _ = run_block(self._bench, self._toolchain, anchor)
+        except (ToolError, OSError) as error:
+            disk.check(self._store.root, str(error))
+            if not anchor.blocks_ns:
+                for place in {id(trial.anchors): trial.anchors for trial in ours if trial.anchors}.values():
+                    place.failed(anchor)
+            return
+        anchor.blocks_ns.append(block.ns)
+        anchor.iterations = anchor.iterations or max(1, round(anchor.protocol.block_s * 1e9 / block.ns))
+
+    def _claimed(self, trial: Trial) -> bool:
+        """Whether the next block of this trial is ours to run. What another invocation measured meanwhile is taken."""
+        if trial.claimed:
+            return True
+        if not self._store.claims.take(trial.key):
+            trial.awaited = True
+            return False
+        theirs = self._store.records.measurement(trial.key)
+        later = theirs is not None and theirs.run != self._run and theirs.id > self._newest_before
+        if theirs is not None and (trial.awaited or later) and not self._refusal(theirs, trial.device):
+            self._store.claims.drop(trial.key)
+            trial.outcome, trial.reason, trial.adopted = theirs.status, theirs.reason, True
+            trial.blocks_ns = [*theirs.blocks_ns]
+            return False
+        trial.claimed = True
+        return True
+
+    def _block(self, trial: Trial) -> None:
+        records = self._store.records
+        if trial.id is None:
+            trial.began = machine.conditions()
+            trial.id = records.begin_measurement(trial.key, trial.ingredients, trial.began, self._run)
+        try:
+            block, cost_s = run_block(self._bench, self._toolchain, trial)
+        except (ToolError, OSError) as error:
+            disk.check(self._store.root, str(error))
+            trial.outcome, trial.reason = "failed", f"benchmark failed: {in_one_line(error)}"
+            trial.failure.setdefault("repeatable", not isinstance(error, OSError))
+        else:
+            records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
+            trial.blocks_ns.append(block.ns)
+            for name, ns in block.dispatches.items():
+                trial.dispatches_ns.setdefault(name, []).append(ns)
+            trial.spent_s += trial.spent(block, cost_s)
+            typical_ns = statistics.median(sorted(trial.blocks_ns))
+            trial.iterations = max(1, round(trial.protocol.block_s * 1e9 / typical_ns))
+            if statistics.decided(len(trial.blocks_ns), trial.spent_s, trial.protocol):
+                trial.outcome = "noisy" if statistics.noisy(trial.blocks_ns) else "measured"
+        if trial.outcome is not None:
+            records.end_measurement(trial.id, trial.outcome, trial.reason, self._conditions(trial))
+            self._store.claims.drop(trial.key)
+        self._on_block(trial, sum(other.protocol is trial.protocol for other in self.undecided))
+
+    def _conditions(self, trial: Trial) -> dict[str, Any]:
+        now = machine.conditions()
+        steal = now["steal_ticks"] - trial.began["steal_ticks"]
+        moment, anchors_ns = trial.anchors.moment(trial.since) if trial.anchors is not None else (None, {})
+        return {
+            **trial.began,
+            **trial.failure,
+            "session": None if moment is None else moment.json(),
+            "anchors_ns": anchors_ns,
+            "rounds": trial.rounds,
+            **({} if self._pauses else {"pauses": False}),
+            "dispatches_ns": trial.dispatches_ns,
+            "steal_ticks": steal,
+            "load_1m_end": now["load_1m"],
+            "cpus": list(trial.device.cpus),
+            **trial.ran_with(self._toolchain),
+        }
+
+
+def run_block(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
+    """One block, alone on the machine, and the seconds that it cost. A number of calls that takes much less than the
+    block's time was found while the machine was slower: then it is a block of that time instead.
+
+    Raises:
+        ToolError: the tool failed, or printed no block that can be true; why it may go better is in `trial.failure`.
+        OSError: it could not be started.
+    """
+    block, wall_s = _run(bench, toolchain, trial)
+    cost_s = wall_s
+    if trial.iterations is not None and benchmark_output.too_short(block, trial.protocol.block_s):
+        trial.iterations = None
+        block, wall_s = _run(bench, toolchain, trial)
+        cost_s += wall_s
+    benchmark_output.refuse_impossible(block, wall_s, trial.protocol.block_s)
+    return block, cost_s
+
+
+def _run(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
+    """What the benchmark process printed, and its wall time in seconds."""
+    with bench.store.scratch() as scratch:
+        bench.store.place(scratch, trial.objects)
+        command = processes.Command(
+            trial.argv(toolchain), scratch, bench.environment, time_limit_s=min(bench.limits.block_s, trial.longest_s),
+            memory_limit_bytes=bench.limits.memory_bytes, cpus=trial.device.cpus,
+        )  # fmt: skip
+        with bench.store.quiet():
+            outcome = processes.run(command)
+        if outcome.failure:
+            stderr = processes.shortened(scratch / "stderr", 600)
+            trial.failure["repeatable"] = outcome.repeatable
+            facts = {"stderr": stderr} if stderr else {}
+            if (hit := bench.limits.hit("block_limit", outcome.timed_out, stderr)) is None:
+                raise ToolError(outcome.failure, facts)
+            trial.failure["limit"] = (hit.name, hit.value)
+            raise ToolError(hit.reason(outcome.failure), {} if hit.certain else facts)
+        return benchmark_output.parse((scratch / "stdout").read_text(errors="replace")), outcome.wall_s

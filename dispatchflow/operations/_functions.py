@@ -1,0 +1,107 @@
+"""Scalar functions of one value: their MLIR, line by line, and their numpy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import ElementType
+
+if TYPE_CHECKING:
+    from dispatchflow.libraries.providers import Library
+    from dispatchflow.operations._base import Array
+
+# kind → (lines that make %z of %x, operations of one element); a line's op is of `arith` unless it says `math`
+UNARY: Mapping[str, tuple[Sequence[str], int]] = {
+    "relu": (["z = max x least"], 1),
+    "exp": (["z = math.exp x"], 1),
+    "tanh": (["z = math.tanh x"], 1),
+    "sigmoid": (["n = sub zero x", "e = math.exp n", "d = add e one", "z = div one d"], 4),
+    "silu": (["n = sub zero x", "e = math.exp n", "d = add e one", "z = div x d"], 4),
+    "gelu": (["s = mul x root_half", "e = math.erf s", "d = add e one", "h = mul x half", "z = mul h d"], 5),
+}
+_CONSTANTS = {"zero": "0.0", "least": "0.0", "one": "1.0", "half": "0.5", "root_half": "0.70710678118654752"}
+# library → kind → its call
+_CALLS = {
+    "numpy": {
+        "relu": "np.maximum({x}, 0)",
+        "exp": "np.exp({x})",
+        "tanh": "np.tanh({x})",
+        "sigmoid": "1 / (1 + np.exp(-{x}))",
+        "silu": "{x} / (1 + np.exp(-{x}))",
+    },
+    "torch": {
+        "relu": "torch.relu({x})",
+        "exp": "torch.exp({x})",
+        "tanh": "torch.tanh({x})",
+        "sigmoid": "torch.sigmoid({x})",
+        "silu": "F.silu({x})",
+        "gelu": "F.gelu({x})",
+    },
+}
+
+
+def constants(lines: Sequence[str], element: ElementType) -> str:
+    """Those that the lines name; to stand before the op whose region they are in."""
+    words = {word for line in lines for word in line.split()}
+    return "".join(
+        f"    %{name} = arith.constant {_literal(value, element)} : {element.mlir} loc(unknown)\n"
+        for name, value in _CONSTANTS.items()
+        if name in words
+    )
+
+
+def spelt(line: str, element: ElementType) -> str:
+    """`z = add x y` as MLIR, without its location."""
+    result, _, op, *operands = line.split()
+    full = op if op.startswith("math.") else snippets.arith(op, element)
+    return f"%{result} = {full} {', '.join(f'%{operand}' for operand in operands)} : {element.mlir}"
+
+
+def _literal(value: str, element: ElementType) -> str:
+    return value if element.is_float else str(int(float(value)))
+
+
+def illegal(kind: str, element: ElementType) -> str | None:
+    """Why there is no such function of this type, None when there is."""
+    if kind == "relu":
+        return None
+    if not element.is_float:
+        return f"{kind} of integers is not defined"
+    return None
+
+
+def function(kind: str) -> Callable[[Array], Array]:
+    """The numpy of a kind of `UNARY`."""
+    import numpy as np
+
+    known: Mapping[str, Callable[[Array], Array]] = {
+        "relu": lambda x: np.maximum(x, 0),
+        "exp": np.exp,
+        "tanh": np.tanh,
+        "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+        "silu": lambda x: x / (1 + np.exp(-x)),
+        "gelu": lambda x: x * 0.5 * (1 + np.vectorize(math.erf, otypes=[np.float64])(x * 0.5**0.5)),
+    }
+    return known[kind]
+
+
+def library_lacks(library: Library, kind: str) -> str | None:
+    """Why this library has no such function, None when it has."""
+    return None if kind in _CALLS[library.name] else f"{library.name} has no {kind}: no error function"
+
+
+def library_call(library: Library, kind: str, x: str) -> str:
+    """`kind` of the expression `x` in this library's words."""
+    return _CALLS[library.name][kind].format(x=x)
+
+
+def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
+    """A bound of gelu's error where x is off by `of_x`: its steepest slope is below 1.13; its own roundings are
+    relative to x, as 1 + erf cancels where x is negative."""
+    from dispatchflow.operations._numeric import ULPS
+
+    bound: Array = 1.13 * of_x + (ULPS + 3) * unit * (abs(x) + of_x)
+    return bound

@@ -1,0 +1,1 @@
+"""Words of specs and command lines → the plan: cases and skips."""

@@ -1,0 +1,155 @@
+"""Which operation is meant: by a sweep's dims or shapes where it names none, by a word of the field where that is none
+of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.operations import OPERATIONS, OPTIONS
+from dispatchflow.planning import sweep_words
+from dispatchflow.planning.location import Location
+from dispatchflow.planning.shapes import classes, classes_of
+
+# What BLAS, ONNX, PyTorch and TensorFlow call them; a kind's own name, `relu`, needs no line.
+_FIELD = {
+    "gemm mm dot linear dense fully_connected": "matmul",
+    "bmm batch_gemm batched_gemm batched_matmul": "batch_matmul",
+    "gemv mv": "matvec",
+    "split_k splitk streamk": "matmul_splitk",
+    "conv convolution": "conv2d",
+    "depthwise depthwise_conv dwconv": "depthwise_conv2d",
+    "qmatmul qgemm int8_matmul": "quantized_matmul",
+    "qconv qconv2d qlinearconv": "quantized_conv2d",
+    "pool maxpool maxpool2d max_pool max_pool2d": "pooling max",
+    "avgpool avgpool2d avg_pool avg_pool2d sumpool sum_pool": "pooling sum",
+    "sdpa mha flash_attention scaled_dot_product_attention self_attention": "attention",
+    "layernorm layer_norm layer_normalization": "norm layer",
+    "rmsnorm rms_norm": "norm rms",
+    "reduce reduce_sum": "reduction sum",
+    "reduce_max": "reduction max",
+    "swish": "elementwise silu",
+    "permute": "transpose",
+    "mlp": "chain",
+}
+
+_NARROWING = ("dtype", "layout", *OPTIONS)
+
+_SIZES = re.compile(r"\d+(?:x\d+)*")
+
+
+def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
+    """The one operation that has all these dims, no other, and the options among `words`, with the values, element
+    types and layouts that they say.
+
+    Raises:
+        SpecError: there is none, or there are several.
+    """
+    options = [word for word in words if word in OPTIONS]
+    fitting = [name for name, operation in OPERATIONS.items() if set(dims) <= set(operation.dims)]
+    having = _having(fitting, words)
+    exact = _of_just(dims, having)
+    if len(found := exact or having) == 1:
+        return found[0]
+    given = {"given": ", ".join([*dims, *options])}
+    if exact:
+        hint = f"Say which: operation={exact[0]}."
+        raise SpecError("several operations have these dims", {**given, "known": _spelt(exact)}, hint)
+    if having:
+        facts = {**given, "known": _spelt(having)}
+        raise SpecError("no operation has just these dims", facts, "Give all dims of one of them.")
+    if not fitting:
+        facts = {**given, "known": _spelt(OPERATIONS)}
+        raise SpecError("no operation has these dims", facts, "Give all dims of one of them.")
+    meant = (_of_just(dims, fitting) or fitting)[0]
+    word = next((word for word in options if word not in OPERATIONS[meant].options), options[0])
+    facts = {**given, f"{word} have": _spelt(name for name in OPERATIONS if word in OPERATIONS[name].options)}
+    raise SpecError(
+        f"{meant} has no word '{word}'", facts, f"Leave {word}= out, or give the dims of another operation."
+    )
+
+
+def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Operation → its words: those of these classes of shapes that it has, and those values of the options, element
+    types and layouts among `words`; of each operation that has some of each.
+
+    Raises:
+        SpecError: no class of this name, or one that none of them has; a value that none has; whole sizes, which
+            several operations have.
+    """
+    narrowing = [f"{word}={value}" for word, value in words.items() if word in _NARROWING]
+    named = dict.fromkeys(written.replace(",", " ").split())
+    facts = {"given": ", ".join([*named, *narrowing])}
+    fitting = _taken(words, facts)
+    if sizes := next((word for word in named if _SIZES.fullmatch(word)), None):
+        count = sizes.count("x") + 1
+        having = [name for name in fitting if len(OPERATIONS[name].dims) == count]
+        if len(having) == 1:
+            return {having[0]: {"shape": written, **fitting[having[0]]}}
+        several = "several operations have" if having else "no operation has"
+        facts["known"] = _spelt(having or fitting)
+        hint = f"Say which: operation={_standing_for(having)[0]}." if having else ""
+        raise SpecError(f"{several} {count} dims, as {sizes} has", facts, hint)
+    facts["classes"] = ", ".join(classes())
+    for word in named or [""]:
+        if word not in classes():
+            raise SpecError(
+                f"'{word}' is no class of shapes", facts, suggestion(word, classes()) or "docs/shapes.md has them."
+            )
+        if not set(classes()[word].shapes) & set(fitting):
+            problem = f"no operation with {', '.join(narrowing)} has shapes '{word}'"
+            raise SpecError(problem, facts, f"'{word}' have {', '.join(classes()[word].shapes)}.")
+    found = {name: [word for word in named if word in classes_of(name)] for name in fitting}
+    return {name: {"shape": ",".join(having), **fitting[name]} for name, having in found.items() if having}
+
+
+def by_field(word: str, place: Location) -> str:
+    """`Write operation=norm kind=layer.` of what the field calls `layer_norm`; empty where it is no such word."""
+    word = word.lower().replace("-", "_")
+    found = [meaning.split() for names, meaning in _FIELD.items() if word in names.split()]
+    for name, operation in OPERATIONS.items():
+        found += [[name, word]] if "kind" in operation.options and word in operation.options["kind"].values else []
+    # `operation` first, then `kind` where there is one.
+    spelt = [" ".join(map(place.spelt, ("operation", "kind"), words)) for words in found]
+    return f"Write {' or '.join(spelt)}." if spelt else ""
+
+
+def _taken(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Operation → its values of these words, of each that has some of every word."""
+    written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
+    for word, values in written.items():
+        for value in values:
+            if not any(sweep_words.takes(operation, word, value) for operation in OPERATIONS.values()):
+                raise SpecError(f"no operation has {word}={value}", facts, "docs/operations.md has what each takes.")
+    found = {
+        name: {word: [v for v in values if sweep_words.takes(operation, word, v)] for word, values in written.items()}
+        for name, operation in OPERATIONS.items()
+    }
+    return {
+        name: {word: (";" if word == "dtype" else ",").join(values) for word, values in own.items()}
+        for name, own in found.items()
+        if all(own.values())
+    }
+
+
+def _having(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
+    """Those that have the options among `words`; of these the ones that take all values, where any does."""
+    options = set(words) & set(OPTIONS)
+    written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
+    having = [name for name in names if options <= set(OPERATIONS[name].options)]
+    return [name for name in having if all(sweep_words.takes(OPERATIONS[name], *one) for one in written)] or having
+
+
+def _of_just(dims: Collection[str], names: Iterable[str]) -> list[str]:
+    """Those that have no other dims; of these the ones that dims choose."""
+    return _standing_for([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
+
+
+def _standing_for(names: list[str]) -> list[str]:
+    """Those that dims choose, where any is."""
+    return [name for name in names if OPERATIONS[name].by_dims] or names
+
+
+def _spelt(names: Iterable[str]) -> str:
+    return "; ".join(f"{name}: {', '.join(OPERATIONS[name].dims)}" for name in names)

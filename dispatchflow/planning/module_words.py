@@ -1,0 +1,153 @@
+"""The words of a sweep of `operation = "module"` → modules. Files are read through what the caller gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from math import inf
+from pathlib import PurePath
+from typing import Any
+
+from dispatchflow.cases import module
+from dispatchflow.cases.module import RECIPES, File, Input, Module
+from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.iree.targets import Target
+from dispatchflow.keys import digest_of
+from dispatchflow.planning.location import Location
+from dispatchflow.workload import ENTRY
+
+Read = Callable[[str], tuple[str, bytes]]
+"""A path relative to the spec → (where it is, its bytes). Raises OSError."""
+
+FIELDS: list[tuple[str, Any, Any]] = [
+    ("file", str | list[str] | None, None),
+    ("function", str | list[str] | None, None),
+    ("inputs", str | list[str] | None, None),
+    ("expected", str | list[str] | None, None),
+    ("reference", str | None, None),
+    ("rtol", float | None, None),
+    ("name", str | None, None),
+]
+
+_INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0.5|1 2 3, @file.npy, 4x8xf32=@file.bin, 5 (a number)"
+
+
+def modules(words: Any, against: Target | None, place: Location, read: Read) -> tuple[Module, ...]:
+    """One for each function of each file, compared with what the target `against` makes of it.
+
+    Raises:
+        SpecError: a file that cannot be read, an input that is not understood, a function that is not there.
+    """
+    if not (files := _list(words.file)):
+        hint = f"Write {place.spelt('file', 'my.mlir')}, relative to {place.folder}."
+        raise SpecError("module needs a file", {"spec": place.sweep}, hint)
+    if words.expected is not None and words.reference is not None:
+        facts = {"spec": place.at("reference"), "expected": ", ".join(_list(words.expected))}
+        raise SpecError("both 'expected' and 'reference' are given", facts, "Give one of them.")
+    if words.rtol is not None and not 0 <= words.rtol < inf:
+        raise SpecError(f"rtol cannot be {words.rtol}", {"spec": place.at("rtol"), "allowed": "0 or more, finite"}, "")
+    inputs = None if words.inputs is None else tuple(_input(text, place, read) for text in _list(words.inputs))
+    expected = tuple(file(name, "expected", place, read)[0] for name in _list(words.expected))
+    found = []
+    for name in files:
+        source, content = file(name, "file", place, read)
+        title, objects = words.name or PurePath(name).stem, _objects(name, content, read)
+        for entry in _entries(words.function, content, name, place):
+            if not module.callable_name(entry):
+                facts = {"spec": place.at("file"), "file": name, "function": repr(entry)}
+                hint = f"Rename it, to UTF-8 without a zero byte, or name others: {place.spelt('function', 'main')}."
+                raise SpecError("a function cannot be called", facts, hint)
+            rtol = None if words.rtol is None else repr(words.rtol)
+            found.append(Module(source, title, entry, inputs, expected, against, rtol, objects))
+    return tuple(found)
+
+
+def _list(written: str | list[str] | None) -> list[str]:
+    """Names and inputs may have commas and spaces: one word is one of them."""
+    return [written] if isinstance(written, str) else written or []
+
+
+def file(name: str, word: str, place: Location, read: Read) -> tuple[File, bytes]:
+    """A file that a sweep names in `word`, and its content.
+
+    Raises:
+        SpecError: it cannot be read.
+    """
+    try:
+        path, content = read(name)
+    except (OSError, ValueError) as error:
+        facts = {"spec": place.at(word), "file": name, "found": getattr(error, "strerror", None) or error}
+        raise SpecError("a file cannot be read", facts, place.paths) from error
+    return File(path, digest_of(content)), content
+
+
+def _objects(name: str, content: bytes, read: Read) -> tuple[tuple[str, File], ...]:
+    """The files that a module names, relative to its own folder. What cannot be read is left out: if the module needs
+    it, printing it fails, which is this case's failure and nobody else's."""
+    found = []
+    for written in module.objects(content.decode(errors="replace")):
+        with suppress(OSError, ValueError):
+            path, linked = read(os.path.join(os.path.dirname(name), written))  # noqa: PTH118, PTH120 (`..` stays)
+            found.append((written, File(path, digest_of(linked))))
+    return tuple(found)
+
+
+def _entries(written: str | list[str] | None, content: bytes, name: str, place: Location) -> list[str]:
+    text = content.decode(errors="replace")
+    public = module.functions(text)
+    if written is None:
+        if not public and not module.is_bytecode(content):
+            return [ENTRY]  # what is wrong with the file is this case's failure
+        if not public:
+            facts = {"spec": place.at("file"), "file": name}
+            raise SpecError(
+                "the functions of bytecode are not seen here", facts, f"Name one: {place.spelt('function', 'main')}."
+            )
+        return public
+    wanted = _list(written)
+    for entry in wanted if public else ():  # bytecode is not read here
+        if entry not in public and not module.mentions(text, entry):  # else the printed module says what it is
+            facts = {"spec": place.at("function"), "file": name, "functions": ", ".join(public)}
+            raise SpecError(f"no public function '{entry}'", facts, suggestion(entry, public))
+    return wanted
+
+
+def _input(text: str, place: Location, read: Read) -> Input:
+    at = place.at("inputs")
+    kind, equals, value = (part.strip() for part in text.partition("="))
+    if not equals and (kind.startswith("@") or _is_number(kind) or kind in RECIPES):
+        kind, value = "", kind  # its type is the function's, or the file's
+    if kind and not (module.is_scalar(kind) or module.shape_of(kind)):
+        facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
+        raise SpecError(f"'{kind}' is no type", facts, _several(place))
+    if value.startswith("@"):
+        if not kind and not value.endswith(".npy"):
+            facts = {"spec": at, "found": text}
+            raise SpecError("a raw file needs its type", facts, f"Write 4x8xf32={value}.")
+        return Input(kind or None, None, file(value[1:], "inputs", place, read)[0])
+    value = value or RECIPES[0]
+    if value not in RECIPES and not all(map(_is_number, module.literals(value))):
+        facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
+        raise SpecError(f"'{value}' is no input", facts, suggestion(value, RECIPES) or _several(place))
+    element = module.element_of(kind)
+    if value not in RECIPES and module.is_integer(element):
+        for word in module.literals(value):
+            try:
+                module.integer(word, element)
+            except ValueError as error:
+                raise SpecError(str(error), {"spec": at, "found": text}) from error
+    return Input(kind or None, value)
+
+
+def _several(place: Location) -> str:
+    inputs = ["4x8xf32", "5"]
+    return f"Several inputs are written {place.listed('inputs', inputs)}."
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,174 @@
+"""Sweeps → Plan: the cases, each once, and the skips with their reasons. No effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import product
+from math import prod
+
+from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.cases.module import Module
+from dispatchflow.errors import SpecError
+from dispatchflow.iree import flags
+from dispatchflow.iree.targets import Target
+from dispatchflow.libraries.providers import IREE, LIBRARIES
+from dispatchflow.operations import Operation
+from dispatchflow.planning.parser import Sweep
+from dispatchflow.tunings import TUNINGS, Tuning
+from dispatchflow.workload import Program
+
+MAX_CASES = 1_000_000
+(_DEFAULT,) = TUNINGS["default"].expand({})
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A combination that was asked for and cannot be; never an error."""
+
+    name: str
+    reason: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`tags` are of a case in this plan, not of the case: the same case may come from two sweeps."""
+
+    cases: tuple[Case, ...]
+    tags: dict[Case, tuple[str, ...]]
+    skips: tuple[Skip, ...]
+    notes: tuple[str, ...]
+    noisy: dict[Case, float] = field(default_factory=dict)
+    """Of the cases whose sweeps say one: the half-width above which their rows are; of several the smallest."""
+
+
+def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
+    """The plan of these sweeps; with `tags`, only what carries one of them.
+
+    Raises:
+        SpecError: a sweep of more than `MAX_CASES` combinations.
+    """
+    found: dict[Case, tuple[str, ...]] = {}
+    skips: dict[str, Skip] = {}
+    notes: dict[str, None] = {}
+    modules: dict[str, Case] = {}
+    noisy: dict[Case, float] = {}
+    for sweep in sweeps:
+        if tags and not set(tags) & set(sweep.tags):
+            continue
+        _check_size(sweep)
+        notes.update(
+            {
+                f"{sweep.place}.{dim}: {note}": None
+                for dim, a in zip(sweep.operation.dims, sweep.dims, strict=False)
+                for note in a.notes
+            }
+        )
+        item = None
+        for item in _combinations(sweep):
+            if isinstance(item, Skip):
+                skips.setdefault(item.name, item)
+            else:
+                _check_name(item, modules, sweep.place)
+                if sweep.noisy is not None:
+                    noisy[item] = min(sweep.noisy, noisy.get(item, sweep.noisy))
+                before = found.get(item)
+                found[item] = sweep.tags if before is None else tuple(dict.fromkeys((*before, *sweep.tags)))
+        if item is None and (sweep.include or sweep.exclude):
+            notes[f"{sweep.place}: include and exclude leave no case"] = None
+    return Plan(tuple(found), found, tuple(skips.values()), tuple(notes), noisy)
+
+
+def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
+    """A module's name leaves out its inputs and its file's directory: two that differ would share their rows."""
+    if type(case.operation) is Module and known.setdefault(case.name, case) != case:
+        facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
+        raise SpecError(
+            "two modules have this name", facts, 'Name them in two sweeps, and give one a title: name = "…".'
+        )
+
+
+def _check_size(sweep: Sweep) -> None:
+    axes = {dim: len(a) for dim, a in zip(sweep.operation.dims, sweep.dims, strict=False)}
+    axes |= {"shape": len(sweep.shapes)} if sweep.shapes else {}
+    if sweep.modules:
+        axes |= {"module": len(sweep.modules)}
+    else:
+        axes |= {"dtype": len(sweep.signatures), "layout": len(sweep.layouts)}
+        axes |= {word: len(values) for word, values in sweep.options.items()}
+    axes |= {"tuning": len(sweep.tunings), "target": len(sweep.targets), "threads": len(sweep.threads)}
+    axes |= {"flags": len(sweep.flags)}
+    axes |= {"provider": len(sweep.providers), "cache": len(sweep.caches)}
+    if (count := prod(axes.values())) > MAX_CASES:
+        facts = {
+            "spec": sweep.place,
+            "axes": " × ".join(f"{n} {name}" for name, n in axes.items() if n > 1),
+            "allowed": f"{MAX_CASES:,}",
+        }
+        raise SpecError(f"a sweep of {count:,} cases", facts, "Take larger steps, or split it.")
+
+
+def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
+    # A library knows no tunings: it is one of the ways beside them.
+    ways = [(tuning, IREE) for tuning in sweep.tunings if IREE in sweep.providers]
+    ways += [(_DEFAULT, provider) for provider in sweep.providers if provider != IREE]
+    for program in sweep.modules or _operations(sweep):
+        unfit = {target.name: _unfit(program, target) for target in sweep.targets}
+        for (tuning, provider), target in product(ways, sweep.targets):
+            dispatch, several = Dispatch(program, tuning), sweep.flags if provider == IREE else ((),)
+            if provider == IREE:
+                reason = unfit[target.name] or _unfit_tuning(program, tuning, target)
+            else:
+                reason = LIBRARIES[provider].lacks(program, target)
+            for threads, extra, cache in product(sweep.threads, several, sweep.caches):
+                case = Case(dispatch, target, threads if target.has_threads else None, extra, provider, cache)
+                if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
+                    continue
+                why = reason or _contradicted(tuning, extra)
+                yield case if why is None else Skip(case.name, why, sweep.place)
+
+
+def _contradicted(tuning: Tuning, extra: flags.Flags) -> str | None:
+    """Not every flag shows in what is read back: that of microkernels does not."""
+    flag = flags.shared(tuning.flags, extra) if extra else None
+    return flag and f"{flag} is {tuning.name}'s to set; a flag behind it would decide instead"
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return bool(patterns) and any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _operations(sweep: Sweep) -> Iterator[Operation]:
+    assert issubclass(sweep.operation, Operation)
+    options = product(*sweep.options.values())
+    if sweep.shapes:
+        for shape, signature, layout, values in product(sweep.shapes, sweep.signatures, sweep.layouts, options):
+            yield sweep.operation(shape.sizes, signature, layout, shape.chosen(tuple(sweep.options), values))
+        return
+    sizes = product(*(a.values() for a in sweep.dims))
+    for size, signature, layout, chosen in product(sizes, sweep.signatures, sweep.layouts, options):
+        yield sweep.operation(size, signature, layout, chosen)
+
+
+def unsupported_reason(program: Program, tuning: Tuning, target: Target) -> str | None:
+    """Why this combination is a skip, None when it can be tried."""
+    return _unfit(program, target) or _unfit_tuning(program, tuning, target)
+
+
+def _unfit(program: Program, target: Target) -> str | None:
+    """The same for all tunings, of which there are many."""
+    if not isinstance(program, Operation):
+        return None
+    return program.illegal(target.backend)
+
+
+def _unfit_tuning(program: Program, tuning: Tuning, target: Target) -> str | None:
+    if not isinstance(program, Operation):
+        if tuning.annotates:
+            return f"{tuning.family} is written on an operation, not into a user's module"
+        return tuning.unknown_to(target.backend)
+    return (
+        tuning.unknown_to(target.backend) or tuning.illegal(program, target.backend) or tuning.exceeds(program, target)
+    )

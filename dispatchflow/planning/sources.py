@@ -1,0 +1,172 @@
+"""The sweeps that are asked for: what the specs say, or the command line alone."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dispatchflow.cases import known_failures as known
+from dispatchflow.cases.module import Module
+from dispatchflow.cli import variables
+from dispatchflow.errors import NothingMatched, SpecError
+from dispatchflow.keys import digest_of
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
+from dispatchflow.planning import inference, module_words, parser
+from dispatchflow.planning.location import COMMAND_LINE
+from dispatchflow.project.replay import Recall
+from dispatchflow.store.stamps import ABSENT
+
+_DIMS_HINT = "Dims, shape= or file= make a sweep of their own, without specs: give one of the two."
+
+
+class Sources:
+    """`root` holds the spec folder; `values` are the parsed variables. `seen` is told what is read."""
+
+    def __init__(self, root: Path, values: Mapping[str, Any], seen: Recall | None) -> None:
+        self.root, self.values, self._seen = root, values, seen
+
+    @property
+    def adhoc(self) -> bool:
+        """Whether the command line describes a sweep itself."""
+        return any(word in self.values for word in (*DIMS, "shape", *variables.MODULE))
+
+    def sweeps(self) -> list[parser.Sweep]:
+        """Raises:
+        SpecError: a spec or variable that is wrong, or no specs.
+        NothingMatched: the specs have none of the operations asked for.
+        """
+        words = {name: self.values[name] for name in variables.AXES if name in self.values}
+        named = self.values.get("operation", ())
+        return self._described(words, named) if self.adhoc else self._specified(words, named)
+
+    def known_failures(self) -> list[known.KnownFailure]:
+        """What the specs say; also where the command line describes a sweep, if there are specs.
+
+        Raises:
+            SpecError: an entry that is wrong.
+        """
+        folder = self.root / "specs"
+        if "specs" not in self.values and not (folder.is_dir() and _toml_files(folder)):
+            return []
+        return [
+            entry for path in self._spec_files() for entry in known.parse(self._text(path), _relative(path, self.root))
+        ]
+
+    def _described(self, words: Mapping[str, Any], named: Sequence[str]) -> list[parser.Sweep]:
+        if "specs" in self.values:
+            raise SpecError("specs= and a sweep are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT)
+        own = {name: self.values[name] for name in (*DIMS, "shape", "tags", *variables.MODULE) if name in self.values}
+        own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
+        each: list[dict[str, str]]
+        if named:
+            each = [{"operation": name} for name in named]
+        elif set(own) & set(variables.MODULE):
+            each = [{"operation": Module.name}]
+        elif dims := [name for name in own if name in DIMS]:
+            each = [{"operation": inference.by_dims(dims, words)}]
+        else:
+            each = [{"operation": name, **having} for name, having in inference.by_shapes(own["shape"], words).items()]
+        table = {**words, **own}
+        read = self._reader(Path())
+        return [parser.sweep({**table, **one}, COMMAND_LINE, read) for one in each]
+
+    def _specified(self, words: Mapping[str, Any], named: Sequence[str]) -> list[parser.Sweep]:
+        sweeps = [
+            sweep
+            for path in self._spec_files()
+            for sweep in parser.parse(
+                self._text(path), _relative(path, self.root), words, self._reader(path.parent), named
+            )
+        ]
+        found = [sweep for sweep in sweeps if not named or sweep.operation.name in named]
+        known = dict.fromkeys(sweep.operation.name for sweep in sweeps)
+        if lacking := [name for name in named if name not in known]:
+            facts = {"given": ", ".join(lacking), "operations": ", ".join(known) or "none"}
+            hint = "Give a sweep here: shape=tiny, or dims."
+            raise NothingMatched("no sweep of the specs has this operation", facts, hint)
+        options = {option for sweep in found for option in getattr(sweep.operation, "options", ())}
+        if word := next((word for word in words if word in OPTIONS and word not in options), None):
+            having = [name for name, operation in OPERATIONS.items() if word in operation.options]
+            hint = f"Leave {word}= out, or give dims, which make a sweep of their own."
+            raise SpecError("no sweep here has this word", {"given": word, "have it": ", ".join(having)}, hint)
+        return found
+
+    def _spec_files(self) -> list[Path]:
+        named = [self.root / word for word in self.values.get("specs", ("specs",))]
+        files = []
+        for path in named:
+            if not path.exists():
+                hint = "Make a specs/ directory with a TOML file, or give dims: doit m=512 n=512 k=512."
+                raise SpecError("there are no specs here", {"looked for": path}, hint)
+            if path.is_dir():
+                if self._seen:
+                    self._seen.look("stamp", _from_anywhere(path))
+                files += _toml_files(path)
+            else:
+                files.append(path)
+        if not files:
+            raise SpecError(
+                "there are no specs here", {"looked for": f"{named[0]}/*.toml"}, "Add a TOML file with a [[sweep]]."
+            )
+        return files
+
+    def _reader(self, folder: Path) -> module_words.Read:
+        def read(name: str) -> tuple[str, bytes]:
+            path = folder / name
+            return _plain(path), self._bytes(path)
+
+        return read
+
+    def _text(self, path: Path) -> str:
+        try:
+            return self._bytes(path).decode("utf-8-sig")  # a mark that some editors put first is no text
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(
+                "this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8."
+            ) from error
+
+    def _bytes(self, path: Path) -> bytes:
+        """Raises:
+        OSError: it cannot be read, or is no regular file: reading a pipe waits for its writer.
+        """
+        content = None
+        try:
+            if path.exists() and not path.is_file():
+                raise OSError("it is no regular file")
+            content = path.read_bytes()
+        finally:
+            if self._seen:
+                self._seen.see("file", _from_anywhere(path), ABSENT if content is None else digest_of(content))
+        return content
+
+
+def _toml_files(folder: Path) -> list[Path]:
+    """The TOML files in a folder, sorted. Hidden ones are left out: editors and file systems keep their own there."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 (glob hides that a folder cannot be read)
+    except OSError as error:
+        facts = {"folder": folder, "found": error.strerror}
+        raise SpecError(
+            "the specs cannot be read", facts, f"Allow it: chmod u+rx {shlex.quote(str(folder))}."
+        ) from error
+    return [folder / name for name in sorted(names) if name.endswith(".toml") and not name.startswith(".")]
+
+
+def _from_anywhere(path: Path) -> str:
+    """Absolute, its `..` as they stand: behind a link they lead elsewhere than the text says (not os.path.abspath)."""
+    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)
+
+
+def _plain(path: Path) -> str:
+    """Without `folder/..`, where that is the same file."""
+    plain = os.path.normpath(path)
+    if plain == os.fspath(path):
+        return plain
+    return plain if os.path.realpath(plain) == os.path.realpath(path) else os.fspath(path)
+
+
+def _relative(path: Path, root: Path) -> Path:
+    return path.relative_to(root) if path.is_relative_to(root) else path

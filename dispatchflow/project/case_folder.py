@@ -1,0 +1,205 @@
+"""`build/`: a readable view of every case, made of links into the store. Nothing is read from it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from dispatchflow.cases import module
+from dispatchflow.cases.module import Module
+from dispatchflow.cases.rotating_inputs import FILE, HOT
+from dispatchflow.engine.resolver import Resolver
+from dispatchflow.engine.state import Chain
+from dispatchflow.iree import command_lines as commands
+from dispatchflow.keys import Digest
+from dispatchflow.libraries import calls
+from dispatchflow.measurement import trials
+from dispatchflow.operations import Operation
+from dispatchflow.store.entries import named_files
+from dispatchflow.store.store import Store
+from dispatchflow.tools import processes
+from dispatchflow.workload import Program
+
+
+def write(root: Path, store: Store, resolver: Resolver, chain: Chain) -> Path:
+    """`build/NAME/` with what the store has of this case: module.mlir, module.vmfb, configurations.mlir, logs, inputs,
+    expected results, what a wrong module returned, case.txt and repro.sh."""
+    root = root.resolve()  # it may be a link itself, and what it holds leads to the store by `..`
+    folder = root / chain.case.name
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = links(chain, resolver)
+    for name, digest in wanted.items():
+        _link(folder / name, store.path(digest))
+    for path in folder.iterdir():
+        if path.is_symlink() and path.name not in wanted:
+            path.unlink()
+    _write(folder / "case.txt", description(chain), 0o644)
+    _write(folder / "repro.sh", repro(chain, resolver), 0o755)
+    if not (shortcut := root / "results").exists():
+        _link(shortcut, store.results)
+    return folder
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    """Whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8", errors="surrogateescape")  # paths may have bytes that are no text
+    beside.chmod(mode)
+    beside.replace(path)
+
+
+def names(root: Path) -> set[str]:
+    """Of the cases that have a folder."""
+    return set(os.listdir(root)) if root.is_dir() else set()  # noqa: PTH208 (of thousands only the names)
+
+
+def description(chain: Chain) -> str:
+    """The case in words: what was asked, what was applied, how it stands, how its inputs are made."""
+    case, compiled, verified = chain.case, chain["compile"].record, chain["verify"].record
+    lines = {
+        "case": case.name,
+        "operation": f"{case.operation.name} {case.operation.label}",
+        "provider": case.provider,
+        "tuning": case.tuning.name if case.library is None else None,
+        "flags": " ".join(case.flags) or None,
+        "requested": (chain.dispatch.requested or "the compiler's choice") if case.library is None else None,
+        "cache": case.cache,
+        "applied": compiled.facts.get("applied") if compiled else None,
+        "device": f"{chain.device.uri}, CPUs {', '.join(map(str, chain.device.cpus))}",
+        "verification": verified.facts.get("verification") if verified else None,
+        **_inputs(case.operation),
+        **{stage: f"{step.state}: {step.why}" for stage, step in chain.steps.items()},
+    }
+    return "".join(f"{name:<13}  {value}\n" for name, value in lines.items() if value is not None)
+
+
+def _inputs(program: Program) -> dict[str, str]:
+    from dispatchflow.verification import inputs  # numpy: only when something was made
+
+    uniform = f"uniform in [-1, 1), integers over their whole range; seed {inputs.SEED + 1}, operand number"
+    if isinstance(program, Operation):
+        r, safe = inputs.exact_range(program)
+        terms = min(safe, program.terms)
+        exact = f"integers in -{r} … {r}, {terms} nonzero terms a result; seed {inputs.SEED}, operand number"
+        digits, few = inputs.wide_digits(program) if "wide" in program.recipes else (0, 0)
+        wide = (
+            f"{digits} binary digits by 1 or -1, {few} nonzero terms a result; seed {inputs.SEED + 2}, operand number"
+        )
+        counted = f"terms that are equal, or nothing: docs/verification.md; seed {inputs.SEED + 3}, operand number"
+        found = {"exact inputs": exact, "wide inputs": wide, "counted inputs": counted, "random inputs": uniform}
+        return {name: text for name, text in found.items() if name.split()[0] in program.recipes}
+    assert isinstance(program, Module)
+    said = [i.file.path if i.file else str(i.value) for i in program.inputs or ()]
+    against = program.against.name if program.against else ", ".join(file.path for file in program.expected)
+    return {
+        "file": program.source.path,
+        "function": program.function,
+        "inputs": "; ".join(said) or f"random: {uniform}",
+        "compared with": against or "nothing: it was only run",
+    }
+
+
+def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
+    """File name in the view → object."""
+    found: dict[str, Digest] = {}
+    text = "module.mlir" if chain.case.library is None else "call.py"
+    names = {"vmfb": "module.vmfb", "module": text, "configurations": "configurations.mlir"}
+    for stage in ("emit", "compile", "verify"):
+        record = chain[stage].record
+        for output, digest in (record.outputs if record else {}).items():
+            own = output if "." in output else f"{output}.bin"  # what the compiler reads keeps its name
+            found[names.get(output, f"{stage}.log" if output == "log" else own)] = digest
+    if (turns := trials.rotation_action(resolver, chain.case)) and (made := resolver.found(turns)) and made.ok:
+        found[FILE] = made.outputs["vmfb"]
+    if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
+        for name, digests in data.digests.items():
+            found |= {f"{name}.bin": digests[0]} if name.startswith("expected") else data.files(name)
+    return found
+
+
+def _link(path: Path, to: Path) -> None:
+    wanted = os.path.relpath(to, path.parent)
+    if path.is_symlink():
+        if os.readlink(path) == wanted:  # noqa: PTH115 (text, not a path: `..` must stay)
+            return
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(FileExistsError):  # another invocation was faster, or it is somebody's file
+        path.symlink_to(wanted)
+
+
+def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
+    """What was executed, with the inputs' names in the case's folder. The compile writes beside module.vmfb's name:
+    call it in an empty directory, as repro.sh does."""
+    case, device, toolchain = chain.case, chain.device, resolver.toolchain
+    if case.library is not None:
+        recipe, library, protocol = case.operation.recipes[-1], resolver.installed(case), resolver.settings.protocol
+        return {
+            "run": (*calls.call_argv(case, library, device, recipe), "--output=again.bin"),
+            "benchmark": calls.block_argv(case, library, device, protocol, None, resolver.sets(case)),
+        }
+    flags = commands.device_flags(device.uri, device.cpus)
+    program = case.operation
+    operands = resolver.supplies.operands(program)
+    given = operands.inputs(program.recipes[-1]) if operands else ()
+    declared = resolver.supplies.declaration(program) if isinstance(program, Module) else None
+    emitted = chain["emit"].record if isinstance(program, Module) else None
+    named = "".join(f'@"{name}"' for name in emitted.facts.get("functions", ())).encode() if emitted else b""
+    outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
+    return {
+        "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case), dump=commands.dump_of(named)),
+        "run": commands.run_argv(
+            toolchain.tool("iree-run-module"), "module.vmfb", flags, given, outputs, program.function
+        ),
+        "benchmark": commands.block_argv(
+            toolchain.tool("iree-benchmark-module"),
+            "module.vmfb",
+            flags,
+            given,
+            resolver.settings.protocol,
+            dispatches=toolchain.dispatch_statistics and trials.has_dispatches(chain),
+            function=program.function,
+            rotation=None if case.cache == HOT else FILE,
+        ),
+    }
+
+
+def repro(chain: Chain, resolver: Resolver) -> str:
+    """A shell script: `./repro.sh compile`, `run` (then compare again*.bin), `benchmark`."""
+    lines = command_lines(chain, resolver)
+    cpus = ",".join(map(str, chain.device.cpus))
+    compare = 'cmp module.vmfb "$case/module.vmfb" || { trap - EXIT; echo "what was made is in $made" >&2; exit 1; }'
+    shown = {name: processes.quoted(argv) for name, argv in lines.items()}
+    chosen = "" if cpus else processes.spelled(commands.choice(os.environ))
+    before = {"run": chosen, "benchmark": f"taskset -c {cpus}" if cpus else chosen}
+    bodies = {name: f"{words} {shown[name]}".lstrip() for name, words in before.items()}
+    if "compile" in shown:
+        objects = chain["emit"].record.outputs if chain["emit"].record else {}
+        named = [*(file.name for file in chain.case.tuning.files), *named_files(objects)]
+        given = (f'cp "$case/{name}" .' for name in named)
+        made = ("made=$(mktemp -d)", """trap 'rm -r "$made"' EXIT""", 'cd "$made"')
+        place = "".join(f"{line}\n    " for line in (*made, *given))
+        compiler = f"{processes.spelled(commands.COMPILING)} {shown['compile']}"
+        bodies = {"compile": f'{place}{compiler} < "$case/module.mlir"\n    {compare}\n    echo "same bytes"', **bodies}
+    cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
+    environment = processes.spelled(resolver.toolchain.environment(resolver.environment))
+    absent = " ".join(name for name in commands.ALLOWED_ENVIRONMENT if name not in resolver.environment)
+    return f"""\
+#!/bin/sh
+# {chain.case.name}
+# inputs: exact_*.bin, wide_*.bin, random_*.bin, given_*.bin; expected results: expected_*.bin (…_reference and
+# …_tolerance are float64)
+set -eu
+case=$(cd "$(dirname "$0")" && pwd)
+cd "$case"
+unset {absent}
+export {environment}
+case "${{1:-}}" in
+{cases}
+  *)
+    echo "usage: $0 {" | ".join(bodies)}" >&2
+    exit 2
+    ;;
+esac
+"""

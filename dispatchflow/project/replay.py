@@ -1,0 +1,198 @@
+"""What an idle invocation said, and all that it had looked at: while nothing of that changed, it is said again.
+
+It never decides what is made: with one difference everything is planned anew, from keys (docs/decisions/0010).
+Answers are files of their own, `.dispatchflow/answers/QUESTION`: what is told of the records needs no database, and
+keeping an answer is no change of what it depends on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from dispatchflow.iree import command_lines
+from dispatchflow.keys import digest_file, digest_of
+from dispatchflow.project.dodo_file import cache_path, store_path
+from dispatchflow.store.stamps import ABSENT, stamp
+from dispatchflow.tools import machine
+
+_ANSWERS = 100
+"""So many are kept, the newest."""
+
+
+def _file(name: str) -> str:
+    try:
+        return digest_file(path) if (path := Path(name)).is_file() else ABSENT  # a pipe would wait for its writer
+    except OSError:
+        return ABSENT
+
+
+def _database(name: str) -> str:
+    """Of a SQLite file and its log: whoever writes changes one of the two. Who only looks leaves an empty log at most,
+    which is none."""
+    log = stamp(f"{name}-wal")
+    return f"{stamp(name)} {ABSENT if log.split()[2:3] == ['0'] else log}"
+
+
+def _stamps(paths: Iterable[str]) -> str:
+    found = sorted(f"{path} {stamp(path)}" for path in paths)
+    return digest_of("\n".join(found).encode("utf-8", "surrogatepass"))
+
+
+def _folder(name: str) -> str:
+    """Of what it holds."""
+    try:
+        return _stamps(entry.path for entry in os.scandir(name))
+    except OSError:
+        return ABSENT
+
+
+def _source(name: str) -> str:
+    """Of all modules and tables below a directory, however deep."""
+    return _stamps(_sources(name))
+
+
+def _sources(folder: str) -> Iterator[str]:
+    for entry in os.scandir(folder):
+        if entry.name.endswith((".py", ".toml")):
+            yield entry.path
+        elif entry.name != "__pycache__" and entry.is_dir():
+            yield from _sources(entry.path)
+
+
+def _imported(dodo: str) -> str:
+    """Of dodo.py and of the files of all modules that are imported, those that it imports among them."""
+    python, ours = (f"{os.path.dirname(file)}/" for file in (os.__file__, __file__))  # noqa: PTH120
+    files = {dodo, *(getattr(module, "__file__", None) or dodo for module in [*sys.modules.values()])}
+    return _stamps(
+        file  # Python's own are known by its version, ours are a `source`
+        for file in files
+        if not file.startswith(ours) and ("-packages/" in file or not file.startswith(python))
+    )
+
+
+def _machine(_: str) -> str:
+    found = (
+        machine.identity(),
+        machine.cpu(),
+        machine.cores(),
+        machine.workers(),
+        machine.memory_bytes(),
+        machine.last_level_cache_bytes(),
+    )
+    return digest_of(repr(found).encode())
+
+
+def _package(name: str) -> str:
+    """Of the one that would be imported, without doing so."""
+    found = find_spec(name)
+    return stamp(found.origin) if found and found.origin else ABSENT
+
+
+def _library(name: str) -> str:
+    from dispatchflow.libraries import installed
+
+    return repr(installed.library(name))
+
+
+def _driver(name: str) -> str:
+    from dispatchflow.store.locks import Machine
+    from dispatchflow.tools import devices
+    from dispatchflow.tools.limits import Limits
+
+    driver, tool, run_s, memory_bytes, store = json.loads(name)
+    limits = Limits(run_s=run_s, memory_bytes=memory_bytes)
+    with Machine(Path(store)).busy():
+        return repr(devices.found(driver, tool, limits))
+
+
+_LOOK: dict[str, Callable[[str], str]] = {
+    "file": _file,
+    "stamp": stamp,
+    "database": _database,
+    "folder": _folder,
+    "source": _source,
+    "imported": _imported,
+    "machine": _machine,
+    "package": _package,
+    "library": _library,
+    "driver": _driver,
+}
+
+
+class Recall:
+    """Of one command line. What is the same for all is looked at here, at the start; the rest is told to `see`."""
+
+    def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
+        """`own`: the names of the user's task functions; a new one may bear the name of a stage."""
+        root = dodo.parent
+        self._store = store_path(root).absolute()
+        asked = {
+            "root": os.fspath(root),
+            "directory": os.getcwd(),  # noqa: PTH109
+            "store": os.fspath(self._store),
+            "cache": str(cache_path()),
+            "words": list(words),
+            "variables": dict(variables),
+            "environment": command_lines.device_environment(os.environ),
+            "python": [sys.version, *sys.path],
+            "own": list(own),
+            "doit": "doit" in sys.modules,  # `dispatchflow` imports less than `doit`
+        }
+        question = digest_of(json.dumps(asked, sort_keys=True).encode())
+        self._answer = self._store / "answers" / question
+        self._seen: dict[tuple[str, str], str] = {}
+        self._records = ("database", os.fspath(self._store / "records.sqlite"))
+        for kind, name in (
+            self._records,
+            ("source", os.path.dirname(os.path.dirname(__file__))),  # noqa: PTH120
+            ("imported", os.fspath(dodo)),
+            ("machine", ""),
+            ("package", "numpy"),
+            ("package", "ml_dtypes"),
+            ("folder", os.fspath(self._store / "results")),
+            ("stamp", os.fspath(root / "build")),
+        ):
+            self.look(kind, name)
+
+    def look(self, kind: str, name: str) -> str:
+        """How something is now, which the answer depends on."""
+        return self.see(kind, name, _LOOK[kind](name))
+
+    def see(self, kind: str, name: str, value: str) -> str:
+        """As `look`, of what was just read."""
+        return self._seen.setdefault((kind, name), value)
+
+    def said(self) -> tuple[int, str] | None:
+        """The exit code and the text of the same command line, when everything is as it was; else None."""
+        with suppress(OSError, ValueError):  # no such answer
+            digest, _, text = self._answer.read_text().partition("\n")
+            if digest == digest_of(text.encode()):  # else it is damaged
+                found = json.loads(text)
+                if all(self._is_still(*each) for each in found["seen"]):
+                    return found["code"], found["said"]
+        return None
+
+    def _is_still(self, kind: str, name: str, value: str) -> bool:
+        known = self._seen.get((kind, name))
+        return (_LOOK[kind](name) if known is None else known) == value
+
+    def keep(self, code: int, text: str) -> None:
+        """Of an invocation that had nothing to make; not where something was recorded all the same."""
+        kind, name = self._records
+        if _LOOK[kind](name) != self._seen[self._records]:
+            return
+        found = {"seen": [(*look, value) for look, value in self._seen.items()], "code": code, "said": text}
+        beside = self._answer.with_name(f".{self._answer.name}.{os.getpid()}")
+        with suppress(OSError):  # no room, or it cannot be written: the next run plans anew
+            beside.parent.mkdir(exist_ok=True)
+            text = json.dumps(found)
+            beside.write_text(f"{digest_of(text.encode())}\n{text}")
+            beside.replace(self._answer)
+            for old in sorted(beside.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)[:-_ANSWERS]:
+                old.unlink()

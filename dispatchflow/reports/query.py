@@ -1,0 +1,161 @@
+"""`doit report` and `doit best`: rows of Parquet, chosen, sorted, shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from dispatchflow.cli.selection import is_pattern
+from dispatchflow.errors import NothingMatched, SpecError, StoreError, suggestion
+from dispatchflow.reports import best as best_report
+from dispatchflow.reports import providers
+from dispatchflow.reports.comparability import OTHER_ROUNDS, believed
+from dispatchflow.reports.table import FORMATS
+from dispatchflow.results import parquet
+from dispatchflow.stages import STAGES
+
+_BETWEEN_SESSIONS = {"median_ns": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor")}
+"""Shown beside a column where times of several sessions stand below each other."""
+
+_REPORT_COLUMNS = (
+    "case",
+    "status",
+    "verification",
+    "score",
+    "median_ns",
+    "ci_low_ns",
+    "ci_high_ns",
+    "flops_per_s",
+    "bytes_per_s",
+    "percent_of_peak",
+    "bound",
+    providers.COLUMN,
+    "protocol",
+    "toolchain_version",
+)
+
+
+def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastest: bool) -> str:
+    """`doit report` and `doit best`, from Parquet alone.
+
+    Raises:
+        SpecError: an unknown column.
+        NothingMatched: no row is left, or none that is right.
+        StoreError: a part cannot be read.
+    """
+    rows: Sequence[Mapping[str, Any]] = _read(folder)
+    rows = rows if values.get("history") else best_report.newest(rows)
+    tags: Sequence[str] = values.get("tags", ())
+
+    def wanted(row: Mapping[str, Any]) -> bool:
+        return _wanted(row, words, tags)
+
+    chosen = [row for row in rows if wanted(row)]
+    idle = [word for word in words if not any(_wanted(row, [word], ()) for row in rows)]
+    idle_tags = [tag for tag in tags if not any(_wanted(row, (), [tag]) for row in rows)]
+    if idle or idle_tags or not chosen:
+        raise _no_rows(rows, folder, idle, idle_tags)
+    # Compared with all that there are, whichever are shown.
+    shown: Sequence[Mapping[str, Any]]
+    columns: Sequence[str]
+    if fastest:
+        shown = best_report.best(rows, wanted)
+        if not shown:
+            raise _none_right(chosen)
+        columns = best_report.columns(shown)
+        known = tuple(dict.fromkeys((*best_report.COLUMNS, *parquet.COLUMNS)))
+    else:
+        shown = [row for row in providers.compared(rows) if wanted(row)]
+        columns, known = _REPORT_COLUMNS, (*parquet.COLUMNS, providers.COLUMN)
+        if values.get("history"):  # rows of several sessions
+            columns = tuple(both for name in columns for both in (name, *_BETWEEN_SESSIONS.get(name, ())))
+    style = values.get("format", "text")
+    if "columns" in values or style in ("csv", "jsonl"):
+        columns = values.get("columns", known)
+    _check_columns([*columns, values.get("sort", "case").lstrip("-")], known)
+    shown = _top(_sorted(shown, values.get("sort", "-flops_per_s" if "top" in values else None)), values.get("top"))
+    said = FORMATS[style](columns, shown)
+    if style not in ("text", "markdown"):  # read by programs
+        return said
+    lines = best_report.notes(shown, rows) if fastest else providers.notes(shown, rows)
+    if any(OTHER_ROUNDS in line for line in lines):
+        lines.append("a run with remeasure=yes measures the cases of a shape in the same rounds")
+    return "\n".join([said, *([""] if lines else []), *lines])
+
+
+def _no_rows(
+    rows: Sequence[Mapping[str, Any]], folder: Path, words: Sequence[str], tags: Sequence[str]
+) -> NothingMatched:
+    """`words` and `tags` that match none by themselves; neither: what each of them matches has nothing in common."""
+    if not rows:
+        return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
+    names = sorted({row["case"] for row in rows})
+    facts: dict[str, object] = {"rows": len(rows), "in": folder, "cases": ", ".join(names[:3])}
+    known = sorted({tag for row in rows for tag in row["tags"] or ()})
+    facts |= {"given": " ".join([*words, *(f"tags={tag}" for tag in tags)])} if words or tags else {}
+    facts |= {"tags": ", ".join(known) or "none"} if tags else {}
+    near = [suggestion(word.rpartition(":")[2], names[:1000]) for word in words]
+    near += [suggestion(tag, known) for tag in tags]
+    return NothingMatched("no rows match", facts, next(filter(None, near), ""))
+
+
+def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
+    """Each of these is wrong, or has no time that is to be believed. A row's own `reason` is of its time first."""
+    states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
+    facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
+    reason = rows[0]["verification"] if believed(rows[0]) else rows[0]["reason"]
+    facts |= {"for example": rows[0]["case"], "reason": " ".join((reason or "").split()) or "none"}
+    hint = "doit report columns=case,status,verification,reason shows them all."
+    if any(row["verification"] == "not verified" for row in rows):
+        hint += " A run without verify=off verifies; it measures nothing again."
+    return NothingMatched("no row is right and has a time to be believed", facts, hint)
+
+
+def _read(folder: Path) -> list[dict[str, Any]]:
+    try:
+        return parquet.read(folder)
+    except (OSError, ValueError) as error:
+        facts = {"in": folder, "found": error}
+        hint = "Remove that part: the next run writes it again."
+        if isinstance(error, PermissionError):
+            hint = "Make it readable for you."
+        raise StoreError("a results part cannot be read", facts, hint) from error
+
+
+def _wanted(row: Mapping[str, Any], words: Sequence[str], tags: Sequence[str]) -> bool:
+    patterns = [word.split(":", 1)[1] if word.split(":")[0] in STAGES and ":" in word else word for word in words]
+    named = not patterns or any(fnmatchcase(row["case"], p) if is_pattern(p) else row["case"] == p for p in patterns)
+    return named and (not tags or bool(set(tags) & set(row["tags"] or ())))
+
+
+def _check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
+    for column in columns:
+        if column not in known:
+            near = suggestion(column, known)
+            facts = {} if near else {"known": ", ".join(known)}
+            raise SpecError(f"unknown column '{column}'", facts, near or "docs/results.md says what each of them is.")
+
+
+def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[str, Any]]:
+    """Absent values last, whichever way."""
+    if by is None:
+        return list(rows)
+    column = by.lstrip("-")
+    having = sorted(
+        (row for row in rows if row.get(column) is not None), key=lambda row: row[column], reverse=by.startswith("-")
+    )
+    return having + [row for row in rows if row.get(column) is None]
+
+
+def _top(rows: Sequence[Mapping[str, Any]], count: int | None) -> list[Mapping[str, Any]]:
+    """The first `count` of each operation."""
+    seen: Counter[str] = Counter()
+    kept = []
+    for row in rows:
+        seen[row["operation"]] += 1
+        if count is None or seen[row["operation"]] <= count:
+            kept.append(row)
+    return kept

@@ -1,0 +1,261 @@
+"""What an invocation prints at its end: the cases' table and the summary."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+from dispatchflow import units
+from dispatchflow.cases.module import SAME_CODE
+from dispatchflow.libraries.providers import IREE
+from dispatchflow.mlir.attributes import closing, split
+from dispatchflow.planning.plan import Skip
+from dispatchflow.reports import noise
+from dispatchflow.reports.comparability import believed, place, provider, right, unbeaten
+from dispatchflow.reports.table import aligned
+
+MAX_SHOWN = 50
+_SHOWN_REASONS = 20
+
+_HEADER = ["case", "verification", "median", "±here", "±", "GFLOP/s", "GB/s", "peak", "applied", "state"]
+_RIGHT = [False, False, True, True, True, True, True, False, False, False]
+# Of a lowering configuration: a CPU's, a GPU's, a SPIR-V's; in the order in which they are shown.
+_LEVELS = {
+    "distribution": "",
+    "workgroup": "",
+    "tile_sizes": "",
+    "cache_parallel": "cache ",
+    "cache_reduction": "cache k ",
+    "vector_common_parallel": "vector ",
+    "subgroup": "subgroup ",
+    "thread": "thread ",
+    "vector_reduction": "k ",
+    "reduction": "k ",
+}
+_AUXILIARY = ("fill", "pack", "unpack")
+
+
+def table(rows: Sequence[Mapping[str, Any]], fresh: set[str]) -> str:
+    """One line a case. Above `MAX_SHOWN` cases: the failures, and the fastest right ones of each shape. `fresh` are the
+    names of the cases that were measured in this invocation."""
+    shown = list(rows)
+    note = ""
+    if len(rows) > MAX_SHOWN:
+        failed = [row for row in rows if row["status"] == "failed"]
+        shown = [*failed[:MAX_SHOWN], *islice(_fastest(rows), MAX_SHOWN)]
+        note = (
+            f"\n{len(rows)} cases: shown are failures and the fastest right ones of each shape; `doit report` shows all"
+        )
+    if not shown:
+        return ""
+    return aligned([_HEADER, *(_line(row, row["case"] in fresh) for row in shown)], _RIGHT) + note
+
+
+def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Of each shape the right rows that none beats. One shape after the other: of thousands few are shown, and to know
+    whether a row is right, and where it was measured, its records are read."""
+    shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in filter(believed, rows):
+        shapes.setdefault((row["shape"], row["target"], row["threads"], row.get("cache")), []).append(row)
+    for members in shapes.values():
+        places: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+        for row in filter(right, members):
+            places.setdefault((*place(row), provider(row)), []).append(row)
+        for alike in places.values():
+            yield from unbeaten(alike)
+
+
+def _line(row: Mapping[str, Any], fresh: bool) -> list[str]:
+    median = row.get("median_ns")
+    return [
+        row["case"],
+        verification(row),
+        "" if median is None else units.nanoseconds(median),
+        half(row, "ci_low_ns", "ci_high_ns"),
+        half(row, "later_low_ns", "later_high_ns"),
+        units.giga(row.get("flops_per_s")),
+        units.giga(row.get("bytes_per_s")),
+        peak(row),
+        _made_by(row),
+        _state(row, fresh),
+    ]
+
+
+def verification(row: Mapping[str, Any]) -> str:
+    """`equal`, or `within bound 0.05`: the largest error as a part of the allowed one."""
+    word, score = str(row.get("verification")), row.get("score")
+    if score is None or word in ("not compared", "not verified"):
+        return word
+    return f"{word} {score:.2g}" if score < 1 else f"{word} {score:.2f}" if score < 1e3 else f"{word} {score:.0e}"
+
+
+def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
+    """Half of a 95 % interval's width, relative to the median."""
+    low, high = row.get(lowest), row.get(highest)
+    if low is None or high is None:
+        return ""
+    part = (high - low) / 2 / row["median_ns"]
+    return f"{part:.1%}" if part < 1 else ">100%"
+
+
+def peak(row: Mapping[str, Any]) -> str:
+    """`71% compute`: the part of what this machine can do, and what of it."""
+    part = row.get("percent_of_peak")
+    return "" if part is None else f"{part:.0f}% {row['bound']}"
+
+
+def applied(text: str | None) -> str:
+    """The main op's tiles, `matmul 64x64 vector 4x16 k 4`; the pipeline where it has none. The row has the whole."""
+    found = list(_configured(text or ""))
+    working = [op for op in found if op[0] not in _AUXILIARY] or found
+    # A copy of the padding, or what finishes a sum, has fewer loops; of as many the named op is the main one.
+    name, levels = max(working, key=lambda op: (_loops(op[1]), op[0] != "generic"), default=("", {}))
+    words = [f"{word}{tiles}" for level, word in _LEVELS.items() if (tiles := _tiles(levels.get(level, "")))]
+    return " ".join([name, *words]) if words else (text or "").partition(" ")[0]
+
+
+def _configured(text: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """(op, level → its sizes) of each configured op."""
+    for match in re.finditer(r"(?<!\S)(\w+)<", text):
+        entries = split(text[match.end() : closing(text, match.end() - 1)])
+        yield match[1], {name: value for name, _, value in (entry.strip().partition(" = ") for entry in entries)}
+
+
+def _loops(levels: Mapping[str, str]) -> int:
+    sizes = [numbers for value in levels.values() for numbers in re.findall(r"\[([^][]*)\]", value)]
+    return max((len(split(numbers)) for numbers in sizes), default=0)
+
+
+def _tiles(level: str) -> str:
+    """`[64, 64, 0]` as 64x64; one after the other where the level holds several lists."""
+    lists = (re.findall(r"[1-9]\d*", numbers) for numbers in re.findall(r"\[([^][]*)\]", level))
+    return " ".join("x".join(sizes) for sizes in lists if sizes)
+
+
+def _made_by(row: Mapping[str, Any]) -> str:
+    """What the compiler applied, or the library and its version."""
+    if row.get("provider") in (None, IREE):
+        return applied(row.get("applied_configuration"))
+    return f"{row['provider']} {row.get('runtime_version') or ''}".rstrip()
+
+
+def _state(row: Mapping[str, Any], fresh: bool) -> str:
+    when = "measured now" if fresh else "reused"
+    if row.get("measured_with") not in (None, row.get("toolchain_version")):
+        when = f"same code as {row['measured_with']}"
+    match row["status"]:
+        case "measured":
+            return when
+        case "failed":
+            return "failed"
+        case "known failure" | "not measured" | "no device":
+            return str(row["status"])
+        case status:
+            return f"{status.upper()}, {when}"
+
+
+def summary(
+    made: Mapping[str, int],
+    fresh: set[str],
+    rows: Sequence[Mapping[str, Any]],
+    skips: Sequence[Skip],
+    notes: Sequence[str],
+    in_vain: int = 0,
+    broken: Collection[str] = (),
+    asked: Mapping[str, str] = MappingProxyType({}),
+    fixed: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """What was made, reused, failed, skipped, each with its reasons; the seconds that it took belong at its end.
+    `fresh`: the cases that something was made for; `in_vain`: how many stages were tried and failed; `broken`: the
+    cases of which one ended by an exception in this program; `asked`: the last stage asked for of a case, profile where
+    none is named; `fixed`: the cases that no longer fail as an entry says, with its reason."""
+    lines = [f"note: {note}" for note in notes]
+    standing: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        standing.setdefault(row["status"], []).append(row)
+    failed = standing.get("failed", [])
+    reasons = Counter(row["reason"] for row in failed)
+    first = {row["reason"]: row["case"] for row in reversed(failed)}
+    lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
+    unrecorded = sorted(set(broken) - {row["case"] for row in failed})
+    if unrecorded:
+        said = f"failed: an exception in dispatchflow, shown above ({_example(unrecorded[0], len(unrecorded))})"
+        lines.append(said)
+    if failed:
+        where = f"of the failed case are in build/{failed[0]['case']}/"
+        where = where if len(failed) == 1 else "of a failed case are in build/NAME/"
+        lines.append(f"logs and inputs {where}; retry=yes tries recorded failures again")
+    known = standing.get("known failure", [])
+    lines += _by_reason("known failure", {row["case"]: row["known_failure"] for row in known})
+    lines += _by_reason("no longer fails", fixed)
+    absent = Counter(row["reason"] for row in standing.get("no device", ()))
+    lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
+    modules = [row for row in rows if row.get("operation") == "module"]
+    called = [row for row in modules if asked.get(row["case"], "profile") in ("verify", "profile")]
+    unsure = [row for row in called if _only_run(row) and row["case"] not in broken]
+    same = {row["case"] for row in unsure if SAME_CODE in (row["reason"] or "")}
+    if alone := [row["case"] for row in unsure if row["case"] not in same]:
+        hint = "say expected, or a reference that runs here; bare numbers are never compared"
+        lines.append(f"only run, compared with nothing: {_example(alone[0], len(alone))}; {hint}")
+    if same:
+        lines.append(f"not compared: {SAME_CODE}: {_example(min(same), len(same))}; name another target")
+    doubted = [f"{row['verification']}: {row['case']}: {row['reason']}" for row in called if _doubted(row)]
+    lines += doubted[:_SHOWN_REASONS]
+    unsteady = {
+        status: [row for row in standing.get(status, ()) if asked.get(row["case"], "profile") == "profile"]
+        for status in ("suspect", "noisy")
+    }
+    suspect = [f"suspect: {row['case']}: {row['reason']}" for row in unsteady["suspect"]]
+    lines += suspect[:_SHOWN_REASONS]
+    if suspect:
+        lines.append("remeasure=yes measures suspect cases again, and the ceiling with them")
+    if noisy := [row["case"] for row in unsteady["noisy"]]:
+        lines.append(
+            f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy takes them again, protocol=thorough takes longer"
+        )
+        if told := noise.conditions([row for row in unsteady["noisy"] if row["case"] in fresh]):
+            lines.append(told)
+    for reason, n in Counter(skip.reason for skip in skips).most_common(_SHOWN_REASONS):
+        example = next(skip.name for skip in skips if skip.reason == reason)
+        lines.append(f"skipped: {reason} ({_example(example, n)})")
+    stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count)
+    stages = stages or (f"{in_vain} tried" if in_vain else "nothing made")
+    bad = {*unrecorded, *(row["case"] for row in failed)}
+    done = {row["case"] for row in known} | bad
+    reused = sum(row["case"] not in done and row["case"] not in fresh for row in rows)
+    counts = f"{reused} reused, {len(bad)} failed, " + (
+        f"{units.count(len(known), 'known failure')}, " if known else ""
+    )
+    counts += f"{len(skips)} skipped"
+    lines.append(f"{units.count(len(rows), 'case')}: {stages}; {counts}; ")
+    return "\n".join(lines)
+
+
+def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
+    """`reasons`: case → why. A line for each reason, the most frequent first."""
+    first = {reason: name for name, reason in reversed([*reasons.items()])}
+    for reason, n in Counter(reasons.values()).most_common(_SHOWN_REASONS):
+        yield f"{what}: {reason} ({_example(first[reason], n)})"
+
+
+def _only_run(row: Mapping[str, Any]) -> bool:
+    """Of a user's module that was asked to be verified: it was called, and there was nothing to compare with."""
+    return row["status"] not in ("failed", "known failure", "no device") and row["verification"] == "not compared"
+
+
+def _doubted(row: Mapping[str, Any]) -> bool:
+    """Of a user's module, about which the table's word alone says too little."""
+    if row["status"] in ("failed", "no device"):
+        return False
+    return row["verification"] == "mistrusted" or "stateful: " in (row["reason"] or "")
+
+
+_DONE = {"emit": "emitted", "compile": "compiled", "verify": "verified", "profile": "measured"}
+
+
+def _example(name: str, count: int) -> str:
+    return name if count == 1 else f"{count} cases, such as {name}"

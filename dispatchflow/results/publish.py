@@ -1,0 +1,102 @@
+"""Chains → rows → Parquet. Rows go to the records first: a killed run's are written by the next one."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import time
+from collections.abc import Collection, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from dispatchflow.cases.module import Module
+from dispatchflow.engine.state import Chain
+from dispatchflow.errors import DispatchflowError, raised
+from dispatchflow.keys import digest_of
+from dispatchflow.measurement import calibration
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.results import parquet
+from dispatchflow.results.rows import Bounds, Row, Surroundings, file_of, row_of
+from dispatchflow.tools import machine
+
+_log = logging.getLogger(__name__)
+
+
+def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
+    """One row a chain, as it stands now."""
+    around = Surroundings(
+        workspace.toolchain, platform.node(), machine.cpu().model, workspace.settings.protocol.id, workspace.run,
+        folder=str(Path.cwd()),
+    )  # fmt: skip
+    tags, now = workspace.plan.tags, time.time()
+    known: dict[tuple[Any, ...], Bounds] = {}
+
+    def bounds_of(chain: Chain) -> Bounds:
+        case = chain.case
+        noisy = workspace.noisy_above(case)
+        place = case.shape_name, case.target.name, chain.device.threads, case.cache, noisy
+        if place not in known:
+            ceilings = workspace.ceilings.of(case, chain.device)
+            known[place] = Bounds.of(case.operation, ceilings, calibration.MARGIN, noisy)
+        return known[place]
+
+    def row(chain: Chain, bounds: Bounds) -> dict[str, Any]:
+        return row_of(chain, tags[chain.case], bounds, around, now)
+
+    return [Row(chain, bounds_of(chain), row) for chain in chains]
+
+
+def publish(workspace: Workspace, rows: Sequence[Row]) -> DispatchflowError | None:
+    """Append the rows that say another thing than the newest of their case and protocol.
+
+    What is returned is to be told once everything else is: a row does not fit its columns. All others were appended."""
+    records = workspace.store.records
+    suffix = f" {workspace.settings.protocol.id}" if rows else ""
+    folder = str(Path.cwd())
+    named = {f"{row.chain.case.name}{suffix}{_of_file(row, folder)}": (row.identity, row) for row in rows}
+    said = records.said(named)
+    new = {name: found for name, found in named.items() if said.get(name) != found[0]}
+    # Recorded, they would be said: and so not again once what gives them is mended.
+    refused = [new.pop(name)[1] for name in [*new] if parquet.misfits(new[name][1].cells)]
+    if new:
+        records.add_rows({name: (found, row.cells) for name, (found, row) in new.items()}, workspace.run)
+    # Rows first belong to a part, then the part is written: whatever kills us, the next run writes what lacks.
+    records.assign_rows(_unused(workspace.run, records.parts()))
+    for part in records.parts():
+        path = workspace.store.results / part
+        if not parquet.whole(path):
+            rows_of_part, unfit = parquet.fitting(records.rows_of(part))
+            if unfit:
+                _log.warning("%s: cells of another type are left out: %s", part, ", ".join(unfit))
+            with workspace.store.scratch() as scratch, workspace.store.writing():
+                parquet.write_part(scratch / part, rows_of_part)
+                (scratch / part).rename(path)
+    return _told(refused) if refused else None
+
+
+def _of_file(row: Row, folder: str) -> str:
+    """Modules of two projects that share a store may have one name: each has its own newest row."""
+    program = row.chain.case.operation
+    return f" {digest_of(str(file_of(program, folder)).encode())}" if type(program) is Module else ""
+
+
+def _unused(run: str, parts: Collection[str]) -> str:
+    """The next part of a run: a part is never written again, and a run publishes before each task of the user's own."""
+    names = (f"{run}{f'-{number}' if number > 1 else ''}.parquet" for number in count(1))
+    return next(name for name in names if name not in parts)
+
+
+def _told(refused: Sequence[Row]) -> DispatchflowError:
+    cells = refused[0].cells
+    column = parquet.misfits(cells)[0]
+    value = cells[column]
+    said = raised(value) if isinstance(value, BaseException) else f"{value!r}, {type(value).__name__}"
+    facts = {
+        "case": cells["case"],
+        "column": f"{column}, {parquet.COLUMNS[column]}",
+        "value": said,
+        "rows": f"{len(refused)} not written, the others are",
+    }
+    hint = "Mend the operation's file (docs/adding.md), and run again: what was measured is recorded."
+    return DispatchflowError("a row does not fit its columns", facts, hint)

@@ -1,0 +1,383 @@
+"""Chain → row: one case's line, as `parquet.COLUMNS` names its cells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import TYPE_CHECKING, Any
+
+from dispatchflow.cases.dispatch import program_digest
+from dispatchflow.cases.known_failures import STATUS as KNOWN
+from dispatchflow.cases.module import Module
+from dispatchflow.iree.flags import quoted
+from dispatchflow.keys import digest_of, key_of
+from dispatchflow.measurement.anchors import Moment
+from dispatchflow.operations import Operation
+from dispatchflow.results.parquet import SCHEMA_VERSION, fits
+from dispatchflow.timing.statistics import NOISY, Summary, summary
+from dispatchflow.workload import Program
+
+if TYPE_CHECKING:
+    from dispatchflow.engine.state import Chain
+    from dispatchflow.store.entries import Measurement
+    from dispatchflow.tools.toolchain import Toolchain
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What rows say beside their chain: this machine, this invocation."""
+
+    toolchain: Toolchain
+    host: str
+    cpu: str
+    protocol: str
+    run: str
+    folder: str = ""
+    """From where relative paths are."""
+
+
+_AMOUNTS = ("flops", "traffic_bytes")
+_MACHINE = ("machine", "kernel", "cores", "hypervisor")
+_CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one call of a program does, and how fast that can be here."""
+
+    said: tuple[Any, Any]
+    """The cells of `flops` and `traffic_bytes`."""
+    ceilings: tuple[float | None, float | None]
+    """Flops and bytes per s."""
+    credible_ns: float
+    """The shortest call that the ceilings allow, each times the margin; 0 when unknown."""
+    noisy: float = NOISY
+    """Half-widths above this are."""
+
+    @classmethod
+    def of(
+        cls, program: Program, ceilings: tuple[float | None, float | None], margin: float, noisy: float = NOISY
+    ) -> Bounds:
+        said = _said(program, "flops"), _said(program, "traffic_bytes")
+        work = zip(map(_counted, _AMOUNTS, said), ceilings, strict=True)
+        least = (w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None)
+        return cls(said, ceilings, max(least, default=0.0), noisy)
+
+    @property
+    def amounts(self) -> tuple[int | None, int | None]:
+        """(flops, bytes) of one call; None as in `traffic_bytes`."""
+        flops, traffic_bytes = map(_counted, _AMOUNTS, self.said)
+        return flops, traffic_bytes
+
+
+def _said(program: Program, amount: str) -> Any:
+    """What an operation's own file says for this column. What it raises stands in the value's place: it fits no column,
+    and so the row is refused as with any other wrong value."""
+    try:
+        return getattr(program, amount)()
+    except (MemoryError, OSError):  # not its fault
+        raise
+    except (Exception, SystemExit) as error:
+        return error
+
+
+def _counted(amount: str, said: Any) -> int | None:
+    return said if fits(amount, said) else None
+
+
+def traffic_bytes(program: Program) -> int | None:
+    """Of one call; None where nobody said, or said no whole number."""
+    return _counted("traffic_bytes", _said(program, "traffic_bytes"))
+
+
+def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundings, now: float) -> dict[str, Any]:
+    """One case's line. Rates are of the median and the operation's own flops and compulsory traffic."""
+    case, operation = chain.case, chain.case.operation
+    compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
+    facts = compiled.record.facts if compiled.record else {}
+    verdict = verified.record.facts if verified.record else {}
+    row: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "case": case.name,
+        "operation": operation.name,
+        **dict(zip(operation.dims, operation.sizes, strict=True)),
+        **(dict(zip(operation.options, operation.chosen, strict=True)) if isinstance(operation, Operation) else {}),
+        "shape": case.shape_name,
+        "element_types": operation.element_types,
+        "layout": operation.layout,
+        "file": file_of(operation, around.folder),
+        "program_digest": program_digest(operation),
+        "data_digest": _data_digest(chain),
+        "provider": case.provider,
+        "tuning": case.tuning.name if case.library is None else None,
+        "flags": quoted(case.flags) if case.flags else None,
+        "target": case.target.name,
+        "device": chain.device.uri,
+        "threads": chain.device.threads,
+        "cache": case.cache,
+        **_makers(chain, around.toolchain),
+        "code_digest": compiled.code,
+        "compile_key": compiled.key,
+        "verify_key": verified.key,
+        "measurement_key": profiled.key,
+        "verification": _verification(chain),
+        "known_failure": chain.known.reason if chain.known else None,
+        **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
+        "requested_configuration": chain.dispatch.requested,
+        "applied_configuration": facts.get("applied"),
+        **_each_dispatch(chain),
+        **dict(zip(_AMOUNTS, bounds.said, strict=True)),
+        **{name: facts.get(name) for name in ("compile_s", "compiler_peak_bytes", "code_bytes")},
+        "protocol": around.protocol,
+        "host": around.host,
+        "cpu": around.cpu,
+        "tags": list(tags),
+        "run_id": around.run,
+        "recorded_at": now,
+    }
+    row |= _times(chain, row, bounds)
+    row["status"] = status = standing(chain, bounds)
+    match status:
+        case "failed" | "known failure" | "not measured" | "no device":
+            row["reason"] = (chain.failure or profiled).why
+        case "suspect":
+            known = [name for name in ("flops_per_s", "bytes_per_s") if row[f"ceiling_{name}"] is not None]
+            name = max(known, key=lambda name: row[name] / row[f"ceiling_{name}"])
+            ceiling = row[f"ceiling_{name}"]
+            row["reason"] = f"{row[name]:.3g} {name} is above this machine's ceiling, {ceiling:.3g}"
+        case "noisy":
+            half, blocks = summary(row["blocks_ns"]).half_width, len(row["blocks_ns"])
+            loud = f"the median's interval is ±{half or 0:.1%} after {blocks} blocks"
+            slow = f"{blocks} blocks took all of the protocol's time, too few for an interval of the median"
+            row["reason"] = slow if half is None else loud
+    row["reason"] = _reason(chain, status, row.get("reason"))
+    return row
+
+
+def _reason(chain: Chain, status: str, reason: str | None) -> str | None:
+    """The status's own reason, and what else a reader should know of the case."""
+    verified, profiled = chain["verify"], chain["profile"]
+    unsure = verified.state == "absent" or (verified.state == "off" and _verification(chain) == "different")
+    if reason is None and unsure:
+        reason = verified.why
+    if (doubt := profiled.doubt) is not None and status != "not measured":
+        reason = "; ".join(filter(None, (reason, doubt)))
+    emitted = chain["emit"].record if isinstance(chain.case.operation, Module) else None
+    stateful = [f"stateful: {_calls_differ(emitted.facts)}"] if emitted and emitted.facts.get("stored") else []
+    told = verified.record.facts.get("why") if verified.record else None
+    if why := "; ".join([*filter(None, [told]), *stateful]):
+        reason = why if status == "not measured" else "; ".join(filter(None, (why, reason)))
+    return reason
+
+
+def _calls_differ(facts: Mapping[str, Any]) -> str:
+    return f"it stores to @{', @'.join(facts['stored'])}, so calls may differ; verified for the first call"
+
+
+def file_of(program: Program, folder: str) -> str | None:
+    """Where a user's module lies. Bytes of a path that are no UTF-8 are escaped: Parquet takes text only."""
+    if not isinstance(program, Module):
+        return None
+    return os.path.join(folder, program.source.path).encode(errors="backslashreplace").decode()  # noqa: PTH118 (text)
+
+
+def _data_digest(chain: Chain) -> str | None:
+    """Of the inputs that a case is measured on, with their types; None while they are not made, or where nothing asks
+    for them."""
+    if (action := chain["profile"].action) is None:
+        return None
+    return key_of("data", {name: action.ingredients[name] for name in ("arguments", "data")})
+
+
+def _verification(chain: Chain) -> str:
+    verified = chain["verify"]
+    otherwise = "not verified" if verified.state == "off" else "not compared"
+    found: str = verified.record.facts.get("verification", otherwise) if verified.record else otherwise
+    return found
+
+
+def _makers(chain: Chain, toolchain: Toolchain) -> dict[str, Any]:
+    """Of a library there is one version only, which `_times` finds where it was measured."""
+    if chain.case.library is not None:
+        return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))
+    return {
+        "toolchain_version": toolchain.version,
+        "toolchain_revision": toolchain.revision,
+        "runtime_version": toolchain.runtime_version,
+    }
+
+
+def standing(chain: Chain, bounds: Bounds) -> str:
+    """The row's status. A median that the bounds do not allow is suspect."""
+    if chain.failure is not None:
+        return "failed" if chain.known is None else KNOWN
+    if chain["profile"].state == "absent":
+        return "no device"
+    found = _measured(chain)
+    if found is None or found.median_ns is None:
+        return "not measured"
+    if found.median_ns < bounds.credible_ns:
+        return "suspect"
+    if found.status == "failed":
+        return found.status
+    return "noisy" if found.noisy_above(bounds.noisy) else "measured"
+
+
+def roofline(
+    flops: int | None, traffic_bytes: int | None, ceilings: tuple[float | None, float | None], median_ns: float
+) -> dict[str, Any]:
+    """`bound`: what keeps a call from being faster at last, `compute` or `memory`; and the part of that peak that it
+    reached, in percent. None where a ceiling that counts is not known."""
+    if flops is None or traffic_bytes is None or ceilings[1] is None or (flops and ceilings[0] is None):
+        return {"bound": None, "percent_of_peak": None}
+    compute_ns = flops / ceilings[0] * 1e9 if ceilings[0] else 0.0
+    memory_ns = traffic_bytes / ceilings[1] * 1e9
+    bound = "compute" if compute_ns > memory_ns else "memory"
+    return {"bound": bound, "percent_of_peak": 100 * max(compute_ns, memory_ns) / median_ns}
+
+
+def _measured(chain: Chain) -> Measurement | None:
+    step = chain["profile"]
+    return step.measurement if step.state == "made" else None
+
+
+_KNOWN: dict[str, Callable[[Chain], Any]] = {
+    "case": lambda chain: chain.case.name,
+    "operation": lambda chain: chain.case.operation.name,
+    "shape": lambda chain: chain.case.operation.shape_name,
+    "target": lambda chain: chain.case.target.name,
+    "provider": lambda chain: chain.case.provider,
+    "cache": lambda chain: chain.case.cache,
+    "threads": lambda chain: chain.device.threads,
+    "verification": _verification,
+    "median_ns": lambda chain: found.median_ns if (found := _measured(chain)) else None,
+}
+
+
+class Row(Mapping[str, Any]):
+    """One case's line. What is asked of every case is known at once, the rest is found when one is shown or new."""
+
+    __slots__ = ("_bounds", "_cells", "_identity", "_make", "chain", "status")
+
+    def __init__(self, chain: Chain, bounds: Bounds, make: Callable[[Chain, Bounds], dict[str, Any]]) -> None:
+        self.chain, self._bounds, self._make = chain, bounds, make
+        self.status = standing(chain, bounds)
+        self._cells: dict[str, Any] | None = None
+        self._identity: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """Equal identities say the same result: such a row is written once. The status is in it, since a judgement may
+        be corrected, and so are the operation's amounts."""
+        if self._identity is None:
+            measured = self.chain["profile"].measurement
+            words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]
+            for step in self.chain.steps.values():
+                words += (step.key or "-", step.state)
+            words += map(str, self._bounds.said)
+            if (doubt := self.chain["profile"].doubt) is not None:
+                words.append(digest_of(doubt.encode("utf-8", "surrogatepass")))
+            # None of these words but what an operation's file raised has white space.
+            self._identity = digest_of(" ".join(words).encode("utf-8", "surrogatepass"))
+        return self._identity
+
+    @property
+    def cells(self) -> dict[str, Any]:
+        if self._cells is None:
+            self._cells = self._make(self.chain, self._bounds)
+        return self._cells
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "status":
+            return self.status
+        if self._cells is None:
+            if (known := _KNOWN.get(name)) is not None:
+                return known(self.chain)
+            if name == "reason" and self.status == "measured":  # which needs none of its own
+                return _reason(self.chain, self.status, None)
+        return self.cells[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.cells)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+
+def _times(chain: Chain, row: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
+    found = _measured(chain)
+    if found is None or found.median_ns is None:
+        return {}
+    times, conditions = summary(found.blocks_ns), found.conditions
+    work = bounds.amounts
+    rates = {
+        f"{unit}_per_s": None if amount is None else amount / times.median_ns * 1e9
+        for unit, amount in zip(("flops", "bytes"), work, strict=True)
+    }
+    return {
+        "reason": None,
+        "median_ns": times.median_ns,
+        "min_ns": times.min_ns,
+        "ci_low_ns": times.ci_low_ns,
+        "ci_high_ns": times.ci_high_ns,
+        **_of_sessions(times, conditions.get("session")),
+        "blocks_ns": list(found.blocks_ns),
+        "dispatch_ns": summary(found.dispatch_ns).median_ns if found.dispatch_ns else None,
+        "dispatch_blocks_ns": list(found.dispatch_ns) or None,
+        **rates,
+        "ceiling_flops_per_s": bounds.ceilings[0],
+        "ceiling_bytes_per_s": bounds.ceilings[1],
+        **roofline(*work, bounds.ceilings, times.median_ns),
+        "rounds": conditions.get("rounds"),
+        "measured_at": found.at,
+        "runtime_version": conditions.get("runtime", row["runtime_version"]),
+        "measured_with": conditions.get("toolchain"),
+        "host": conditions.get("host", row["host"]),
+        **{name: conditions.get(name) for name in _CONDITIONS},
+    }
+
+
+def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What another session would say; None of it where the blocks are too few for an interval."""
+    within = times.log_half_width
+    if within is None or recorded is None:
+        return {"within_session": times.half_width}
+    moment = Moment(**recorded)
+    later, anchored = moment.later(within), moment.later_anchored(within)
+    cells = {
+        "within_session": times.half_width,
+        "between_sessions": moment.between,
+        "later_low_ns": times.median_ns * exp(-later),
+        "later_high_ns": times.median_ns * exp(later),
+    }
+    if moment.factor is None or anchored is None:
+        return cells
+    median_ns = times.median_ns / moment.factor
+    return cells | {
+        "session_factor": moment.factor,
+        "session_factor_uncertainty": moment.factor_half_width,
+        "anchored_median_ns": median_ns,
+        "anchored_low_ns": median_ns * exp(-anchored),
+        "anchored_high_ns": median_ns * exp(anchored),
+        "anchors_ns": list(moment.anchors_ns),
+        "anchors_reference_ns": list(moment.reference_ns),
+    }
+
+
+def dispatches(chain: Chain) -> list[tuple[str, str, float | None]]:
+    """Of each different dispatch, in the order of the compiler's dump: its name, its applied configuration, and the
+    median over blocks of what all its executions in one call took, in ns; None where the runtime tells none."""
+    compiled, found = chain["compile"].record, _measured(chain)
+    times = found.conditions.get("dispatches_ns", {}) if found else {}
+    return [
+        (name, configuration, summary(times[name]).median_ns if name in times else None)
+        for name, configuration in (compiled.facts.get("dispatches", ()) if compiled else ())
+    ]
+
+
+def _each_dispatch(chain: Chain) -> dict[str, Any]:
+    columns = ("dispatches", "dispatch_configurations", "dispatch_medians_ns")
+    found = dispatches(chain)
+    return {name: list(cells) for name, cells in zip(columns, zip(*found, strict=True), strict=True)} if found else {}

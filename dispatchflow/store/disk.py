@@ -1,0 +1,81 @@
+"""A disk without room, and a file that the system refuses: one message each."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from dispatchflow import units
+from dispatchflow.errors import DiskFull, StoreError
+
+MAKE_ROOM = "Make room (`doit store clean` needs none) and run again: what was finished is recorded."
+
+TO_BEGIN = "Make room, or set DISPATCHFLOW_STORE to a directory on a disk that has some: a new store needs a little."
+
+ELSEWHERE = "Make it writable, or set DISPATCHFLOW_STORE to a directory that is; `doit report` works without."
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+TOO_LONG = "The path is too long: set DISPATCHFLOW_STORE to a shorter one."
+
+_HINTS = {
+    errno.EXDEV: "A link leads to another disk: objects/ and results/ belong on the store's own; link the whole store.",
+    errno.EISDIR: "A directory has the name of this file: move it away.",
+    errno.ENOTDIR: "A file has the name of this directory: move it away, or set DISPATCHFLOW_STORE to another one.",
+    errno.EIO: "The disk failed: see the system's log, as `dmesg` prints it.",
+    errno.ENAMETOOLONG: TOO_LONG,
+}
+"""What to do about it; of all others `ELSEWHERE`."""
+_NEEDED_BYTES = 4 << 20
+"""With less than this a tool that failed has probably failed for lack of room, whatever it said."""
+
+
+def is_full(error: OSError) -> bool:
+    return error.errno in _FULL
+
+
+def refused(error: OSError) -> StoreError:
+    """For an error that has no better place."""
+    facts = {"file": error.filename, "found": error.strerror or error}
+    known = {n: v for n, v in facts.items() if v}
+    if is_full(error):
+        return DiskFull("the disk is full", known, MAKE_ROOM)
+    return StoreError("the system refuses a file", known)
+
+
+def unwritable(store: Path, error: OSError) -> StoreError:
+    """For an error of the store itself: no failure of a case, and every case would fail so."""
+    file = error.filename2 or error.filename  # of a renaming, the new name
+    there = next(place for place in (store, *store.parents) if place.exists())  # not even its directory may be
+    free = _free(os.statvfs(there)) if is_full(error) else None
+    facts = {"store": store, "file": file, "free": free, "found": error.strerror or error}
+    kind, way_out = (DiskFull, MAKE_ROOM) if is_full(error) else (StoreError, _HINTS.get(error.errno or 0, ELSEWHERE))
+    if store.is_symlink() and not store.exists():
+        facts |= {"file": None, "found": f"a link to {store.readlink()}, which does not exist"}
+        way_out = "Make that directory, or remove the link."
+    return kind("the store cannot be written", {n: v for n, v in facts.items() if v}, way_out)
+
+
+def check(place: Path, said: str = "") -> None:
+    """After a failure, before it is taken for the failure of one case: every case would fail so.
+
+    Args:
+        said: what the tool, or the system, said.
+
+    Raises:
+        DiskFull: the disk of `place` is.
+    """
+    status = os.statvfs(place)
+    full = status.f_bavail * status.f_frsize < _NEEDED_BYTES or _is_out_of_inodes(status)
+    if full or any(os.strerror(code) in said for code in _FULL):
+        raise DiskFull("the disk is full", {"store": place, "free": _free(status)}, MAKE_ROOM)
+
+
+def _is_out_of_inodes(status: os.statvfs_result) -> bool:
+    return status.f_files > 0 and status.f_favail == 0
+
+
+def _free(status: os.statvfs_result) -> str:
+    room = units.size(status.f_bavail * status.f_frsize)
+    return f"{room}, but no inode: too many files" if _is_out_of_inodes(status) else room

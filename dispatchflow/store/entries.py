@@ -1,0 +1,160 @@
+"""What the records hold, as values. Of thousands of cases planning reads little; the rest is read when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from dispatchflow.keys import Digest, Key
+from dispatchflow.timing.statistics import NOISY, noisy
+
+if TYPE_CHECKING:
+    from dispatchflow.store.records import Records
+
+
+def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
+    """What the compiler reads beside the module, called by its content and an ending; no other output has a dot."""
+    return {name: digest for name, digest in outputs.items() if "." in name}
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What one executed action left. `facts` are measured values and words, `outputs` name → object."""
+
+    key: Key
+    stage: str
+    ok: bool
+    reason: str | None = None
+    outputs: Mapping[str, Digest] = {}
+    facts: Mapping[str, Any] = {}
+    ingredients: Mapping[str, Any] = {}
+    cost_s: float = 0.0
+    run: str = ""
+    at: float = 0.0
+
+
+class Found(msgspec.Struct, frozen=True, dict=True):
+    """A record as planning reads thousands: whether it went well and what later keys are made of. The rest is read when
+    it is asked for."""
+
+    key: Key
+    ok: bool
+    code: Digest | None
+    """The code digest of a compile."""
+    outputs_json: str
+    records: Records
+
+    @cached_property
+    def outputs(self) -> Mapping[str, Digest]:
+        found: dict[str, Digest] = self.records.value(self.outputs_json)
+        return found
+
+    @cached_property
+    def whole(self) -> Record:
+        # Without more when it was dropped since: another invocation found its objects damaged.
+        return self.records.get(self.key) or Record(self.key, "", self.ok, outputs=self.outputs)
+
+    @property
+    def reason(self) -> str | None:
+        return self.whole.reason
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return self.whole.facts
+
+    @property
+    def run(self) -> str:
+        return self.whole.run
+
+
+class Measurement(msgspec.Struct, frozen=True, dict=True):
+    """All blocks of one case under one protocol. Status: `measured`, `noisy`, `failed`; the median is None where no
+    block went well. What planning does not need is read when it is asked for."""
+
+    id: int
+    key: Key
+    status: str
+    median_ns: float | None
+    runtime: Digest | None
+    """Of the runtime that ran the blocks."""
+    machine: str | None
+    """`machine.identity` where they ran."""
+    records: Records
+
+    @cached_property
+    def _rest(self) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
+        return self.records.observation(self.id)
+
+    @property
+    def reason(self) -> str | None:
+        return self._rest[0]
+
+    @property
+    def conditions(self) -> Mapping[str, Any]:
+        return self._rest[1]
+
+    @property
+    def ingredients(self) -> Mapping[str, Any]:
+        return self._rest[2]
+
+    @property
+    def run(self) -> str:
+        return self._rest[3]
+
+    @property
+    def at(self) -> float:
+        return self._rest[4]
+
+    @cached_property
+    def _blocks(self) -> list[tuple[float, float | None, float]]:
+        return self.records.blocks(self.id)
+
+    @property
+    def blocks_ns(self) -> tuple[float, ...]:
+        return tuple(ns for ns, _, _ in self._blocks)
+
+    def noisy_above(self, limit: float) -> bool:
+        """Whether its median is less certain than this. Its status says so of the usual limit, without its blocks."""
+        if limit == NOISY or self.status == "failed":
+            return self.status == "noisy"
+        return noisy(self.blocks_ns, limit)
+
+    @property
+    def dispatch_ns(self) -> tuple[float, ...]:
+        return tuple(ns for _, ns, _ in self._blocks if ns is not None)
+
+    @property
+    def cost_s(self) -> float:
+        return sum(cost for _, _, cost in self._blocks)
+
+
+class Reader(Protocol):
+    """What planning reads."""
+
+    def found(self, key: Key) -> Found | None: ...
+
+    def measurement(self, key: Key) -> Measurement | None: ...
+
+
+class Snapshot:
+    """Everything that planning reads, as it is now."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._rows, self._measured = records.everything()
+        self._found: dict[Key, Found] = {}
+        """One of each key, which reads its rest once."""
+
+    def found(self, key: Key) -> Found | None:
+        if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:
+            _, ok, code, outputs = row
+            self._found[key] = found = Found(key, bool(ok), code, outputs, self._records)
+        return found
+
+    def measurement(self, key: Key) -> Measurement | None:
+        if (row := self._measured.get(key)) is None:
+            return None
+        _, id_, status, median_ns, runtime, machine = row
+        return Measurement(id_, key, status, median_ns, runtime, machine, self._records)

@@ -1,0 +1,1 @@
+"""Times as numbers: protocols, intervals, comparisons. Pure."""

@@ -1,0 +1,1 @@
+"""Processes, toolchains, devices and this machine."""

@@ -1,0 +1,213 @@
+"""The devices that run on this machine: its CPU, and what a runtime's drivers find."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from dispatchflow.errors import StoreError, ToolchainError
+from dispatchflow.iree import cpu_features
+from dispatchflow.iree.command_lines import device_environment, environment, libraries
+from dispatchflow.iree.cpu_features import HostCpu
+from dispatchflow.iree.release import syntax_of
+from dispatchflow.iree.targets import TARGETS, Device, Target, named
+from dispatchflow.keys import digest_of, key_of
+from dispatchflow.store.store import Store
+from dispatchflow.tools import machine, processes
+from dispatchflow.tools.limits import Limits
+from dispatchflow.tools.toolchain import Toolchain
+
+_OTHER = "Another toolchain may: iree=3.12.0 takes a release."
+_TRIVIAL = """\
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %b = arith.addf %a, %a : tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+"""
+
+# What decides the code that runs: the driver compiles SPIR-V and PTX.
+_IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "device_uuid", "driver_uuid")
+
+
+def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: Store, limits: Limits) -> Device:
+    """The device of a target with so many threads. The last cores: the first serve most interrupts.
+
+    Raises:
+        ValueError: more threads than cores.
+    """
+    if not target.has_threads:
+        with store.busy():
+            return found(target.driver, toolchain.tool("iree-run-module"), limits)
+    count = threads or machine.workers()
+    if count > len(machine.cores()):
+        raise ValueError(f"{count} threads, but {len(machine.cores())} cores")
+    uri, processor = target.device(count), machine.cpu()
+    identity = {
+        "uri": uri,
+        "cpu": processor.model,
+        "features": digest_of(processor.flags.encode()),
+        "microcode": processor.microcode,
+    }
+    if target.runtime_is_code:
+        identity["runtime"] = toolchain.runtime_digest
+    absent = None
+    if target.backend == "llvm-cpu" and not target.needs_host_cpu:
+        here = host_cpu(store, toolchain, limits).features.split(",")
+        needed = (feature for feature in features(target, toolchain, store, limits) if feature not in here)
+        lacking = [feature[1:] for feature in needed if cpu_features.matters(feature[1:])]
+        absent = f"this CPU has no {', '.join(lacking)}" if lacking else None
+    return Device(uri, count, machine.cores()[-count:], identity, absent)
+
+
+def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
+    """The CPU that `llvm-cpu` is compiled for, as this compiler calls it; asked once for each toolchain and remembered.
+
+    Releases that know the same features get the same flags, and so the same code where nothing else changed. Features
+    that the CPU does not have are never passed: their list grows with each LLVM and would change every digest.
+
+    Raises:
+        ToolchainError: the compiler does not say, or names a CPU that is not true of this machine, and no level is.
+    """
+    processor = machine.cpu()
+    asked = {"model": processor.model, "flags": processor.flags, "toolchain": toolchain.digest}
+    name = f"host_cpu:{key_of('host_cpu', asked)}"
+    if remembered := store.records.remembered(name):
+        return HostCpu(*remembered.split("\n"))
+    flags = (
+        "--iree-hal-target-device=local",
+        "--iree-hal-local-target-device-backends=llvm-cpu",
+        "--iree-llvmcpu-target-cpu=host",
+        "--compile-to=executable-targets",
+    )
+    problem = "the compiler does not tell this CPU's name"
+    text = _configured(store, flags, problem, toolchain, limits)
+    if (printed := cpu_features.parse(text)) is None:
+        found = text[:400].strip() or "nothing"
+        raise ToolchainError(problem, {"compiler": toolchain.compiler, "found": found}, _OTHER)
+
+    def implied(cpu: str) -> list[str]:
+        target = named(f"llvm-cpu-{cpu}")
+        return [] if target is None else features(target, toolchain, store, limits)
+
+    if (host := cpu_features.resolve(printed, implied)) is None:
+        facts = {
+            "compiler": toolchain.compiler,
+            "CPU": f"{printed.name}, {printed.architecture or 'unknown architecture'}",
+            "hidden": ", ".join(printed.hidden),
+        }
+        raise ToolchainError("the compiler's name for this CPU implies features that this machine hides", facts, _OTHER)
+    _remember(store, name, "\n".join((host.name, host.features, host.named, host.hidden)))
+    return host
+
+
+def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits) -> list[str]:
+    """What a CPU outside the table has, `+avx`, …, by the compiler's word, which is asked once; of a GPU nothing.
+
+    Raises:
+        ToolchainError: it knows no such CPU or GPU.
+    """
+    flags = (*map(syntax_of(toolchain.version).flag, target.flags), "--compile-to=executable-targets")
+    name = f"target:{key_of('target', {'flags': flags, 'toolchain': toolchain.digest})}"
+    said = store.records.remembered(name)
+    if said is None:
+        alike = [name for name, known in TARGETS.items() if known.backend == target.backend]
+        hint = f"Of this backend there are {', '.join(alike)}, and what else this release knows."
+        problem = f"the compiler does not know '{target.name}'"
+        found = cpu_features.parse(_configured(store, flags, problem, toolchain, limits, hint))
+        said = ",".join(found.present) if found and not target.gpu else ""
+        _remember(store, name, said)
+    return said.split(",") if said else []
+
+
+def _remember(store: Store, name: str, value: str) -> None:
+    """On a full disk the compiler is asked again next time: a question needs no room."""
+    with suppress(StoreError):
+        store.records.remember(name, value)
+
+
+def _configured(
+    store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
+) -> str:
+    """A trivial module as the compiler prints it with all that it knows of the target; else a ToolchainError."""
+    with store.busy():
+        argv = (toolchain.compiler, "-", *flags, "-o", "-")
+        command = processes.Command(
+            argv, Path("/"), environment({}), time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes
+        )
+        outcome, text, errors = processes.answer(command, stdin=_TRIVIAL)
+    if failure := limits.failure("compile_limit", outcome, errors):
+        said = "\n".join(errors.splitlines()[:2])  # then come the module and what followed of it
+        facts = {"command": processes.quoted(argv), "found": failure} | ({"stderr": said} if said else {})
+        raise ToolchainError(problem, facts, hint)
+    return text
+
+
+def found(driver: str, tool: str, limits: Limits) -> Device:
+    """The driver's first device; `absent` when it finds none, with the driver's own words. `tool`: an
+    iree-run-module."""
+    argv = (tool, f"--dump_devices={driver}")
+    command = processes.Command(
+        argv, Path("/"), device_environment(os.environ),
+        time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,
+    )  # fmt: skip
+    outcome, text, errors = processes.answer(command)
+    uri, fields = parse(text)
+    if uri is not None:
+        identity = {"driver": driver, **driver_build(driver), **fields, **libraries(os.environ)}
+        return Device(uri, 1, (), identity, architecture=architecture(text))
+    # A driver that is not there fails under any limit.
+    hit = limits.hit("run_limit", outcome.timed_out, errors)
+    ended = hit.reason(None) if hit and hit.certain else None
+    absent = ended or _reason(errors) or outcome.failure or "the driver finds no device"
+    return Device(driver, 1, (), {"driver": driver}, absent)
+
+
+_BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/version"}
+
+
+def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
+    """The build of the kernel's part of a GPU's driver, which changes together with the part that compiles PTX; empty
+    where the system does not say, and for Vulkan, whose drivers say it themselves. The first line: NVIDIA's second one
+    is the C compiler's version."""
+    if driver not in _BUILDS:
+        return {}
+    try:
+        lines = (root / _BUILDS[driver]).read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {"driver_build": lines[0].strip()} if lines else {}
+
+
+def parse(text: str) -> tuple[str | None, dict[str, Any]]:
+    """(URI, what identifies it) of the first device in what `--dump_devices` prints; (None, {}) for none."""
+    begin = re.search(r"--device=(\S+)", text)
+    if begin is None:
+        return None, {}
+    rest = text[begin.end() :]
+    end = re.search(r"--device=", rest)
+    block = rest[: end.start()] if end else rest
+    fields = dict(re.findall(r"^(\w+): (.*)$", block, re.MULTILINE))
+    known: dict[str, Any] = {name: fields[name] for name in _IDENTITY if name in fields}
+    # Another driver's words are not known here: all that it says of the device is its identity.
+    return begin[1], known or {"said": digest_of(block.encode())}
+
+
+def architecture(text: str) -> str:
+    """Of the first GPU in such a print, empty where it does not say: `gpu-arch-name: gfx942:sramecc+`, or CUDA's
+    `gpu-compute-capability: 9.0`, which AMD's have too."""
+    first = re.split(r"--device=", text, maxsplit=2)[1]
+    if name := re.search(r"^- gpu-arch-name: (gfx\w+)", first, re.MULTILINE):
+        return name[1]
+    capability = re.search(r"^- gpu-compute-capability: (\d+)\.(\d+)", first, re.MULTILINE)
+    return f"sm_{capability[1]}{capability[2]}" if capability else ""
+
+
+def _reason(errors: str) -> str | None:
+    """The driver's message without the place in its source: `UNAVAILABLE; CUDA driver library … not available`."""
+    match = re.search(r"\.c(?:c|pp)?:\d+: ([^\n]+)", errors)
+    lines = errors.splitlines()
+    return (match[1] if match else lines[-1] if lines else "")[:200].rstrip(": ") or None

@@ -1,0 +1,141 @@
+"""How long a tool may take and how much memory it may use: settings, in no key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dispatchflow.tools.processes import Outcome
+
+_FIELDS = {"compile_limit": "compile_s", "run_limit": "run_s", "block_limit": "block_s", "memory_limit": "memory_bytes"}
+_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_LONGEST_S = 1e6  # what the system calls take is not unlimited either
+_LARGEST_BYTES = 2**60
+
+# How the tools say it: LLVM, C++, the C library, IREE's status, a thread without room for its stack.
+_NO_MEMORY = re.compile(
+    r"out of memory|bad_alloc|cannot allocate memory|RESOURCE_EXHAUSTED|MemoryError|pthread_create failed",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one tool's process. `run_s` is for one call in verification, `block_s` for one benchmark process;
+    `memory_bytes` counts what the process itself writes to, not the code it maps; None for no limit. `memory_asked`:
+    it is the user's, not what the machine has."""
+
+    compile_s: float = 300.0
+    run_s: float = 120.0
+    block_s: float = 300.0
+    memory_bytes: int | None = None
+    memory_asked: bool = False
+
+    def hit(self, time_limit: str, timed_out: bool, stderr: str) -> Hit | None:
+        """The limit that made a tool fail, or may have, None when none did. `time_limit`: the one that it ran under.
+
+        A tool without memory dies in ways that nobody can list (a signal, a linker that it could not start, a library
+        that it could not map), and its peak says nothing about the allocation that was refused: so any failure under a
+        limit that was asked for may be the limit's.
+        """
+        if timed_out:
+            return Hit(time_limit, self.value(time_limit))
+        if self.memory_bytes is None:
+            return None
+        said = _NO_MEMORY.search(stderr) is not None
+        return Hit("memory_limit", self.memory_bytes, said) if said or self.memory_asked else None
+
+    def failure(self, time_limit: str, outcome: Outcome, stderr: str) -> str | None:
+        """In words why a tool failed that ran under these, None when it went well."""
+        if outcome.failure is None:
+            return None
+        hit = self.hit(time_limit, outcome.timed_out, stderr)
+        return hit.reason(outcome.failure) if hit else outcome.failure
+
+    def raised(self, recorded: Sequence[Any] | None) -> str | None:
+        """Why a failure that was recorded with this limit is to be tried again, None when it stands."""
+        if recorded is None:
+            return None
+        name, value = recorded
+        now = self.value(name)
+        if now is not None and now <= value:
+            return None
+        return f"failed at {name}={shown(name, value)}, now {shown(name, now)}"
+
+    def value(self, name: str) -> Any:
+        """In s or B, of a setting's name."""
+        return getattr(self, _FIELDS[name])
+
+
+DEFAULT = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A limit that made a tool fail: the setting's name and what it was, in s or B. Not `certain`: it may have."""
+
+    name: str
+    value: float
+    certain: bool = True
+
+    def reason(self, otherwise: str | None) -> str:
+        """`otherwise`: what is said of the failure without a limit."""
+        what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
+        what = what if self.certain else f"{otherwise}, under"
+        return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"
+
+
+def shown(name: str, value: float | None) -> str:
+    """As it is written on the command line; rounded where that would be long."""
+    if value is None:
+        return "none"
+    if name != "memory_limit":
+        return f"{value:g}"
+    unit, size = next((u, s) for u, s in reversed(_UNITS.items()) if value >= s or s == 2**10)
+    return f"{value / size:.4g}{unit}"
+
+
+def seconds(text: str) -> float:
+    """Raises ValueError: not a time that a tool could take."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not isfinite(value) or not 0 < value <= _LONGEST_S:
+        raise ValueError(f"a number of seconds above 0, at most {_LONGEST_S:,.0f}")
+    return value
+
+
+def percent(text: str) -> float:
+    """`5%` → 0.05. Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text, re.ASCII)
+    if match is None or not 0 < (value := float(match[1])) <= 100:
+        raise ValueError("a percentage such as 5%, above 0%, at most 100%")
+    return value / 100
+
+
+def memory(text: str) -> int | None:
+    """`8GiB` → bytes, `none` → None. Raises ValueError."""
+    if text == "none":
+        return None
+    try:
+        value = size(text)
+    except ValueError:
+        value = 0
+    if not 0 < value <= _LARGEST_BYTES:
+        raise ValueError("a size such as 512MiB or 8GiB, at most 1,048,576TiB, or none")
+    return value
+
+
+def size(text: str) -> int:
+    """`500MB`, `2GiB` → bytes. Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(i?)B|B)", text)
+    if match is None:
+        raise ValueError("a number with its unit, such as 500MB or 2GiB")
+    number, prefix, binary = match.groups()
+    power = "KMGT".index(prefix) + 1 if prefix else 0
+    return int(float(number) * (1024 if binary else 1000) ** power)

@@ -1,0 +1,190 @@
+"""Released toolchains, fetched on first use: the two wheels' tools, unpacked into the store; offline afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dispatchflow.errors import ToolchainError
+from dispatchflow.keys import digest_file
+from dispatchflow.store import disk, holders
+from dispatchflow.store.locks import locked, others
+from dispatchflow.store.store import Store
+from dispatchflow.tools import processes
+
+# All that we run; the Python bindings, two thirds of the files, stay behind.
+_WANTED = re.compile(
+    r"iree/compiler/_mlir_libs/(iree-[^/]+|libIREECompiler[^/]*|iree_platform_libs/.+)|iree/_runtime_libs/(iree-[^/]+|version\.py)"
+)
+_RECORD = "RECORD.json"
+"""Of each file its digest, beside `iree/`."""
+_FETCH_LIMIT_S = 1800.0
+_SAY_EVERY_S = 5.0
+
+
+def is_version(word: str) -> bool:
+    """As the index names releases. Without zeros before a number: 03.9 would be another folder of the same release."""
+    return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}(rc\d+)?", word) is not None
+
+
+def folder(store: Store) -> Path:
+    return store.root / "toolchains"
+
+
+def at_hand(store: Store) -> list[str]:
+    """The releases that were fetched, as `iree=` names them."""
+    return sorted(path.name for path in folder(store).glob("*") if is_version(path.name))
+
+
+def fetched(store: Store, version: str, say: Callable[[str], None]) -> Path:
+    """The directory with this release's `iree/`.
+
+    Raises:
+        ToolchainError: there is no such release, or it cannot be fetched.
+    """
+    place = _place(store, version)
+    if place.is_dir():
+        return place
+
+    def whom(lock: int) -> str:
+        found = others(lock)
+        return f"waits until {holders.named(found[0].process) if found else holders.UNSEEN} has fetched {place.name}"
+
+    lock = store.root / "locks" / f"toolchain-{place.name}"
+    with locked(lock, whom=whom), store.scratch() as scratch:
+        if place.is_dir():
+            return place
+        names = ("iree-compiler", "iree-runtime") if _dated(version) else ("iree-base-compiler", "iree-base-runtime")
+        say(f"fetching {names[0]} and {names[1]} {place.name}")
+        _download(scratch, [f"{name}=={place.name}" for name in names], say)
+        wheels = sorted(scratch.glob("*.whl"))
+        mebibytes = sum(wheel.stat().st_size for wheel in wheels) / 2**20
+        try:
+            for wheel in wheels:
+                _unpack(wheel, scratch / "site")
+            _record(scratch / "site")
+            place.parent.mkdir(exist_ok=True)
+            (scratch / "site").rename(place)
+        except (OSError, zipfile.BadZipFile) as error:
+            if isinstance(error, OSError) and disk.is_full(error):
+                raise
+            facts = {"wheels": ", ".join(wheel.name for wheel in wheels), "found": error, "store": store.root}
+            raise ToolchainError(f"release {place.name} cannot be unpacked", facts) from error
+        say(f"fetched {mebibytes:.0f} MiB, kept in {place}")
+    return place
+
+
+def _dated(version: str) -> bool:
+    """Until November 2024 releases were called by their date, and the packages had other names."""
+    return int(version.split(".")[0]) > 9999
+
+
+def _place(store: Store, version: str) -> Path:
+    """3.12 is 3.12.0, as for pip."""
+    short = re.fullmatch(r"\d+\.\d+", version) and not _dated(version)
+    return folder(store) / (f"{version}.0" if short else version)
+
+
+def _download(scratch: Path, requirements: list[str], say: Callable[[str], None]) -> None:
+    # What pip has half stays in our scratch, which is cleared after a kill too.
+    env = {**os.environ, "TMPDIR": os.fspath(scratch), "LC_ALL": "C"}
+    argv = (sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check")
+    command = processes.Command((*argv, "--dest", ".", *requirements), scratch, env, time_limit_s=_FETCH_LIMIT_S)
+    with _progress(scratch, say):
+        failure = processes.run(command).failure
+    if failure:
+        stderr = (scratch / "stderr").read_text(errors="replace")
+        disk.check(scratch, stderr)
+        raise _refused(requirements, failure, stderr)
+
+
+@contextmanager
+def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(_SAY_EVERY_S):
+            # By name, and wheels only: pip copies a whole wheel once more, and buffers for its cache what comes.
+            sizes: dict[str, int] = {}
+            for root, _, files in os.walk(scratch):
+                for name in files:
+                    with suppress(OSError):  # renamed meanwhile
+                        if name.endswith(".whl"):
+                            sizes[name] = max(sizes.get(name, 0), Path(root, name).stat().st_size)
+            say(f"  {sum(sizes.values()) / 2**20:.0f} MiB so far")
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _refused(requirements: list[str], failure: str, stderr: str) -> ToolchainError:
+    """In our words where pip's mean something else: without a network it says that there is no such release."""
+    facts: dict[str, object] = {"wanted": ", ".join(requirements)}
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    if broken := [line for line in lines if "connection broken by" in line]:
+        facts["pip says"] = re.sub(r"<[^>]*>: ", "", broken[-1].split("connection broken by ")[1])[:300]
+        hint = "Fetch it once while there is a network; it is used offline then. iree=PATH needs none."
+        return ToolchainError("the package index cannot be reached", facts, hint)
+    if known := re.search(r"\(from versions: (?!none)(.*)\)", stderr):
+        stable = [version for version in known[1].split(", ") if re.fullmatch(r"[\d.]+", version)]
+        facts["known"] = ", ".join(reversed(stable[-12:])) + (" …" if len(stable) > 12 else "")
+        return ToolchainError("there is no such release for this machine", facts)
+    errors = [line for line in lines if "ERROR" in line] or lines or ["nothing"]
+    facts |= {"found": failure, "pip says": errors[-1][:300]}
+    return ToolchainError("this release cannot be fetched", facts)
+
+
+def _record(place: Path) -> None:
+    """What was fetched, so that what is damaged or edited later is noticed."""
+    files = sorted(path for path in place.rglob("*") if path.is_file())
+    digests = {path.relative_to(place).as_posix(): digest_file(path) for path in files}
+    (place / _RECORD).write_text(json.dumps(digests, indent=1))
+
+
+def edited(store: Store, version: str) -> list[str]:
+    """Each file of a fetched release that is not what was fetched: `FILE differs`, `FILE is missing`. Reads them all.
+    Releases that were fetched before digests were kept have nothing to compare with."""
+    place = _place(store, version)
+    try:
+        known: dict[str, str] = json.loads((place / _RECORD).read_text())
+    except FileNotFoundError:
+        return []
+    except ValueError:
+        return [f"{_RECORD} differs"]
+    states = ((name, (place / name).is_file() and digest_file(place / name) == known[name]) for name in known)
+    return [f"{name} {'differs' if (place / name).is_file() else 'is missing'}" for name, same in states if not same]
+
+
+def warning(version: str, found: Sequence[str]) -> str:
+    """What is said of a release with these edits."""
+    files = ", ".join(found[:3]) + (f", and {len(found) - 3} more," if len(found) > 3 else "")
+    return f"iree={version} is damaged or was edited: {files} from what was fetched; doit toolchains remove={version}"
+
+
+def _unpack(wheel: Path, place: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for entry in archive.infolist():
+            if _WANTED.fullmatch(entry.filename):
+                path = Path(archive.extract(entry, place))
+                path.chmod(0o755 if path.name.startswith("iree-") else 0o644)
+
+
+def remove(store: Store, version: str) -> None:
+    """Raises ToolchainError when it was never fetched."""
+    if not is_version(version) or not (place := _place(store, version)).is_dir():
+        known = ", ".join(at_hand(store)) or "none"
+        raise ToolchainError(
+            f"toolchain '{version}' was not fetched", {"fetched": known}, "Others are not ours to remove."
+        )
+    with store.scratch() as scratch:  # at once, or a kill would leave half of it
+        place.rename(scratch / place.name)

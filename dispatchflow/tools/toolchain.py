@@ -1,0 +1,274 @@
+"""One IREE compiler with its own runtime, and a content identity."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from dispatchflow.errors import ToolchainError, plain
+from dispatchflow.keys import Digest, Ingredient, digest_file, key_of
+from dispatchflow.store import disk
+from dispatchflow.store.stamps import ABSENT, See, stamp
+from dispatchflow.store.store import Store
+from dispatchflow.tools import processes, program_files, releases
+from dispatchflow.tools.limits import DEFAULT, Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """`digest` is of the compiler's programs, libraries, linker and platform libraries: what decides its output,
+    however it is reached. `runtime_digest` is of the runtime's tools and what they load."""
+
+    compiler: str
+    runtime: str
+    """The directory of iree-run-module and iree-benchmark-module."""
+    version: str
+    """What its compiler says, `3.13.0rc20261016`; `unknown` of a build tree that was not told."""
+    revision: str | None
+    digest: Digest
+    runtime_version: str
+    runtime_digest: Digest
+    dispatch_statistics: bool
+    """Whether the benchmark tool accounts for each dispatch: from 3.13 on."""
+    size_bytes: int
+    """Of the files in both digests."""
+
+    def tool(self, name: str) -> str:
+        """Path of a runtime tool."""
+        return os.path.join(self.runtime, name)
+
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """`variables`, where LD_LIBRARY_PATH begins with its own libraries: what is there precedes a program's RUNPATH,
+        and another compiler library would work behind this one's digest. With its linker where its name needs quoting:
+        the compiler (3.13, and all before) takes the one beside itself, and gives a shell its name as it is."""
+        seen = dict(variables)
+        if _LIBRARIES in seen:
+            folders = dict.fromkeys(map(os.path.dirname, (self.compiler, os.path.realpath(self.compiler))))
+            own = [path for folder in folders for path in (folder, f"{folder}/../lib")]
+            seen[_LIBRARIES] = os.pathsep.join((*own, seen[_LIBRARIES]))
+        linker = os.path.join(os.path.dirname(os.path.realpath(self.compiler)), _LINKER)
+        if (quoted := processes.quoted([linker])) != linker and os.path.isfile(linker):
+            seen["IREE_LLVM_EMBEDDED_LINKER_PATH"] = quoted
+        return seen
+
+    @property
+    def printer(self) -> str:
+        """Path of iree-opt, which reads what the compiler reads.
+
+        Raises:
+            OSError: it is not there: no file of the toolchain's identity, a build tree may lack it.
+        """
+        folder = os.path.dirname(self.compiler)
+        if not os.path.isfile(path := os.path.join(folder, "iree-opt")):
+            raise FileNotFoundError(f"this toolchain has no iree-opt, which prints modules: looked in {folder}")
+        return path
+
+
+_LIBRARIES = "LD_LIBRARY_PATH"
+_LINKER = "iree-lld"
+COMPILER = "iree/compiler/_mlir_libs/iree-compile"
+RUNTIME = "iree/_runtime_libs/iree-run-module"
+
+
+def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
+    """`current`: this Python environment; `3.12.0`: a release; else a path: an IREE build tree, or an environment,
+    of several Pythons in it the newest that has IREE. `see` looks at each file that decides which one it is.
+
+    Raises:
+        ToolchainError: there is no compiler, or no runtime with it, or one does not run.
+    """
+    if word == "current":
+        places = [Path(entry) for entry in sys.path if entry]
+        hint = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-compiler iree-base-runtime."
+    elif releases.is_version(word):
+        places = [releases.fetched(store, word, say)]
+        hint = f"doit toolchains remove={word} removes what is left of it; then it is fetched anew."
+    else:
+        root = Path(word).absolute()
+        see(os.fspath(root / "lib"))  # which may gain a Python
+        pythons = sorted(root.glob("lib/python*"), key=_version_in, reverse=True)
+        places = [root, *(python / "site-packages" for python in pythons)]
+        hint = (
+            "Name one toolchain at a time: current, a release (3.12 or 3.12.0, no zero before a number), "
+            "a build tree with tools/, or a Python environment."
+        )
+    # A build tree has its tools side by side.
+    compiler = _first(places, (COMPILER, "tools/iree-compile"), see)
+    runtime = _first(places, (RUNTIME, "tools/iree-run-module"), see)
+    if compiler is None or runtime is None:
+        lacking = "compiler" if compiler is None else "runtime"
+        raise ToolchainError(f"iree={word} has no {lacking}", {"looked in": ", ".join(map(str, places))}, hint)
+    try:
+        found = described(store, compiler, runtime.parent, see, limits)
+    except ToolchainError as error:
+        if not releases.is_version(word):
+            raise
+        raise ToolchainError(error.problem, error.facts, f"If it is damaged: {hint}") from error
+    if releases.is_version(word) and (edits := _edits(store, places[0].name, found)):
+        say(releases.warning(places[0].name, edits))
+    return found
+
+
+def _edits(store: Store, version: str, found: Toolchain) -> list[str]:
+    """Of a fetched release the files that are not what was fetched; all are read when its identity changed."""
+    name, identity = f"release:{version}", [found.digest, found.runtime_digest]
+    if (text := store.records.remembered(name)) and (known := json.loads(text))["identity"] == identity:
+        return [str(edit) for edit in known["edits"]]
+    edits = releases.edited(store, version)
+    store.records.remember(name, json.dumps({"identity": identity, "edits": edits}))
+    return edits
+
+
+def _version_in(path: Path) -> list[int]:
+    """`python3.12` → [3, 12]."""
+    return [int(number) for number in re.findall(r"\d+", path.name)]
+
+
+def _first(places: Sequence[Path], names: Sequence[str], see: See) -> Path | None:
+    paths = (place / name for place in places for name in names)
+    return next((path for path in paths if see(os.fspath(path)) != ABSENT), None)
+
+
+def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
+    """With its identity, remembered until one of its files changes.
+
+    Raises:
+        ToolchainError: one of the programs does not run, or what the compiler runs cannot be found out.
+    """
+    known = tuple(field.name for field in fields(Toolchain))
+    place: dict[str, Ingredient] = {
+        "known": known,
+        "compiler": os.fspath(compiler),
+        "runtime": os.fspath(runtime),
+        "version": _IDENTITY,
+    }
+    name = f"toolchain:{key_of('toolchain', place)}"
+    if text := store.records.remembered(name):
+        remembered = json.loads(text)
+        now = {path: see(path) for path in remembered.pop("stamps")}
+        if now == json.loads(text)["stamps"]:
+            return Toolchain(**{field: remembered[field] for field in known})
+    stamps: dict[str, str] = {}
+    with store.scratch() as scratch:
+        version, revision = _version(store, compiler, limits, scratch)
+        ran = program_files.files(scratch)
+        try:
+            _require_code(compiler, ran)
+        except ToolchainError:
+            disk.check(store.root)  # the loader's reports may have found none
+            raise
+        if (linker := compiler.resolve().parent / _LINKER).is_file():  # the compiler starts it, or has one in itself
+            with contextlib.suppress(ToolchainError):
+                _output(store, linker, "-flavor gnu --version", "compile_limit", limits, scratch)
+        compiling = [compiler, *program_files.files(scratch), *_beside(compiler.resolve())]
+    with store.scratch() as scratch:
+        _, shown = (_output(store, tool, "--help", "run_limit", limits, scratch) for tool in _tools(runtime))
+        running = [*_tools(runtime), *program_files.files(scratch)]
+    files, tools = program_files.resolved(compiling), program_files.resolved(running)
+    for path in dict.fromkeys((*compiling, *running, *files, *tools)):
+        for seen in (path.parent, path):  # a folder may gain a library, or have a link replaced
+            stamps[os.fspath(seen)] = see(os.fspath(seen))
+    toolchain = Toolchain(
+        compiler=os.fspath(compiler),
+        runtime=os.fspath(runtime),
+        version=version,
+        revision=revision,
+        digest=_digest("compiler", files),
+        runtime_version=_runtime_version(runtime),
+        runtime_digest=_digest("runtime", tools),
+        dispatch_statistics="--dispatch_statistics" in shown,
+        size_bytes=sum(path.stat().st_size for path in (*files, *tools)),
+    )
+    kept = {**asdict(toolchain), "stamps": stamps, "tools": [os.fspath(path) for path in tools]}
+    store.records.remember(name, json.dumps(kept))
+    return toolchain
+
+
+_IDENTITY = 2
+"""Version of which files are a toolchain's identity."""
+
+
+def runtime_of(store: Store, digest: str) -> str | None:
+    """The directory of a runtime that has this digest still, of all toolchains used with this store; or None."""
+    for text in store.records.remembered_of("toolchain"):
+        known = json.loads(text)
+        with contextlib.suppress(OSError):  # removed since
+            if known["runtime_digest"] == digest == _digest("runtime", map(Path, known.get("tools", ()))):
+                return str(known["runtime"])
+    return None
+
+
+def _tools(runtime: Path) -> list[Path]:
+    return [runtime / "iree-run-module", runtime / "iree-benchmark-module"]
+
+
+def _digest(kind: str, files: Iterable[Path]) -> Digest:
+    """Of names and bytes: where a toolchain lies, and by which links it is reached, is no part of what it is."""
+    return Digest(key_of(kind, {"files": tuple(sorted((path.name, digest_file(path)) for path in files))}))
+
+
+def _beside(compiler: Path) -> list[Path]:
+    """What a compiler finds beside itself when it needs it."""
+    folder, build = compiler.parent, compiler.parent.parent / "lib"
+    platform = (folder / "iree_platform_libs").rglob("*")
+    return [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*"), folder / _LINKER, *platform]
+
+
+def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
+    """`ran`: what was loaded when it told its version.
+
+    Raises:
+        ToolchainError: the compiler's code is in none of these files, or they are scripts.
+    """
+    files = (compiler, *ran)
+    if not any(map(program_files.is_program, files)):
+        found = "a script that starts no compiler for --version"
+    elif not any(program_files.holds(path, _SAID) for path in files):
+        found = f"'{_SAID.decode()}' is in none of {', '.join(map(str, files))}"
+    else:
+        return
+    hint = 'Name the tree that the compiler itself is in, or let the script start it (exec …/iree-compile "$@").'
+    raise ToolchainError("this compiler cannot be identified", {"program": compiler, "found": found}, hint)
+
+
+_SAID = b"IREE compiler version"
+"""It prints this, so its code has it."""
+
+
+def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:
+    """A release says `version 3.13.0rc20261016 @ 89ece87b…`, a build tree `version 3.14.0.dev`, or `(unknown)`."""
+    text = _output(store, compiler, "--version", "compile_limit", limits, scratch)
+    if (match := re.search(r"^ *IREE compiler version \(?([^\s)]+)\)?(?: @ (\S+))?$", text, re.MULTILINE)) is None:
+        facts = {"program": compiler, "found": text[:400].strip() or "nothing"}
+        raise ToolchainError("the compiler does not tell its version", facts, "Is it IREE's? That one always does.")
+    return match[1], match[2]
+
+
+def _output(store: Store, program: Path, arguments: str, time_limit: str, limits: Limits, scratch: Path) -> str:
+    """What it says; the loader's reports are in `scratch`."""
+    command = processes.Command(
+        (os.fspath(program), *arguments.split()), Path("/"), program_files.output(scratch),
+        time_limit_s=limits.value(time_limit), memory_limit_bytes=limits.memory_bytes,
+    )  # fmt: skip
+    try:
+        with store.busy():
+            outcome, text, errors = processes.answer(command)
+        failure = limits.failure(time_limit, outcome, errors)
+    except OSError as error:
+        failure, errors = str(error), ""
+    if failure:
+        facts = {"program": program, "found": failure, "stderr": errors}
+        raise ToolchainError(f"{program.name} does not run", facts)
+    return text
+
+
+def _runtime_version(runtime: Path) -> str:
+    version = runtime / "version.py"
+    match = re.search(r'VERSION\s*=\s*"([^"]*)"', version.read_text(errors="replace")) if version.is_file() else None
+    return plain(match[1]) if match else "unknown"

@@ -1,0 +1,33 @@
+"""What families that give tile sizes to llvm-cpu share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dispatchflow.iree.release import Syntax
+from dispatchflow.tunings import _tiles
+from dispatchflow.tunings._base import Applied, Lowering
+
+
+def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) -> str:
+    """`distribution = [64, 64, 0], …` as the compiler prints it: for each level a size a dim, 0 if it says none."""
+    return ", ".join(
+        f"{level} = [{', '.join(str(sizes.get(dim, 0)) for dim in dims)}]" for level, sizes in sorted(levels.items())
+    )
+
+
+def lowering(configured: str, pipeline: str, syntax: Syntax, region: bool = False) -> Lowering:
+    return _tiles.lowering(f"#iree_cpu.lowering_config<{configured}>", syntax.cpu_pipeline(pipeline), region)
+
+
+def inexpressible(syntax: Syntax) -> str | None:
+    return None if syntax.has_cpu_lowering_config else f"{syntax} cannot be given CPU tiles by name"
+
+
+def ignored(asked: str, pipeline: str, applied: Applied) -> str | None:
+    """Why none of the executables has what was asked for under its pipeline, None when one has."""
+    for executable in applied.executables:
+        if any(config == asked for _, config in executable.configurations):
+            wrong = executable.pipeline != pipeline
+            return f"applied under pipeline {executable.pipeline}" if wrong else None
+    return _tiles.not_applied(asked, applied)

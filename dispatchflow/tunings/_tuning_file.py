@@ -1,0 +1,80 @@
+"""What tunings from outside share: a file in the transform dialect that gives ops their lowering configuration."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from dispatchflow.mlir.attributes import configurations
+from dispatchflow.tunings._base import GIVEN, Applied, GivenFile, Tuning
+from dispatchflow.workload import Program
+
+_SHOWN = 3
+# The pass that runs what matches: an op that has a configuration behind it got it from outside. What is applied in the
+# end may be the compiler's own choice that happens to be the same.
+_WITNESS = ("--mlir-print-ir-after=iree-codegen-materialize-user-configs", f"--mlir-print-ir-tree-dir={GIVEN}")
+_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTuning(Tuning, ABC):
+    file: GivenFile
+
+    file_parameter: ClassVar[str | None] = "file"
+
+    @property
+    def name(self) -> str:
+        """`tuning_spec_my_0123abcd`"""
+        return f"{self.family}_{named(self.file)}"
+
+    @property
+    def files(self) -> tuple[GivenFile, ...]:
+        return (self.file,)
+
+    def requested(self, operation: Program) -> str:
+        """The configurations that it has to give; of many the first."""
+        found = _configurations(self.file.text)
+        more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        return f"of {named(self.file)}: {' or '.join(found[:_SHOWN])}{more}"
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return (self.flag, *_WITNESS)
+
+    @property
+    @abstractmethod
+    def flag(self) -> str:
+        """Gives the compiler the file."""
+
+    def ignored(self, operation: Program, applied: Applied) -> str | None:
+        """Why no op got one of its configurations and kept it, None when one did."""
+        named_here = set(_configurations(self.file.text))
+        matched = named_here & set(applied.given)
+        kept = {config for executable in applied.executables for _, config in executable.configurations}
+        if matched & kept:
+            return None
+        name, text = named(self.file), applied.text or "nothing"
+        if matched:
+            return f"{name} matched an op, which did not keep {' or '.join(sorted(matched))}; applied {text}"
+        same = ", the same as in the file" if named_here & kept else ""
+        return f"{name} matched no op; the compiler's own choice{same}: {text}"
+
+
+def check(file: GivenFile) -> None:
+    """Raises:
+    ValueError: it names no configuration, so that nothing could tell whether it was applied.
+    """
+    if not _configurations(file.text):
+        raise ValueError(f"{file.path} names no lowering_config, so that nothing tells whether it was applied")
+
+
+def named(file: GivenFile) -> str:
+    return f"{file.title}_{file.digest[:8]}"
+
+
+@lru_cache(maxsize=64)
+def _configurations(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(configurations(_COMMENT.sub(r"\1", text))))

@@ -1,0 +1,1 @@
+"""Inputs, expected results and the verdict on what a program gave."""

@@ -1,0 +1,217 @@
+"""What a user's module is run on and compared with: recipes, literals and files → bytes as they lie in memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dispatchflow import units
+from dispatchflow.cases import module
+from dispatchflow.cases.module import ELEMENT_TYPES, File, Input, Module
+from dispatchflow.errors import ToolError
+from dispatchflow.keys import digest_of
+from dispatchflow.mlir.types import ElementType
+from dispatchflow.verification import inputs
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+
+def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
+    """(what the tools are told of it, bytes) of each argument of a function that takes `types`.
+
+    Raises:
+        ToolError: the spec's inputs do not fit the function.
+    """
+    given = program.inputs if program.inputs is not None else (Input(None, module.RECIPES[0]),) * len(types)
+    if len(given) != len(types):
+        takes = ", ".join(types) or "none"
+        raise ToolError(f"inputs given: {len(given)}; {program.function} takes {len(types)}: {takes}")
+    return [_argument(item, declared, index) for index, (item, declared) in enumerate(zip(given, types, strict=True))]
+
+
+def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
+    if module.is_scalar(declared):
+        if item.type not in (None, declared):
+            raise ToolError(f"input {index} is {item.type}, the function takes {declared}")
+        if item.value in (None, *module.RECIPES) or len(module.literals(str(item.value))) != 1:
+            raise ToolError(f'input {index} is the number {declared}: give it, inputs = [… "5" …]')
+        (number,) = _numbers(str(item.value), declared, index)
+        return f"={number}", str(number).encode()
+    if declared == f"tensor<{item.type}>":
+        item = replace(item, type=declared)  # `i32=6` as the runtime's tools take it
+    if item.file is not None and item.type is None:
+        return _npy(item.file, declared, index)
+    if declared == module.BUFFER_VIEW and item.type is None:
+        raise ToolError(f'input {index} is a {declared}, which has any type: give one, inputs = ["4x8xf32", …]')
+    spelling = item.type or declared
+    if (problem := module.problem_with(spelling, declared)) is not None:
+        raise ToolError(f"input {index} {problem}")
+    known = module.shape_of(spelling)
+    if known is None:
+        raise ToolError(f"input {index} has the type {declared}, which is not known here")
+    if item.type is None and item.value is not None and item.value not in module.RECIPES:
+        raise ToolError(
+            f'input {index} is a bare number, the function takes {declared}: "{declared}={item.value}" fills it'
+        )
+    shape, element = tuple(size or 0 for size in known[0]), known[1]
+    found = content(item.file) if item.file else _made(str(item.value), shape, element, index).tobytes()
+    needed = int(np.prod(shape, dtype=np.int64)) * element.bits // 8
+    if len(found) != needed:
+        raise ToolError(f"input {index}: {item.file and item.file.path} has {len(found)} B; {spelling} needs {needed}")
+    return _spelt(shape, element), found
+
+
+def _spelt(shape: Sequence[int], element: ElementType) -> str:
+    """As the tools are told."""
+    return "x".join([*map(str, shape), element.mlir])
+
+
+def _type(shape: Sequence[int], element: ElementType) -> str:
+    """As functions declare it: one of rank 0 is no bare number."""
+    return _spelt(shape, element) if shape else f"tensor<{element.mlir}>"
+
+
+def _element_of(array: Array) -> ElementType | None:
+    return next((element for element in ElementType if inputs.dtype_of(element) == array.dtype), None)
+
+
+def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
+    array = _load(file)
+    element = _element_of(array)
+    if element is None:
+        raise ToolError(f"input {index}: {file.path} holds {array.dtype}, which is no element type here")
+    if (problem := module.problem_with(_type(array.shape, element), declared)) is not None:
+        raise ToolError(f"input {index}: {file.path} {problem}")
+    return _spelt(array.shape, element), array.tobytes()
+
+
+def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) -> Array:
+    dtype, size = inputs.dtype_of(element), int(np.prod(shape, dtype=np.int64))
+    if value not in module.RECIPES:
+        numbers = np.array(_numbers(value, element.mlir, index)).astype(dtype)
+        if numbers.size not in (1, size):
+            has = f"{numbers.size} numbers; its type {units.count(size, 'element')}, and one stands for all"
+            raise ToolError(f"input {index} has {has}")
+        return np.broadcast_to(numbers, (size,)) if numbers.size == 1 else numbers
+    raw = inputs.stream(index, 1 if value == "random" else 0, size)
+    if element is ElementType.I1:
+        return (raw >> np.uint64(63)).astype(bool)
+    return inputs.uniform(raw, element) if value == "random" else (inputs.below(raw, 7) - 3).astype(dtype)
+
+
+def _numbers(value: str, element: str, index: int) -> list[int] | list[float]:
+    """What literals say, as an element type or a bare number's holds it: floats rounded, nothing else altered."""
+    words = module.literals(value)
+    if module.is_integer(element):
+        try:
+            return [module.integer(word, element) for word in words]
+        except ValueError as error:
+            raise ToolError(f"input {index}: {error}") from error
+    numbers = [float(word) for word in words]
+    if element in ELEMENT_TYPES:
+        wide = np.array(numbers)
+        with np.errstate(over="ignore", invalid="ignore"):
+            held = wide.astype(inputs.dtype_of(ELEMENT_TYPES[element])).astype(np.float64)
+        altered = (np.isnan(held) != np.isnan(wide)) | (np.isinf(held) != np.isinf(wide))
+        if altered.any():
+            raise ToolError(f"input {index}: {words[int(altered.argmax())]} is no {element}")
+    return numbers
+
+
+def expected(program: Module, results: Sequence[str]) -> dict[int, bytes]:
+    """Place of a result → its bytes that the user gave; bare numbers are printed, not compared.
+
+    Raises:
+        ToolError: another number of them, another type or size than the function's.
+    """
+    places = [i for i, declared in enumerate(results) if not module.is_scalar(declared)]
+    if len(program.expected) != len(places):
+        compared = f"{program.function} has {len(places)} to compare: {', '.join(results[i] for i in places) or 'none'}"
+        beside = "; bare numbers are not compared" if len(places) < len(results) else ""
+        raise ToolError(f"expected results given: {len(program.expected)}; {compared}{beside}")
+    return {i: _expected(file, results[i], i) for i, file in zip(places, program.expected, strict=True)}
+
+
+def _expected(file: File, declared: str, index: int) -> bytes:
+    if not file.path.endswith(".npy"):
+        return content(file)
+    array, known = _load(file), module.shape_of(declared)
+    element = _element_of(array)
+    if known is not None and (element is None or module.problem_with(_type(array.shape, element), declared)):
+        held = f"{array.dtype} of shape {array.shape}"
+        raise ToolError(f"expected result {index}: {file.path} holds {held}; the function gives {declared}")
+    return array.tobytes()
+
+
+def content(file: File) -> bytes:
+    """The file's bytes.
+
+    Raises:
+        OSError: it cannot be read, or is not any more what the plan was made of.
+    """
+    found = Path(file.path).read_bytes()
+    if digest_of(found) != file.digest:
+        raise OSError(f"{file.path} was changed while it was read")
+    return found
+
+
+def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
+    """The files that a module names, called by their content as the compiler will find them, and the text with those
+    names: the text's digest then stands for them, and where they lie does not count.
+
+    Raises:
+        ToolError: a file that cannot be read, or one that is named in a way that is not followed.
+    """
+    if (option := module.reading_pass(printed)) is not None:
+        raise ToolError(f"the module runs a pass that reads a file, {option}: no key would have its content")
+    known, names, found = dict(program.objects), dict[str, str](), dict[str, bytes]()
+    for path in module.objects(printed):
+        if path not in known:
+            raise ToolError(
+                f"{path}, which the module names as an object, cannot be read; paths are relative to the module's file,"
+                " and not seen in bytecode, which iree-opt prints as text"
+            )
+        # Its ending tells the compiler what it is.
+        ending = re.sub(r"[^\w.]", "", PurePath(path).suffix, flags=re.ASCII) or ".object"
+        names[path] = f"{known[path].digest}{ending}"
+        found[names[path]] = content(known[path])
+    return found, module.with_objects(printed, names.__getitem__)
+
+
+def _load(file: File) -> Array:
+    import io
+
+    held = content(file)
+    stream = io.BytesIO(held)
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(stream)
+        needed, there = prod(shape) * dtype.itemsize, len(held) - stream.tell()
+        if needed > there:  # numpy would ask for so much memory
+            raise ValueError(
+                f"its header says {'x'.join(map(str, shape))} of {dtype}, {needed:,} B; {there:,} B follow"
+            )
+        array: Array = np.load(io.BytesIO(held), allow_pickle=False)
+    except (ValueError, EOFError, OverflowError, TypeError, SyntaxError) as error:
+        raise ToolError(f"{file.path} is no .npy file: {error}") from error
+    return np.asarray(array, order="C")  # ascontiguousarray makes rank 1 of rank 0
+
+
+def tolerance(declared: str, rtol: str | None) -> float | None:
+    """Relative to |expected| + its root mean square; None where bits are compared: integers, unknown types."""
+    element = ELEMENT_TYPES.get(module.element_of(declared))
+    if element is None or not element.is_float:
+        return None
+    return float(rtol) if rtol is not None else _RTOL[element]
+
+
+# Nobody analysed these programs, so there is no bound to derive: eps**0.6, 5e-5 for f32, 1e-2 for f16. A choice.
+_RTOL = {element: 2.0 ** (-0.6 * element.digits) for element in ElementType if element.is_float}

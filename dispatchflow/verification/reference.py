@@ -1,0 +1,78 @@
+"""Expected results, independent of IREE: numpy in float64, rounded once; integers in int64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dispatchflow.errors import ToolError, raised
+from dispatchflow.mlir.types import ElementType
+from dispatchflow.operations import Operation
+from dispatchflow.verification.inputs import dtype_of
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+
+SMALLEST_NORMAL = {
+    ElementType.F16: 2.0**-14,
+    ElementType.F64: 2.0**-1022,
+    ElementType.F8E4M3FN: 2.0**-6,
+    ElementType.F8E5M2: 2.0**-14,
+}
+
+
+def expected(operation: Operation, operands: Sequence[Array]) -> Array:
+    """The result in its element type. Bit-exact where every partial sum is an integer below 2**53; integer results
+    wrap as two's complement does."""
+    return _asked(operation, "reference", widened(operands)).astype(dtype_of(operation.types.result))
+
+
+def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
+    """(reference, tolerance) of a floating-point result, both float64: |got - reference| ≤ tolerance.
+
+    tolerance = error + u_out · (|reference| + smallest normal): the operation's own bound on these inputs; the final
+    rounding; results that underflow. u = 2**-digits.
+
+    On an operation's own inputs the error may be far below the result's last place. There the final rounding is
+    counted as it is: the result is a number of its type between the roundings to nearest of reference - error and of
+    reference + error. A change of the sum that is too small for the result's type then shows in the elements
+    that it takes across the middle between two such numbers.
+    """
+    wide, result = widened(operands), operation.types.result
+    value = _asked(operation, "reference", wide)
+    error = _asked(operation, "error_on", wide, recipe)
+    if recipe == "random":
+        return value, error + result.unit * (abs(value) + SMALLEST_NORMAL.get(result, 2.0**-126))
+    dtype = dtype_of(result)
+    ends = ((value + side * error).astype(dtype).astype(np.float64) for side in (-1, 1))
+    return value, np.maximum(*(abs(end - value) for end in ends))
+
+
+def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe: str) -> Array:
+    """What the operation's own method makes of the operands; what is wrong with it, one case's failure.
+
+    Raises:
+        ToolError: it raises, or gives another shape than the result's.
+    """
+    whose = f"the {method.removesuffix('_on')} of {operation.name}"
+    try:
+        found = np.asarray(getattr(operation, method)(*recipe, operands))
+    except (MemoryError, OSError):  # not its fault
+        raise
+    except (Exception, SystemExit) as error:
+        raise ToolError(f"{whose} failed: {raised(error)}") from error
+    if found.shape != operation.result().shape:
+        raise ToolError(f"{whose} has the shape {found.shape}; the result's is {operation.result().shape}")
+    return found
+
+
+def widened(operands: Sequence[Array]) -> list[Array]:
+    """In float64 or int64, as `Operation.reference` takes them."""
+    return [operand.astype(np.int64 if _is_integer(operand.dtype) else np.float64) for operand in operands]
+
+
+def _is_integer(dtype: np.dtype[Any]) -> bool:
+    return np.issubdtype(dtype, np.integer) or dtype.name == "int4"  # which is none of numpy's

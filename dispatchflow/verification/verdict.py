@@ -1,0 +1,74 @@
+"""Got against expected: equal, within bound, different (by how much, where), mistrusted, not compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dispatchflow.results.parquet import PASSED
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """The element that is furthest off."""
+
+    index: tuple[int, ...]
+    got: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`word` is one of `parquet.VERIFICATIONS`; `score` is the largest error / bound, at most 1 when within, None where
+    bits were compared."""
+
+    word: str
+    score: float | None = None
+    worst: Worst | None = None
+    wrong: int = 0
+    """Number of elements that are not as expected."""
+
+    @property
+    def passed(self) -> bool:
+        return self.word in PASSED
+
+
+def compare_bits(got: Array, expected: Array) -> Verdict:
+    """Bitwise, except that any NaN equals any NaN and 0 equals -0 (an empty sum has no sign)."""
+    with np.errstate(invalid="ignore"):  # of a signalling NaN, and of two infinities
+        wide_got, wide = got.astype(np.float64), expected.astype(np.float64)
+        agree = (got == expected) | (np.isnan(wide_got) & np.isnan(wide))
+        off = abs(wide_got - wide)
+    if agree.all():
+        return Verdict("equal")
+    error = np.where(agree, -1.0, np.nan_to_num(off, nan=np.inf))  # 2**62 + 1 is off by 0.0 here
+    return Verdict("different", worst=_worst(error, got, expected), wrong=int((~agree).sum()))
+
+
+def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
+    """|got - reference| ≤ tolerance for each element; NaN equals NaN, infinities of one sign are equal, and within
+    no tolerance of a number.
+
+    Written as what agrees, never negated: a NaN makes every `>` false, and would pass.
+    """
+    if not got.size:
+        return Verdict("equal")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        wide = got.astype(np.float64)
+        error = abs(wide - reference)
+        parts = np.nan_to_num(error / tolerance, nan=np.inf)
+    same = (wide == reference) | (np.isnan(wide) & np.isnan(reference))
+    agree = same | (np.isfinite(error) & (error <= tolerance))
+    score = np.where(same, 0.0, parts)
+    word = "within bound" if agree.all() else "different"
+    return Verdict(word, float(score.max()), _worst(score, got, reference), int((~agree).sum()))
+
+
+def _worst(error: Array, got: Array, expected: Array) -> Worst:
+    index = tuple(int(i) for i in np.unravel_index(int(error.argmax()), error.shape))
+    return Worst(index, str(got[index]), str(expected[index]))

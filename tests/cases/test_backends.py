@@ -1,0 +1,90 @@
+"""What a backend does not compile by its own configuration is a known failure; what it compiles is none."""
+
+import pytest
+
+from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.iree.targets import TARGETS
+from dispatchflow.operations import OPERATIONS
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.tunings import TUNINGS
+
+(DEFAULT,) = TUNINGS["default"].expand({})
+
+# On both sides of each rule: target, operation, types, shape, layout, whether it compiles.
+COMPILED = [
+    ("vulkan", "attention", "f32", "1x4x4x4x4", None, False),
+    ("metal", "attention", "f16", "1x4x4x4x4", None, False),
+    ("cuda-sm_80", "matmul", "f8E4M3FN", "4x4x4", None, False),
+    ("cuda-sm_89", "matmul", "f8E4M3FN", "4x4x4", None, True),
+    ("rocm-gfx942", "matmul", "f8E5M2", "4x4x4", None, False),
+    ("rocm-gfx1201", "matmul", "f8E5M2", "4x4x4", None, True),
+    ("rocm-gfx942", "matmul", "f16", "16x16x16", None, False),
+    ("rocm-gfx942", "matmul", "f16", "16x16x8", None, True),
+    ("rocm-gfx942", "conv2d", "f16", "1x16x16x16x16x1x1", None, False),
+    ("rocm-gfx942", "conv2d", "f16", "1x6x6x16x16x3x3", None, True),
+    ("vulkan", "matmul", "f16_f32", "4x16x4", "tt", False),
+    ("vulkan", "matmul", "f16_f32", "33x16x4", "tn", True),
+    ("vulkan", "batch_matmul", "bf16", "2x33x16x4", "tt", False),
+    ("vulkan", "matmul", "bf16", "64x20x64", "tt", True),
+    ("metal", "matmul", "i8", "2x8x4", "tt", False),
+    ("metal", "batch_matmul", "i8", "2x64x64x64", "tt", True),
+    ("metal", "matmul", "i8", "32x4x28", "tt", False),
+    ("metal", "matmul", "i8", "48x4x28", "tt", True),
+]
+
+# Convolutions as products: their options beside the rest.
+CONVOLUTIONS = [
+    ("vulkan", "conv2d", "f16_f32", "1x2x2x12x16x1x1", "nhwc_hwcf", {}, False),
+    ("vulkan", "conv2d", "f16_f32", "1x2x2x12x16x1x1", "nchw_fchw", {}, True),
+    ("vulkan", "conv2d", "bf16", "1x2x2x8x16x1x1", "nchw_fchw", {"stride": 2, "padding": 1}, False),
+    ("vulkan", "conv2d", "f16", "1x1x1x8x16x1x1", "nhwc_hwcf", {}, True),
+    ("vulkan", "conv2d", "f16", "1x4x4x8x16x3x3", "nhwc_hwcf", {}, True),
+    ("vulkan", "conv2d", "f16", "1x2x4x1x16x1x4", "nhwc_hwcf", {}, False),
+    ("vulkan", "conv2d", "f16", "1x2x2x32x32x1x1", "nchw_fchw", {"groups": 2}, False),
+    ("vulkan", "conv2d", "f16", "1x2x2x16x16x1x1", "nhwc_hwcf", {"groups": 2}, True),
+    ("vulkan", "depthwise_conv2d", "f16", "1x2x2x16x1x1", None, {}, True),
+    ("metal", "conv2d", "i8", "1x2x2x8x8x1x1", "nhwc_hwcf", {}, False),
+    ("metal", "conv2d", "i8", "1x2x2x8x8x1x1", "nchw_fchw", {}, True),
+    ("metal", "quantized_conv2d", "i8", "2x1x1x8x8x1x1", "nchw_fchw", {}, True),
+    ("metal", "quantized_conv2d", "i8", "2x1x1x8x8x1x1", "nchw_fchw", {"input_zp": 0}, False),
+    ("metal", "quantized_conv2d", "i8", "1x2x2x6x8x1x1", "nhwc_hwcf", {}, True),
+]
+
+# What follows a sum: of a single element, and not.
+EPILOGUES = [
+    ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {"epilogue": "bias"}, False),
+    ("cuda-sm_80", "batch_matmul", "f16", "1x1x1x1", None, {"epilogue": "residual"}, False),
+    ("vmvx", "conv2d", "f32", "1x3x3x4x1x3x3", "nchw_fchw", {"epilogue": "scale"}, False),
+    ("llvm-cpu", "matmul", "f32", "1x2x16", "tt", {"epilogue": "bias"}, True),
+    ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {"epilogue": "bias", "dynamic": "m"}, True),
+    ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {"epilogue": "bias", "dynamic": "k"}, False),
+    ("llvm-cpu", "matmul", "f32", "1x1x16", "tt", {}, True),
+    ("llvm-cpu", "matmul_splitk", "f32", "1x1x16", "nn", {"slices": 4}, True),
+    ("vmvx", "matmul_splitk", "i8", "1x1x16", "tt", {"slices": 4}, True),
+    ("llvm-cpu", "matmul_splitk", "f16_f32_f16", "1x1x16", "tt", {"slices": 4}, False),
+]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory):
+    return Workspace(tmp_path_factory.mktemp("backends"), {})
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize(
+    ("target", "name", "dtype", "shape", "layout", "options", "compiles"),
+    [*((*words, {}, compiles) for *words, compiles in COMPILED), *CONVOLUTIONS, *EPILOGUES],
+)
+def test_what_is_not_compiled_is_a_known_failure(target, name, dtype, shape, layout, options, compiles, workspace):
+    operation = OPERATIONS[name].make(tuple(map(int, shape.split("x"))), dtype, layout, **options)
+    case = Case(Dispatch(operation, DEFAULT), TARGETS[target])
+    record, chain = workspace.executor.compile(case), workspace.resolver.chain(case)
+    assert record.ok == compiles, record.reason
+    assert (chain.known is not None) == (not compiles), record.reason
+    assert workspace.known.passing(chain) is None
+
+
+def test_nothing_of_it_is_skipped(tmp_path):
+    words = {"operation": ("matmul",), "m": [128], "n": [128], "k": [128], "dtype": "f16;f8E5M2;f64"}
+    found = Workspace(tmp_path, words | {"target": "vulkan,cuda-sm_80,vmvx"}).plan
+    assert (len(found.cases), found.skips) == (9, ())

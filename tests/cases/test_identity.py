@@ -1,0 +1,45 @@
+"""What is computed and on what, whoever computes it: `program_digest` and `data_digest` of rows."""
+
+import pytest
+
+from dispatchflow.cases.dispatch import program_digest
+from dispatchflow.cases.module import File, Module
+from dispatchflow.keys import digest_of
+
+
+@pytest.fixture
+def programs(plan_of):
+    def make(text, **overrides):
+        return {case.name: program_digest(case.operation) for case in plan_of(text, **overrides).cases}
+
+    return make
+
+
+MATMUL = '[[sweep]]\noperation = "matmul"\nm = 64\nn = [64, 96]\nk = 64\nthreads = 1\n'
+
+
+def test_a_program_is_the_same_for_tunings_flags_targets_providers_and_caches(programs):
+    many = 'tuning = ["default", "data_tiling"]\nflags = ["", "--iree-opt-level=O3"]\ntarget = ["llvm-cpu", "vmvx"]\n'
+    found = programs(MATMUL + many + 'provider = ["iree", "numpy"]\ncache = ["hot", "cold"]\n')
+    assert len(found) > 20
+    assert len(set(found.values())) == 2
+
+
+@pytest.mark.parametrize("word", ['dtype = "f16"', 'layout = "nt"', 'accumulate = "yes"', 'epilogue = "bias"'])
+def test_a_program_is_another_with_another_word_of_the_operation(programs, word):
+    assert not set(programs(MATMUL).values()) & set(programs(f"{MATMUL}{word}\n").values())
+
+
+def test_dynamic_sizes_make_two_programs_of_one_text(programs):
+    assert len(set(programs(f'{MATMUL}dynamic = "mnk"\n').values())) == 2
+
+
+def of(source=b"text", path="a.mlir", entry="main", objects=()):
+    return program_digest(Module(File(path, digest_of(source)), "title", entry, objects=objects))
+
+
+def test_a_module_is_its_content_and_its_function_wherever_it_lies():
+    assert of() == of(path="elsewhere/b.mlir")
+    linked = (("x.o", File("x.o", digest_of(b"1"))),)
+    others = [of(b"other"), of(entry="other"), of(objects=linked), of(objects=(("x.o", File("x.o", digest_of(b"2"))),))]
+    assert len({of(), *others}) == 5

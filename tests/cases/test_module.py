@@ -1,0 +1,218 @@
+"""`operation = "module"`: a user's own MLIR file."""
+
+from pathlib import PurePath
+
+import pytest
+
+from dispatchflow.cases import module
+from dispatchflow.cases.module import Declaration
+from dispatchflow.errors import SpecError
+from dispatchflow.planning import parser, plan
+from dispatchflow.planning.location import COMMAND_LINE
+
+TEXT = """\
+module @m {
+  util.global private @state : tensor<4xf32>
+  func.func @two(%arg0: tensor<4x8xf32> {iree.abi = "a -> , ("}, %arg1: i32, %arg2: tensor<?x8xbf16>) -> \
+(tensor<4x8xf32> {a.b = "x"}, tensor<?x8xbf16>, i32) attributes {x = [1, 2]} {
+    return %arg0 : tensor<4x8xf32>
+  }
+  func.func private @helper(%arg0: tensor<4xf32>) -> tensor<4xf32>
+  func.func public @one(%arg0: !torch.vtensor<[2,?],si64>, %arg1: !torch.vtensor<[],f32>) -> !torch.vtensor<[2],ui8> {
+  }
+  util.func public @none() -> tensor<16xi1> {
+  }
+  func.func @"odd name"(%arg0: tensor<2x3xf8E4M3FN, #encoding>, %arg1: tensor<f32>, %arg2: !hal.buffer_view) {
+  }
+}
+"""
+
+
+def test_public_functions_are_found_in_any_dialect():
+    assert module.functions(TEXT) == ["two", "one", "none", "odd name"]
+
+
+WRITTEN = """\
+// func.func @comment() {
+#a = #x.y<{z = "func.func @string() {"}>
+module @outer attributes {a.b = {c = "}"}} {
+  module @inner {
+    func.func @helper() { return }
+  }
+  func.func private @mine() { return } func.func @main() {
+    return
+  } util.func public @second() { util.return }
+  "func.func"() <{function_type = () -> (), sym_name = "third"}> ({
+    "func.return"() : () -> ()
+  }) : () -> ()
+  "func.func"() <{sym_visibility = "private", function_type = () -> (), sym_name = "hidden"}> ({
+    "func.return"() : () -> ()
+  }) : () -> ()
+}
+"""
+
+
+def test_functions_are_found_wherever_they_stand_and_those_of_inner_modules_are_none():
+    assert module.functions(WRITTEN) == ["main", "second", "third"]
+    inner = "module @m {\n  module @inner {\n    func.func @helper() {\n    }\n  }\n  func.func @main() {\n  }\n}\n"
+    assert list(module.declarations(inner)) == ["main"]
+
+
+def test_names_are_read_without_the_escapes_of_mlir():
+    names = [("é", r"\C3\A9"), ('a"b', r"a\22b"), ("a\\b", r"a\\b"), ("a\nb", r"a\0Ab"), ("a\tb", r"a\tb"), ("ü", "ü")]
+    text = "\n".join(f'  func.func @"{written}"() {{\n  }}' for _, written in names)
+    generic = "\n".join(f'"func.func"() <{{sym_name = "{written}"}}> ({{}}) : () -> ()' for _, written in names)
+    found = [name for name, _ in names]
+    assert module.functions(text) == module.functions(generic) == list(module.declarations(text)) == found
+    assert all(module.mentions(generic, name) for name in found)
+    assert not module.mentions(generic, "C3")
+
+
+@pytest.mark.parametrize("written", [r"a\FF", r"a\00", "a\udcff"])
+def test_a_name_that_no_tool_can_be_told_is_refused(written):
+    content = f'func.func @"{written}"() {{}}'.encode(errors="surrogateescape")
+    with pytest.raises(SpecError, match="a function cannot be called") as refused:
+        plan_of('file = "new.mlir"', read=lambda name: (name, content))
+    assert "Rename it" in str(refused.value)
+
+
+def test_a_named_function_is_taken_at_its_word_while_its_name_is_in_the_text():
+    assert [case.operation.function for case in plan_of('file = "odd.mlir"\nfunction = "old"').cases] == ["old"]
+
+
+def test_types_are_read_as_the_runtime_spells_them():
+    assert module.declarations(TEXT) == {
+        "two": Declaration(("4x8xf32", "i32", "?x8xbf16"), ("4x8xf32", "?x8xbf16", "i32")),
+        "one": Declaration(("2x?xi64", "tensor<f32>"), ("2xi8",)),
+        "none": Declaration((), ("16xi1",)),
+        "odd name": Declaration(("2x3xf8E4M3FN", "tensor<f32>", "!hal.buffer_view"), ()),
+    }
+    found = module.declarations(TEXT)
+    assert module.from_facts(module.to_facts(found)) == found
+
+
+FILES = {
+    "a.mlir": TEXT.encode(),
+    "b.bin": bytes(128),
+    "code.mlirbc": b"ML\xefR and more",
+    "sub/a.mlir": b"func.func @two() {}",
+    "odd.mlir": b'func.func @main() {} "func.func"() ({}) {sym_name = "old"} : () -> ()',
+}
+
+
+def read(name):
+    if name not in FILES:
+        raise FileNotFoundError(2, "No such file or directory", name)
+    return f"/specs/{name}", FILES[name]
+
+
+def plan_of(*sweeps, read=read):
+    text = "\n".join(f'[[sweep]]\noperation = "module"\n{sweep}' for sweep in sweeps)
+    return plan.expand(parser.parse(text, PurePath("specs/m.toml"), {"dtype": "f16"}, read))
+
+
+def test_each_function_is_a_case_and_names_are_of_file_and_function():
+    found = plan_of(
+        'file = "a.mlir"\nthreads = [1, 2]\ntuning = ["default", "data_tiling"]\nfunction = ["two", "none"]'
+    )
+    assert [case.name for case in found.cases] == [
+        f"module_a_{function}_{tuning}@llvm-cpu-{threads}t"
+        for function in ("two", "none")
+        for tuning in ("default", "data_tiling")
+        for threads in (1, 2)
+    ]
+    everything = plan_of('file = "a.mlir"')
+    assert [case.operation.function for case in everything.cases] == ["two", "one", "none", "odd name"]
+    assert everything.cases[-1].name == "module_a_odd-name_default@llvm-cpu"
+
+
+def test_a_tuning_that_is_written_on_an_operation_is_a_skip():
+    found = plan_of('file = "a.mlir"\nfunction = "two"\ntuning = "double_tiling_64x64_4x16x4"')
+    assert found.cases == ()
+    assert "not into a user's module" in found.skips[0].reason
+
+
+def test_a_tuning_that_a_backend_does_not_know_is_a_skip():
+    tunings = 'tuning = ["data_tiling", "data_tiling_ukernels_all"]\ntarget = ["vmvx", "vulkan"]'
+    found = plan_of(f'file = "a.mlir"\nfunction = "two"\n{tunings}')
+    tried = [(case.tuning.name, case.target.name) for case in found.cases]
+    assert tried == [("data_tiling", "vmvx"), ("data_tiling", "vulkan")]
+    assert {skip.reason for skip in found.skips} == {
+        f"these microkernels are of llvm-cpu, not of {backend}" for backend in ("vmvx", "vulkan-spirv")
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "needs a file"),
+        ('file = "no.mlir"', "No such file"),
+        ('file = "a.mlir"\nfunction = "tow"', "Did you mean 'two'"),
+        ('file = "odd.mlir"\nfunction = "mai"', "Did you mean 'main'"),
+        ('file = "code.mlirbc"', "the functions of bytecode are not seen here"),
+        ('file = "a.mlir"\nreference = "vmvx,llvm-cpu"', "there are several references"),
+        ('file = "a.mlir"\ninputs = ["4x8xq32"]', "'4x8xq32' is no type"),
+        ('file = "a.mlir"\ninputs = ["4x8xf32=rondom"]', "Did you mean 'random'"),
+        ('file = "a.mlir"\ninputs = ["4xi8=300 -1 7 7"]', "300 is no i8, -128 … 127"),
+        ('file = "a.mlir"\ninputs = ["4xi8=1 -1 1.5 7"]', "1.5 is no i8"),
+        ('file = "a.mlir"\ninputs = ["4xi8=nan"]', "nan is no i8"),
+        ('file = "a.mlir"\ninputs = ["i32=99999999999"]', "99999999999 is no i32"),
+        ('file = "a.mlir"\ninputs = ["index=1e19"]', "1e19 is no index"),
+        ('file = "a.mlir"\ninputs = ["@b.bin"]', "Write 4x8xf32=@b.bin"),
+        ('file = "a.mlir"\nexpected = ["no.npy"]', "No such file"),
+        ('file = "a.mlir"\ninputs = "4x8xf32;5"', 'Several inputs are written inputs = ["4x8xf32", "5"].'),
+        ('file = "a.mlir"\nrtol = nan', "rtol cannot be nan"),
+        ('file = "a.mlir"\nrtol = inf', "rtol cannot be inf"),
+        ('file = "a.mlir"\nrtol = -1', "rtol cannot be -1.0"),
+        ('file = "a.mlir"\nreference = "vmxv"', "Did you mean 'vmvx'"),
+        ('file = "a.mlir"\nreference = "vmvx"\nexpected = ["b.bin"]', "both"),
+        ('file = "a.mlir"\nm = 4', "unknown word 'm'"),
+    ],
+)
+def test_what_a_module_cannot_be_is_told_with_its_place(words, told):
+    with pytest.raises(SpecError) as error:
+        plan_of(words)
+    assert told in str(error.value)
+    assert "specs/m.toml:1" in str(error.value)
+
+
+def test_one_word_is_a_list_of_one():
+    one = plan_of('file = "a.mlir"\nfunction = "two"\ninputs = "3xi64=1 2 3"\nexpected = "b.bin"')
+    several = plan_of('file = ["a.mlir"]\nfunction = ["two"]\ninputs = ["3xi64=1 2 3"]\nexpected = ["b.bin"]')
+    assert one.cases == several.cases
+    assert len(one.cases[0].operation.expected) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (
+            {"file": "no.mlir"},
+            "Paths are relative to the directory of dodo.py (or of -d), and a comma ends one; in a spec it does not.",
+        ),
+        (
+            {"file": "a.mlir", "tuning": "tuning_spec:no.mlir"},
+            "Paths are relative to the directory of dodo.py (or of -d), and a comma ends one; in a spec it does not.",
+        ),
+        ({"file": "code.mlirbc"}, "Name one: function=main."),
+        ({"file": "a.mlir", "inputs": "4x8xf32,5"}, "Several inputs are written 'inputs=4x8xf32;5'."),
+        ({"file": "a.mlir", "inputs": "4x8xf32=1,4x8xf32"}, "Several inputs are written 'inputs=4x8xf32;5'."),
+        ({}, "Write file=my.mlir, relative to the directory of dodo.py (or of -d)."),
+    ],
+)
+def test_hints_for_the_command_line_are_spelt_as_there(words, hint):
+    with pytest.raises(SpecError) as error:
+        parser.sweep({"operation": "module", **words}, COMMAND_LINE, read)
+    assert error.value.hint == hint
+
+
+def test_two_modules_of_one_name_are_refused_and_a_title_helps():
+    two = 'file = "{}"\nfunction = "two"'
+    with pytest.raises(SpecError, match="two modules have this name"):
+        plan_of(two.format("a.mlir"), two.format("sub/a.mlir"))
+    with pytest.raises(SpecError, match="two modules have this name"):
+        plan_of(two.format("a.mlir"), two.format("a.mlir") + '\ninputs = ["4x8xf32=1", "5", "3x8xbf16"]')
+    with pytest.raises(SpecError, match="Name them in two sweeps"):
+        plan_of('file = ["a.mlir", "sub/a.mlir"]\nfunction = "two"')
+    assert len(plan_of(two.format("a.mlir"), two.format("sub/a.mlir") + '\nname = "b"').cases) == 2
+    assert len(plan_of(two.format("a.mlir"), two.format("a.mlir")).cases) == 1

@@ -1,0 +1,28 @@
+"""What is said while it runs."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from dispatchflow.cli.progress import Progress
+from dispatchflow.measurement.ceilings import _KernelTrial
+from dispatchflow.measurement.session import Trial
+from dispatchflow.measurement.trials import LibraryTrial
+from dispatchflow.stages import STAGES
+from dispatchflow.timing.protocols import PROTOCOLS
+
+
+@pytest.mark.parametrize(
+    ("kind", "counted", "ahead"),
+    [(Trial, "cases", 1), (LibraryTrial, "cases", 1), (_KernelTrial, "calibration kernels", 0)],
+)
+def test_a_block_is_of_a_case_or_of_a_calibration_kernel(kind, counted, ahead, capsys):
+    trial = kind("key", "label", {}, (), None, {}, PROTOCOLS["fast"], blocks_ns=[1.0])
+    progress, steps = Progress(dict.fromkeys(STAGES, 0)), []
+    progress._spoke_at -= 60
+    progress.block(trial, 7)
+    assert capsys.readouterr().out == f"block 1 of {PROTOCOLS['fast'].blocks}; 7 {counted} undecided\n"
+    progress._tasks = {"profile": 0}
+    progress._live = SimpleNamespace(update=lambda task, advance, name: steps.append(advance))
+    progress.block(trial, 7)
+    assert steps == [ahead]

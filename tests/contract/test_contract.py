@@ -1,0 +1,222 @@
+"""What every operation, tuning and target must hold, over the registries: a new one is covered without a line here.
+
+The product is `doit check_all`. Here every choice of every operation (a type, a layout, a tuning, …) occurs in a case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path, PurePath
+
+import pytest
+from support.once import once
+from support.product import CASES, EVERYTHING, RUN_HERE, SHAPES, TUNING, chosen_of, operation_of
+from support.project import REPOSITORY
+
+from dispatchflow.cases import known_failures
+from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.cases.known_failures import KnownFailures
+from dispatchflow.iree.targets import TARGETS, Target, named
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.planning import parser, plan
+from dispatchflow.planning.plan import unsupported_reason
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.results.parquet import PASSED
+from dispatchflow.store.records import Record
+from dispatchflow.tunings import TUNINGS, Tuning
+from dispatchflow.verification.inputs import mistrust
+
+pytestmark = pytest.mark.iree
+
+
+KNOWN = KnownFailures(known_failures.shipped(), "", lambda step: "", lambda target: ["avx512f"])
+
+
+Words = frozenset[tuple[int, object]]
+
+
+def words_of(choice: tuple[object, ...], case: Case) -> Words:
+    """Its choices, and the type of its result, which an epilogue may change."""
+    return frozenset(enumerate((*choice, case.operation.types.result)))
+
+
+def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
+    """Few cases in which every word occurs that was not `seen`. Greedy, the same each time."""
+    choices = {choice: words_of(choice, case) for choice, case in cases.items()}
+    missing = set().union(*choices.values()) - set(seen)
+    chosen = set()
+    while missing:
+        best = max(choices, key=lambda choice: len(choices[choice] & missing))
+        missing -= choices.pop(best)
+        chosen.add(cases[best])
+    return chosen
+
+
+def quick(name: str) -> set[Case]:
+    """Of an operation. Of each choice a case of which no failure is known, where there is one."""
+    own = {choice: case for choice, case in CASES.items() if choice[0] == name}
+    sure = {choice: case for choice, case in own.items() if not KNOWN.covering(case)}
+    found = covering(sure)
+    seen = frozenset().union(*(words_of(choice, case) for choice, case in sure.items() if case in found))
+    return found | covering(own, seen)
+
+
+COVERING = {case for name in OPERATIONS for case in quick(name)}
+PARAMETERS = [pytest.param(case, id=case.name) for case in CASES.values() if case in COVERING]
+
+
+def tuning_of(name: str) -> Tuning:
+    return next(filter(None, (family.parse(name) for family in TUNINGS.values())))
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """One store for all cases of this file that go well, and for all workers: who comes second finds what was made."""
+    return Workspace(once(tmp_path_factory, "contract", Path.mkdir), {})
+
+
+@pytest.fixture
+def records(case: Case, workspace: Workspace) -> tuple[Record, Record | None]:
+    """(compiled, verified) of the test's case."""
+    compiled = workspace.executor.compile(case)
+    return compiled, workspace.executor.verify(case, workspace.resolver.chain(case).device)
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_it_compiles_as_asked_or_fails_as_known(
+    case: Case, records: tuple[Record, Record | None], workspace: Workspace
+) -> None:
+    compiled, _ = records
+    if not compiled.ok:
+        assert workspace.resolver.chain(case).known is not None, compiled.reason
+        return
+
+    assert compiled.facts["code_bytes"] > 0
+    assert compiled.facts["applied"]
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_its_result_is_right(case: Case, records: tuple[Record, Record | None]) -> None:
+    compiled, verified = records
+    if not compiled.ok:
+        pytest.skip("it does not compile, which the test before judges")
+
+    assert verified is not None
+    assert verified.ok, verified.reason
+    doubted = mistrust(case.operation) is not None  # f8 results: too few terms are exact
+    assert verified.facts["verification"] in (["mistrusted"] if doubted else PASSED)
+    # Integers have no rounding to allow for.
+    assert (verified.facts["verification"] == "equal") >= case.operation.bitwise
+
+
+def test_check_all_makes_the_whole_product() -> None:
+    import check_all  # which takes the product from here
+
+    found = plan.expand(parser.parse(check_all.spec(), PurePath("everything.toml"), {}))
+
+    assert set(found.cases) == set(CASES.values())
+    assert set(found.cases) > COVERING
+    assert {skip.name for skip in found.skips} == {case.name for case in EVERYTHING.values()} - {
+        case.name for case in CASES.values()
+    }
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_word_of_every_registry_occurs_in_the_quick_cases(name: str) -> None:
+    quick = [case for case in COVERING if case.operation.name == name]
+    cases = [case for case in CASES.values() if case.operation.name == name]
+
+    assert {case.operation.signature for case in quick} == set(OPERATIONS[name].signatures.values())
+    assert {case.operation.types.result for case in quick} == {case.operation.types.result for case in cases}
+    assert {case.operation.layout for case in quick} == set(OPERATIONS[name].layouts)
+    assert {case.operation.chosen for case in quick} >= set(chosen_of(OPERATIONS[name]))
+    assert {case.tuning for case in quick} == {case.tuning for case in cases}
+    assert {case.target for case in quick} == set(RUN_HERE.values())
+
+
+# --- skips: what the plan does not even try, the compiler does not take
+
+
+def _first(wanted: Callable[[Operation, Tuning, Target], bool], target: Target) -> Operation | None:
+    cls = OPERATIONS["matmul"]  # which takes every element type and tuning
+    for signature in cls.signatures:
+        operation = operation_of(cls, SHAPES[0], signature, cls.layouts[0])
+        if wanted(operation, TUNING[0], target):
+            return operation
+    return None
+
+
+FOREIGN = [
+    pytest.param(tuning, target, id=f"{family}-{target.name}")
+    for target in RUN_HERE.values()
+    for family, cls in TUNINGS.items()
+    for tuning in islice(cls.expand({}), 1)
+    if _first(lambda o, t, target: t is not None and unsupported_reason(o, TUNING[0], target) is None, target)
+    and all(case.tuning.family != family for case in CASES.values() if case.target is target)
+]
+
+
+@pytest.mark.parametrize(("tuning", "target"), FOREIGN)
+def test_a_tuning_of_another_backend_is_refused_by_the_compiler(
+    tuning: Tuning, target: Target, workspace: Workspace
+) -> None:
+    operation = _first(lambda o, t, target: unsupported_reason(o, t, target) is None, target)
+    assert operation is not None
+
+    compiled = workspace.executor.compile(Case(Dispatch(operation, tuning), target, 1))
+
+    assert not compiled.ok
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "tuning"),
+    [
+        ("matmul", (24, 24, 8), "double_tiling_12x12_4x8x4"),
+        ("matmul", (16, 16, 8), "double_tiling_128x128_16x16x1024"),
+        ("conv2d", (2, 6, 6, 4, 8, 3, 3), "conv_tile_and_decompose_0x4x4x6_1x1x8x8_3x3x64"),
+    ],
+)
+def test_tiles_are_cut_off_and_need_not_divide_each_other(
+    name: str, shape: tuple[int, ...], tuning: str, workspace: Workspace
+) -> None:
+    asked = tuning_of(tuning)
+    operation, target = OPERATIONS[name].make(shape, "f32"), TARGETS["llvm-cpu"]
+    assert unsupported_reason(operation, asked, target) is None
+
+    compiled = workspace.executor.compile(Case(Dispatch(operation, asked), target, 1))
+
+    assert compiled.ok, compiled.reason
+
+
+def test_what_the_page_of_caching_shows_of_the_compiler_holds(workspace: Workspace) -> None:
+    """A configuration that is the compiler's own choice, and one that it refuses, for the CPU that is named there."""
+    page = (REPOSITORY / "docs/caching.md").read_text()
+    asked = re.findall(r"compile matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t", page)
+    asked += re.findall(r"16384 bytes.*\(matmul_64x64x64_f32t_f32t_f32t_(double_tiling_\w+)@(\S+)-1t\)", page)
+    made = [("default", asked[0][1]), *asked]
+    operation = OPERATIONS["matmul"].make((64, 64, 64))
+    compiled = [
+        workspace.executor.compile(Case(Dispatch(operation, tuning_of(name)), named(target), 1))
+        for name, target in made
+    ]
+
+    own, same, refused = compiled
+    assert same.facts["code_digest"] == own.facts["code_digest"]
+    assert "large vector sizes (16384 bytes)" in (refused.reason or "")
+
+
+def test_a_vector_tile_too_large_is_refused_and_says_so(workspace: Workspace) -> None:
+    """Without AVX the limit is lower than any that makes a skip, so that this refusal is the same on every machine."""
+    tuning = TUNINGS["double_tiling"].parse("double_tiling_64x64_8x32x31")
+    operation = operation_of(OPERATIONS["matmul"], (64, 64, 64), "f32", "tt")
+    assert tuning is not None
+    assert unsupported_reason(operation, tuning, TARGETS["llvm-cpu"]) is None
+
+    flags = (*TARGETS["llvm-cpu"].flags, "--iree-llvmcpu-target-cpu=generic")
+    compiled = workspace.executor.compile_module(Dispatch(operation, tuning).module().encode(), flags)
+
+    assert not compiled.ok
+    assert "large vector sizes" in (compiled.reason or "")
+    assert "large vector sizes" in workspace.store.path(compiled.outputs["log"]).read_text()

@@ -1,0 +1,149 @@
+"""Members of a registry folder know what begins with `_`, never each other: a file can be added or taken away alone."""
+
+import ast
+import re
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+import dispatchflow
+from dispatchflow.errors import DispatchflowError
+from dispatchflow.operations import OPERATIONS, Operation, Option
+from dispatchflow.operations._checks import options_of
+from dispatchflow.registry import members
+
+PACKAGE = Path(dispatchflow.__file__).parent
+MEMBERS = [path for folder in ("operations", "tunings") for path in sorted((PACKAGE / folder).glob("[!_]*.py"))]
+
+
+def imports(path):
+    """Full names of the modules that this file imports from, at any depth."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    plain = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return plain + [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+
+
+@pytest.mark.parametrize("path", MEMBERS, ids=lambda path: f"{path.parent.name}.{path.stem}")
+def test_member_imports_no_other_member(path):
+    folder = f"dispatchflow.{path.parent.name}"
+    assert all(name.startswith(f"{folder}._") for name in imports(path) if name.startswith(f"{folder}."))
+
+
+def test_there_are_members():
+    assert {path.stem for path in MEMBERS} >= {"matmul", "default", "data_tiling", "double_tiling"}
+
+
+PAGE = (PACKAGE.parent / "docs/adding.md").read_text()
+NUMBERS = count()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("", "", None),
+        ("    def flops", "    def flop", "class RowSum is not whole:\n  file   {file}\n  lacks  flops\n"),
+        ("    signatures: ", "    signature: ", "lacks  signatures"),
+        ("class RowSum", "class Rowsum", "row_sum.py must define class RowSum(Operation):\n  file     {file}\n  defines  Rowsum"),
+        ('= "row_sum"', '= "matmul"', "not named as its file:\n  file  {file}\n  says  name = 'matmul'"),
+        ("import snippets", "import snipets", "cannot be imported:\n  file   {file}\n  found  ImportError: cannot import name 'snipets'"),
+        ("    return ", "    return return ", "found  SyntaxError: invalid syntax"),
+    ],
+)  # fmt: skip
+def test_a_file_that_holds_no_whole_class_is_named_with_what_it_lacks(old, new, says, tmp_path, monkeypatch):
+    (code,) = re.findall(r'^```python\n("""y\[m\] = Σ_k x.*?)^```', PAGE, re.M | re.S)
+    package = tmp_path / f"registry_{next(NUMBERS)}"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "row_sum.py").write_text(code.replace(old, new))
+    monkeypatch.syspath_prepend(tmp_path)
+    if says is None:
+        assert [cls.__name__ for cls in members(package.name, Operation, "name")] == ["RowSum"]
+        return
+    with pytest.raises(DispatchflowError) as caught:
+        members(package.name, Operation, "name")
+    assert says.format(file=package / "row_sum.py") in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("dims", "values", "says"),
+    [
+        (("m",), ("sum", "max"), None),
+        (("m",), range(1, 3), "'kind' is of numbers in one operation, of words in another:\n  numbers  {here}\n  words    {other}\n"),
+        (("kind",), None, "'kind' is of numbers in one operation, of words in another:\n  numbers  {here}\n"),
+        (("m",), (1, 2), "the values of option 'kind' are neither a range nor words of letters, digits, _, +, - and .:\n  file  {here}\n  says  (1, 2)\n"),
+    ],
+)  # fmt: skip
+def test_a_word_of_numbers_in_one_operation_and_of_words_in_another_is_refused(dims, values, says):
+    """Their column could hold only one of them."""
+    reduction = OPERATIONS["reduction"]
+    assert isinstance(reduction.options["kind"].values, tuple)
+    options = {} if values is None else {"kind": Option(values, "")}
+    other = type("Other", (reduction,), {"__module__": __name__, "dims": dims, "options": options})
+    for order in [(reduction, other), (other, reduction)]:
+        if says is None:
+            assert options_of(order)["kind"] is order[1].options["kind"]
+            continue
+        with pytest.raises(DispatchflowError) as caught:
+            options_of(order)
+        assert says.format(here=__file__, other=sys.modules[reduction.__module__].__file__) in str(caught.value)
+        assert caught.value.exit_code == 2
+
+
+KIND = {"kind": Option(("sum",), "")}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"options": {"kind": Option((), "")}}, "the values of option 'kind' are neither a range nor words of letters, digits, _, +, - and .:\n  file  {}\n  says  ()\n"),
+        ({"options": {"kind": Option(range(0), "")}}, "neither a range nor words"),
+        ({"options": {"sign": Option(("plus", "mi,nus"), "")}}, "says  ('plus', 'mi,nus')"),
+        ({"options": {"kind": Option("sum", "")}}, "says  'sum'\n"),
+        ({"options": {"kind": Option({"sum", "max"}, "")}}, "neither a range nor words"),
+        ({"options": None}, "options of pooling must be words, each with an Option(…):\n  file  {}\n  says  None\n"),
+        ({"options": ["kind"]}, "options of pooling must be"),
+        ({"signatures": {}}, "signatures of pooling must be words, each with a signature(…):\n  file  {}\n  says  {{}}\n"),
+        ({"signatures": {"f32": "f32->f32"}}, "signatures of pooling must be"),
+        ({"layouts": ()}, "layouts of pooling must be a tuple of words:\n  file  {}\n  says  ()\n"),
+        ({"dims": "mk"}, "dims of pooling must be a tuple of words:\n  file  {}\n  says  'mk'\n"),
+        ({"options": {"sign": Option(("a/b",), "")}}, "neither a range nor words"),
+        ({"options": {"kind": range(1, 3)}}, "options of pooling must be words, each with an Option(…):\n  file  {}\n  says  {{'kind': range(1, 3)}}\n"),
+        ({"options": {"Big-word": Option(("a",), "")}}, "'Big-word' is no word of letters, digits and _:\n  file  {}\n"),
+        ({"dims": ("b", "j", "j")}, "'j' stands twice among dimensions and options:\n  file  {}\n  says  b, j, j, kind\n"),
+        ({"dims": ("b", "kind")}, "'kind' stands twice"),
+    ],
+)  # fmt: skip
+def test_words_that_nobody_can_say_are_refused(words, says):
+    other = type("Other", (OPERATIONS["pooling"],), {"__module__": __name__, "dims": ("b",), "options": KIND, **words})
+    with pytest.raises(DispatchflowError) as caught:
+        options_of([other])
+    assert says.format(__file__) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "by"),
+    [
+        ("reason", "a column of every row"),
+        ("median_ns", "a column of every row"),
+        ("top", "a word of every spec, or a variable"),
+        ("inputs", "a word of every spec, or a variable"),
+        ("exclude", "a word of every spec, or a variable"),
+        ("percent_of_best_provider", "a column of reports"),
+        ("speedup", "a column of reports"),
+    ],
+)
+@pytest.mark.parametrize("words", ["'dims': ('m', '{}')", "'options': {{'{}': Option(('a', 'b'), '')}}"])
+def test_words_that_mean_something_else_are_refused(word, by, words):
+    """Their values would be lost, or taken for the other's."""
+    body = f"{{'__module__': 'dispatchflow.operations.matmul', {words.format(word)}}}"
+    lines = [
+        "from dispatchflow.operations import OPERATIONS, Option",
+        f"OPERATIONS['other'] = type('Other', (OPERATIONS['matmul'],), {body})",
+        "import dispatchflow.results.parquet, dispatchflow.cli.variables",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    assert f"'{word}' is {by}:\n  file  {PACKAGE / 'operations/matmul.py'}\n" in done.stderr

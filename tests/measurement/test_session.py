@@ -1,0 +1,190 @@
+"""Rounds: what is in them together, and what an interruption loses."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+from dispatchflow.errors import ToolError
+from dispatchflow.iree.benchmark_output import Block
+from dispatchflow.iree.targets import Device
+from dispatchflow.keys import digest_of
+from dispatchflow.measurement import session as measure
+from dispatchflow.measurement.anchor_trials import AnchorTrial
+from dispatchflow.measurement.anchors import PROTOCOL, History
+from dispatchflow.store.store import Store
+from dispatchflow.timing.protocols import PROTOCOLS
+
+BLOCKS = PROTOCOLS["std"].blocks
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """The labels of the trials whose blocks were run, as they came; every block takes the same."""
+    labels = []
+
+    def run_block(bench, toolchain, trial):
+        labels.append(trial.label)
+        return Block(1e6, {}, 10), 0.3
+
+    monkeypatch.setattr(measure, "run_block", run_block)
+    return labels
+
+
+@pytest.fixture
+def session(tmp_path):
+    bench = SimpleNamespace(store=Store(tmp_path / "store"))
+    toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
+    return measure.Session(bench, toolchain, "run", sleep=lambda seconds: None)
+
+
+def trials(session, shapes, protocol="std"):
+    """So many of each shape, by turns, as parallel verifications end."""
+    names = sorted((number, shape) for shape, count in shapes.items() for number in range(count))
+    return [
+        session.add(
+            measure.Trial(
+                digest_of(f"{shape}{number}".encode()), f"{shape}{number}", {}, (), Device("local-sync", 1, (0,), "d"), {},
+                PROTOCOLS[protocol], shape=shape,
+            )
+        )
+        for number, shape in names
+    ]  # fmt: skip
+
+
+def test_many_cases_are_measured_group_by_group_and_a_shape_s_are_in_one(session, taken):
+    pending = trials(session, {"a": 50, "b": 5, "c": 20, "d": 60})
+
+    session.decide(pending[0])
+    while any(trial.claimed and trial.outcome is None for trial in pending):
+        session.decide(next(trial for trial in pending if trial.claimed and trial.outcome is None))
+
+    # 60 budgets of `std` are ten minutes: c would be too many beside a and b.
+    assert Counter(label[0] for label in taken) == {"a": 50 * BLOCKS, "b": 5 * BLOCKS}
+    assert {label[0] for label in taken[:55]} == {label[0] for label in taken[-55:]} == {"a", "b"}
+    assert [trial.outcome for trial in pending if trial.shape in "cd"] == [None] * 80
+    assert all(session._store.records.measurement(trial.key) for trial in pending if trial.shape in "ab")
+
+    for trial in pending:
+        session.decide(trial)
+    assert "".join(sorted({label[0] for label in taken[55 * BLOCKS : 75 * BLOCKS]})) == "c"
+    assert {trial.outcome for trial in pending} == {"measured"}
+
+
+def test_a_shape_with_more_cases_than_a_group_has_is_measured_together(session, taken):
+    pending = trials(session, {"a": 90, "b": 1})
+    session.decide(pending[0])
+    assert set(taken[:90]) == {f"a{number}" for number in range(90)}
+
+
+def test_few_cases_are_measured_together_whatever_their_shapes(session, taken):
+    pending = trials(session, {"a": 1, "b": 2, "c": 1})
+    session.decide(pending[0])
+    assert set(taken[:4]) == {"a0", "b0", "b1", "c0"}
+
+
+def test_what_is_wanted_in_the_middle_joins_the_rounds(session, taken):
+    pending = trials(session, {"a": 60, "b": 2})
+    session.decide(pending[0])
+    (late,) = trials(session, {"kernel": 1})
+    session.decide(late)
+    assert late.outcome == "measured"
+    for trial in pending:
+        session.decide(trial)
+    assert len(taken) == 63 * BLOCKS
+
+
+class Place:
+    """Anchors as `anchor_trials.Place` has them."""
+
+    def __init__(self, *labels):
+        self.trials = [
+            AnchorTrial(digest_of(label.encode()), label, {}, (), Device("d", 1, (0,), "d"), {}, PROTOCOL)
+            for label in labels
+        ]
+        self.history = History()
+
+    def failed(self, trial):
+        self.trials = [other for other in self.trials if other is not trial]
+
+    def marks(self):
+        return {trial.label: len(trial.blocks_ns) for trial in self.trials}
+
+    def moment(self, since):
+        found = {trial.label: trial.blocks_ns[since.get(trial.label, 0) :] for trial in self.trials}
+        self.history = self.history.seen("run", found)
+        return self.history.moment(found), found
+
+
+def anchored(session, place, shapes, protocol="fast"):
+    found = trials(session, shapes, protocol)
+    for trial in found:
+        trial.anchors = place
+    return found
+
+
+def test_anchors_have_a_block_in_each_round_of_the_cases(session, taken):
+    place = Place("compute", "read")
+    first, second = anchored(session, place, {"a": 1, "b": 1})
+    session.decide(first)
+    session.decide(second)
+
+    blocks = PROTOCOLS["fast"].blocks
+    assert Counter(taken) == {"a0": blocks, "b0": blocks, "compute": blocks, "read": blocks}
+    rounds = [taken[i : i + 4] for i in range(0, len(taken), 4)]
+    assert all(sorted(labels) == ["a0", "b0", "compute", "read"] for labels in rounds)
+    assert len({tuple(labels) for labels in rounds}) > 2, "the order is drawn"
+    conditions = session._store.records.measurement(first.key).conditions
+    assert {name: len(ns) for name, ns in conditions["anchors_ns"].items()} == {"compute": blocks, "read": blocks}
+    assert conditions["session"]["factor"] == 1.0
+
+
+def test_a_case_that_comes_later_is_anchored_by_the_blocks_of_its_own_rounds(session, taken):
+    place = Place("compute")
+    (first,) = anchored(session, place, {"a": 1})
+    session.decide(first)
+    (second,) = anchored(session, place, {"b": 1})
+    session.decide(second)
+    assert len(place.trials[0].blocks_ns) == 2 * PROTOCOLS["fast"].blocks
+    conditions = session._store.records.measurement(second.key).conditions
+    assert len(conditions["anchors_ns"]["compute"]) == PROTOCOLS["fast"].blocks
+
+
+def test_an_anchor_that_fails_is_left_out_and_no_case_fails(session, monkeypatch):
+    def run_block(bench, toolchain, trial):
+        if trial.label == "compute":
+            raise ToolError("exit code 1")
+        return Block(1e6, {}, 10), 0.1
+
+    monkeypatch.setattr(measure, "run_block", run_block)
+    place = Place("compute", "read")
+    (trial,) = anchored(session, place, {"a": 1})
+    session.decide(trial)
+    assert (trial.outcome, [anchor.label for anchor in place.trials]) == ("measured", ["read"])
+
+
+def test_rounds_are_spread_over_the_protocol_s_span(tmp_path, taken, monkeypatch):
+    """Blocks right after each other meet the same moment of the machine."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(measure.time, "monotonic", lambda: clock.now)
+
+    def sleep(seconds):
+        clock.now += seconds
+
+    bench = SimpleNamespace(store=Store(tmp_path / "store"))
+    toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
+    session = measure.Session(bench, toolchain, "run", sleep=sleep)
+    (trial,) = trials(session, {"a": 1})
+    session.decide(trial)
+    assert clock.now - 100.0 == pytest.approx(PROTOCOLS["std"].span_s)
+
+
+def test_without_pauses_rounds_follow_each_other_and_the_measurement_says_it(tmp_path, taken):
+    waited = []
+    bench = SimpleNamespace(store=Store(tmp_path / "store"))
+    toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
+    session = measure.Session(bench, toolchain, "run", sleep=waited.append, pauses=False)
+    (trial,) = trials(session, {"a": 1})
+    session.decide(trial)
+    assert (trial.outcome, waited) == ("measured", [])
+    assert bench.store.records.measurement(trial.key).conditions["pauses"] is False

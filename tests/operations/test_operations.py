@@ -1,0 +1,181 @@
+"""Every operation of the registry, in numpy alone: names, exactness, bounds, and references against definitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from support.operation_faults import seen_by
+from support.project import REPOSITORY
+from support.variants import ALL, BY_NAME, SHAPES, epilogue_of, verdicts
+
+from dispatchflow.cli.variables import AXES
+from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
+from dispatchflow.operations._contraction import zero_points
+from dispatchflow.reports.operations import page
+from dispatchflow.results import parquet
+from dispatchflow.verification.inputs import dtype_of, exact, made, mistrust, random
+from dispatchflow.verification.reference import bounds, expected, widened
+from dispatchflow.verification.verdict import compare_bits, compare_bounded
+from dispatchflow.workload import Program
+
+EACH = pytest.mark.parametrize("name", OPERATIONS)
+
+
+@EACH
+def test_operands_and_results_have_their_declared_types(name):
+    for operation in BY_NAME[name]:
+        operands = random(operation)
+        for operand, array in zip(operation.operands(), operands, strict=True):
+            assert (array.shape, array.dtype) == (operand.type.shape, dtype_of(operand.type.element))
+        found = expected(operation, operands)
+        assert (found.shape, found.dtype) == (operation.result().shape, dtype_of(operation.result().element))
+
+
+def test_labels_tell_all_operations_apart():
+    assert len({operation.shape_name for operation in ALL}) == len(set(ALL)) == len(ALL) > 300
+
+
+def test_dims_and_options_are_columns_and_no_word_means_two_things():
+    own = {"operation", *vars(Program), *parquet.COLUMNS} - {*DIMS, *OPTIONS}
+    assert not own & {*DIMS, *OPTIONS}
+    assert not set(DIMS) & set(OPTIONS)
+    assert set(parquet.COLUMNS) >= {*DIMS, *OPTIONS}
+    for cls in OPERATIONS.values():
+        for word, option in cls.options.items():
+            assert isinstance(option.values, range) == isinstance(OPTIONS[word].values, range)
+            assert option.parse(str(option.default)) == option.default
+
+
+@EACH
+def test_partial_sums_of_exact_inputs_are_exact(name):
+    for operation in BY_NAME[name]:
+        if "exact" in operation.recipes and mistrust(operation) is None:
+            types = operation.types
+            # An integer that is narrowed wraps.
+            digits = (
+                min(types.accumulator.digits, types.result.digits)
+                if types.result.is_float
+                else types.accumulator.digits
+            )
+            operands = [abs(operand) for operand in widened(exact(operation))]
+            assert np.abs(operation.reference(operands)).max() <= 2**digits
+
+
+@EACH
+def test_what_arithmetic_in_the_own_types_gives_is_right(name):
+    """The reference's formula in the accumulator's type, its result rounded to the result's."""
+    for operation in BY_NAME[name]:
+        types = operation.types
+        for recipe in operation.recipes:
+            operands = made(operation, recipe)
+            narrow = [operand.astype(dtype_of(types.accumulator)) for operand in operands]
+            with np.errstate(over="ignore", under="ignore"):
+                got = np.asarray(operation.reference(narrow)).astype(dtype_of(types.result))
+            if operation.bitwise:
+                assert compare_bits(got, expected(operation, operands)).word == "equal", operation.shape_name
+            else:
+                verdict = compare_bounded(got, *bounds(operation, operands, recipe))
+                assert verdict.word == "within bound", (operation.shape_name, verdict)
+
+
+WINDOWS = ["conv2d", "depthwise_conv2d", "pooling", "quantized_conv2d"]
+
+
+def padded(image, operation, border):
+    p = operation.option("padding")
+    return np.pad(image, [(0, 0), (p, p), (p, p), (0, 0)], constant_values=border)
+
+
+def by_loops(operation, operands, turned=False):
+    """The definition of a convolution or pooling, element by element, of nhwc."""
+    n, c, kh, kw = (operation.size(dim) for dim in ("n", "c", "kh", "kw"))
+    stride, dilation = operation.option("stride"), operation.option("dilation")
+    pooling = operation.name == "pooling"
+    largest = pooling and operation.option("kind") == "max"
+    points = zero_points(operation)
+    if points:
+        operands = [operand - point for operand, point in zip(operands, points, strict=True)]
+    image = padded(operands[0], operation, -np.inf if largest else 0)
+    found = np.zeros(operation.result().shape)
+    for b, y, x, f in np.ndindex(*found.shape):
+        seen = [(image[b, y * stride + i * dilation, x * stride + j * dilation], i, j) for i, j in np.ndindex(kh, kw)]
+        if pooling:
+            found[b, y, x, f] = (max if largest else sum)(pixel[f] for pixel, _, _ in seen)
+        elif "f" in operation.dims:
+            each = c // operation.groups
+            first = f // (found.shape[3] // operation.groups) * each
+            found[b, y, x, f] = sum(
+                pixel[first + k] * operands[1][i, j, k, f] for pixel, i, j in seen for k in range(each)
+            )
+        else:
+            found[b, y, x, f] = sum(pixel[f] * operands[1][i, j, f] for pixel, i, j in seen)
+    assert n == found.shape[0]
+    return found
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_reference_of_a_window_is_its_definition(name):
+    first = next(iter(OPERATIONS[name].signatures.values()))
+    shape = (2, 6, 5, 2, 4, 3, 2) if "f" in OPERATIONS[name].dims else (2, 6, 5, 2, 3, 2)
+    for operation in BY_NAME[name]:
+        if operation.signature is first and operation.layout.startswith("nhwc") and epilogue_of(operation) == "none":
+            small = replace(operation, sizes=shape)
+            if small.illegal("llvm-cpu"):
+                continue
+            operands = widened(exact(small))
+            begun = operands[2] if getattr(small, "accumulates", False) else 0
+            assert small.reference(operands).tolist() == (by_loops(small, operands) + begun).tolist()
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_channels_first_is_the_same_laid_out_otherwise(name):
+    cls = OPERATIONS[name]
+    for groups in (1, 2):
+        last, first = (
+            cls.make(SHAPES[name], layout=layout, stride=2, padding=1, groups=groups) for layout in cls.layouts
+        )
+        image, *weights = widened(random(last))
+        moved = [np.moveaxis(image, 3, 1)]
+        if weights:
+            moved.append(np.transpose(weights[0], (3, 2, 0, 1)) if "f" in cls.dims else np.moveaxis(weights[0], 2, 0))
+        assert np.allclose(first.reference(moved), np.moveaxis(last.reference([image, *weights]), 3, 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("mask", ["no", "yes"])
+@pytest.mark.parametrize("queries", [1, 3, 6])
+def test_causal_attention_is_its_definition_and_counts_what_is_seen(queries, mask):
+    attention = OPERATIONS["attention"].make((2, queries, 4, 5, 6), mask=mask, causal="yes")
+    operands = widened(random(attention))
+    assert np.allclose(attention.reference(operands), seen_by(attention, operands), rtol=1e-12)
+    assert attention.flops() == 2 * 2 * (4 + 5) * sum(6 - queries + i + 1 for i in range(queries))
+    assert np.isfinite(attention.error(operands)).all()
+    assert verdicts(attention, partial(seen_by, attention)) == {"within bound"}
+    from_the_first_key = verdicts(attention, partial(seen_by, attention, more=queries - 6))
+    assert from_the_first_key == {"within bound" if queries == 6 else "different"}
+
+
+def test_more_queries_than_keys_are_no_causal_attention():
+    attention = OPERATIONS["attention"]
+    assert attention.make((1, 7, 4, 5, 6), causal="no").illegal("llvm-cpu") is None
+    assert "see no key" in attention.make((1, 7, 4, 5, 6), causal="yes").illegal("llvm-cpu")
+
+
+def test_the_page_of_operations_is_current():
+    """`doit docs` writes it."""
+    assert (REPOSITORY / "docs/operations.md").read_text() == page()
+    assert all(f"`{axis}`" in page().partition("## ")[0] for axis in set(AXES) - {"dtype", "layout", *OPTIONS})
+
+
+@EACH
+def test_a_right_result_is_not_called_wrong(name):
+    for operation in BY_NAME[name]:
+        assert "different" not in verdicts(operation, operation.reference), operation.shape_name
+
+
+@pytest.mark.parametrize(("window", "why"), [(45, None), (46, "only 2048 of 2116 terms fit exactly into f16")])
+def test_a_sum_that_cannot_be_thinned_out_is_exact_as_long_as_it_can_be(window, why):
+    operation = OPERATIONS["pooling"].make((1, window, window, 1, window, window), "f16", kind="sum")
+    assert mistrust(operation) == why

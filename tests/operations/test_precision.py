@@ -1,0 +1,144 @@
+"""Operands and sums in a narrower type than asked for are found at every K; correct orders of summation never are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.variants import is_told
+
+from dispatchflow.operations import OPERATIONS, Operation
+
+SIZES = (64, 100, 128, 1000, 1024, 4096, 5000, 16384, 65536)
+FLAGS = (
+    "--iree-global-opt-demote-contraction-inputs-operations=matmul --iree-global-opt-demote-contraction-inputs-type="
+)
+
+
+def product(k: int, types: str = "f32", m: int = 12, n: int = 16) -> Operation:
+    return OPERATIONS["matmul"].make((m, n, k), types)
+
+
+def rounded(array: Any, digits: int) -> Any:
+    """To so many binary digits, ties to even; exponents are not limited."""
+    fraction, exponent = np.frexp(array)
+    return np.ldexp(np.round(np.ldexp(fraction, digits)), exponent - digits)
+
+
+def in_order(products: Any, dtype: Any) -> Any:
+    """Sums over the last axis, one term after another, in this type."""
+    total = np.zeros(products.shape[:-1], dtype)
+    for i in range(products.shape[-1]):
+        total = (total + products[..., i].astype(dtype)).astype(dtype)
+    return total
+
+
+def terms(a: Any, b: Any) -> Any:
+    return a[:, None, :] * b.T[None, :, :]
+
+
+NARROW: dict[str, Callable[[Any], Any]] = {
+    "f16": lambda x: x.astype(np.float16).astype(np.float64),
+    "bf16": lambda x: x.astype(ml_dtypes.bfloat16).astype(np.float64),
+    "TF32": lambda x: rounded(x, 11),
+    "two bf16": lambda x: rounded(x, 16),
+}
+
+
+@pytest.mark.parametrize("k", SIZES)
+@pytest.mark.parametrize("narrow", NARROW)
+@pytest.mark.parametrize("side", ["both", "first", "second"])
+def test_f32_operands_that_lose_digits_are_found(k: int, narrow: str, side: str) -> None:
+    def wrong(operands: Any) -> Any:
+        a, b = operands
+        a = NARROW[narrow](a) if side != "second" else a
+        b = NARROW[narrow](b) if side != "first" else b
+        return a @ b
+
+    assert is_told(product(k), wrong)
+
+
+@pytest.mark.parametrize("k", [64, 1024, 16384])
+@pytest.mark.parametrize("narrow", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("types", ["f16", "f16_f32", "f16_f32_f16"])
+def test_f16_operands_that_lose_digits_are_found(k: int, narrow: Any, types: str) -> None:
+    def wrong(operands: Any) -> Any:
+        a, b = (x.astype(narrow).astype(np.float64) for x in operands)
+        return a @ b
+
+    assert is_told(product(k, types), wrong)
+
+
+@pytest.mark.parametrize("k", [64, 1024, 16384, 65536])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("block", [16, 64, 0])
+@pytest.mark.parametrize("types", ["f32", "f16_f32", "bf16"])
+def test_a_sum_that_is_narrow_within_blocks_is_found(k: int, dtype: Any, block: int, types: str) -> None:
+    """`block` 0: all of it."""
+
+    def wrong(operands: Any) -> Any:
+        each = terms(*operands)
+        parts = in_order(each.reshape(*each.shape[:-1], -1, block or k), dtype)
+        return parts.astype(np.float64).sum(axis=-1)
+
+    assert is_told(product(k, types, m=4, n=4), wrong)
+
+
+ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+    "one after another": in_order,
+    "backwards": lambda t, dtype: in_order(t[..., ::-1], dtype),
+    "in 8 lanes": lambda t, dtype: in_order(
+        in_order(np.moveaxis(t.reshape(*t.shape[:-1], -1, 8), -2, -1), dtype), dtype
+    ),
+    "in blocks of 64": lambda t, dtype: in_order(in_order(t.reshape(*t.shape[:-1], -1, 64), dtype), dtype),
+    "largest first": lambda t, dtype: in_order(np.take_along_axis(t, np.argsort(-abs(t), axis=-1), -1), dtype),
+}
+
+
+@pytest.mark.parametrize("k", [64, 1024, 16384])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("types", "dtype"), [("f32", np.float32), ("f16", np.float16), ("f16_f32", np.float32)])
+def test_no_order_of_summation_is_found_wrong(k: int, order: str, types: str, dtype: Any) -> None:
+    def right(operands: Any) -> Any:
+        return ORDERS[order](terms(*operands).astype(dtype), dtype)
+
+    assert not is_told(product(k, types, m=4, n=4), right)
+
+
+@pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d", "batch_matmul", "matvec", "vecmat", "matmul_splitk"])
+@pytest.mark.parametrize("narrow", ["f16", "bf16", "TF32"])
+def test_other_products_than_of_matrices_find_it_too(name: str, narrow: str) -> None:
+    sizes = {
+        "conv2d": (1, 10, 10, 64, 8, 3, 3),
+        "depthwise_conv2d": (1, 10, 10, 64, 3, 3),
+        "batch_matmul": (2, 8, 8, 1024),
+        "matmul_splitk": (8, 8, 4096),
+    }.get(name, (8, 4096))
+    for layout in OPERATIONS[name].layouts:
+        operation = replace(OPERATIONS[name].make(sizes), layout=layout)
+        for index in (0, 1):
+
+            def wrong(operands: Any, index: int = index, operation: Operation = operation) -> Any:
+                changed = [NARROW[narrow](x) if i == index else x for i, x in enumerate(operands)]
+                return operation.reference(changed)
+
+            assert is_told(operation, wrong), (operation.label, index)
+
+
+@pytest.mark.iree
+@pytest.mark.parametrize(("k", "narrow"), [(64, "bf16"), (8192, "f16"), (65536, "bf16")])
+def test_a_compiler_that_demotes_operands_is_found(k: int, narrow: str, tmp_path: Path) -> None:
+    from support.project import Project
+
+    project = Project.make(tmp_path / "project")
+    outcome = project.doit(
+        "m=32", "n=32", f"k={k}", "threads=1", "dtype=f32", f"flags=;{FLAGS}{narrow}", "verify:*", protocol="fast"
+    )
+    assert outcome.code == 1, str(outcome)
+    assert "1 failed" in outcome.out
+    assert "of the wide inputs are wrong" in outcome.out

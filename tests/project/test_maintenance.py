@@ -1,0 +1,349 @@
+"""`doit store`, as a user calls it, with the real compiler: what it shows, finds and removes, also beside runs."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.project import SMALL, Project, finished, sweep, toolchain, wait_until
+
+pytest_plugins = ["support.project"]
+pytestmark = pytest.mark.iree
+
+NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
+LOOKING = ("store", "plan", f"explain profile:{NAME}", "list -s profile:*", "report", "best", "toolchains")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """As everywhere, but on a machine of which nothing was known: calibration kernels are in its store."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    project = Project.make(folder / "project", SMALL)
+    outcome = project.doit("protocol=fast", "profile:matmul_*", DISPATCHFLOW_CACHE=str(folder / "cache"))
+    assert outcome.code == 0, str(outcome)
+    return project
+
+
+def objects(project: Project) -> set[str]:
+    return {path.name for path in (project.store / "objects").rglob("*") if path.is_file()}
+
+
+def assert_whole(project: Project) -> None:
+    assert project.damaged() == []
+    named = project.query("select distinct value from record, json_each(record.outputs)")
+    assert [d for (d,) in named if not (project.store / "objects" / d[:2] / d[2:]).is_file()] == []
+
+
+# --- what is there
+
+
+def test_the_overview_counts_every_byte_once(copied: Project) -> None:
+    outcome = copied.doit("store")
+    lines = [line.split("  ") for line in outcome.out.splitlines()]
+    table = {line[0]: [cell.strip() for cell in line[1:] if cell.strip()] for line in lines}
+
+    assert outcome.code == 0, str(outcome)
+    assert table["modules"][0] == "2"
+    assert table["compiled modules"][0] == table["configurations"][0] == "7"  # calibration kernels too
+    assert "unreferenced" not in table
+    assert "4 cases, " in outcome.out.splitlines()[-2]
+    stray = copied.store / "objects/ab" / ("0" * 38)
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(b"12345")
+    again = copied.doit("store").out
+    assert [line.split() for line in again.splitlines() if "unreferenced" in line] == [["unreferenced", "1", "5", "B"]]
+
+
+# --- clean
+
+
+def test_after_a_clean_everything_is_compiled_and_nothing_measured(copied: Project) -> None:
+    rows, before = copied.rows(), copied.counts()
+
+    outcome = copied.doit("store", "clean", "keep=0")
+
+    assert outcome.code == 0, str(outcome)
+    assert outcome.out.splitlines()[-1].endswith("0 objects, 0 B, stay")
+    assert objects(copied) == set()
+    assert copied.rows() == rows
+    assert copied.counts() == before | {"emit": 0, "compile": 0}
+    for words in LOOKING:
+        looked = copied.doit(*words.split())
+        assert looked.code == 0, looked
+        # They ran here: what they took is gone with their records.
+        assert words != "plan" or "emit, compile, of which no time is recorded" in looked.out, looked
+    made, again = copied.made_by("protocol=fast", "profile:matmul_*")
+    assert made == {"emit": 2, "compile": 4, "verify": 0, "profile": 0}, str(again)
+    assert "0 failed" in again.out
+    assert copied.rows() == rows
+    links = [path for path in (copied.root / "build").rglob("*") if path.is_symlink()]
+    assert len(links) > 20
+    assert [link for link in links if not link.exists()] == []
+    assert_whole(copied)
+
+
+def test_referenced_is_what_the_specs_need_and_no_more(copied: Project) -> None:
+    assert copied.doit("store", "clean", "keep=referenced").out.startswith("nothing to remove; ")
+
+    (copied.root / "specs/a.toml").write_text(sweep(m=16))
+    outcome = copied.doit("store", "clean", "keep=referenced")
+
+    assert outcome.code == 0, str(outcome)
+    counts = {line.split("  ")[0]: line.split("  ")[1:] for line in outcome.out.splitlines()}
+    assert next(cell.strip() for cell in counts["compiled modules"] if cell.strip()) == "3"
+    made, _ = copied.made_by("protocol=fast", "profile:matmul_*")
+    assert set(made.values()) == {0}
+    (copied.root / "specs/a.toml").write_text("")
+    refused = copied.doit("store", "clean", "keep=referenced")
+    assert (refused.code, refused.out) == (2, ""), refused
+    assert "there are no cases" in refused.err
+    assert_whole(copied)
+
+
+def test_what_a_fetched_toolchain_compiled_is_needed_until_it_is_removed(copied: Project) -> None:
+    toolchain(copied.store / "toolchains/9.9.9", iree_compile='exec "$real" "$@" --iree-opt-level=O3')
+    assert copied.doit("iree=9.9.9", "compile").code == 0
+    assert copied.doit("store", "clean", "keep=referenced").out.startswith("nothing to remove; ")
+    assert copied.doit("toolchains", "remove=9.9.9").code == 0
+
+    outcome = copied.doit("store", "clean", "keep=referenced")
+
+    assert " and 4 records; " in outcome.out, str(outcome)
+    assert copied.counts()["compile"] == 7
+
+
+def test_what_a_limit_leaves_is_below_it(copied: Project) -> None:
+    outcome = copied.doit("store", "clean", "limit=60KiB")
+
+    assert outcome.code == 0, str(outcome)
+    left = [path.stat().st_size for path in (copied.store / "objects").rglob("*") if path.is_file()]
+    assert 0 < sum(left) <= 60 * 1024
+    assert_whole(copied)
+    kept = copied.doit("store", "clean", "limit=1KiB", "keep=1")
+    assert kept.out.startswith("nothing to remove; "), kept
+    assert "takes more than 1.00 KiB" in kept.out
+
+
+def test_a_dry_clean_says_the_same_and_touches_nothing(copied: Project) -> None:
+    files = copied.files()
+
+    dry = copied.doit("store", "clean", "keep=0", "dry=yes")
+
+    assert dry.code == 0, dry
+    assert copied.files() == files
+    wet = copied.doit("store", "clean", "keep=0")
+    assert dry.out.replace("would remove", "removed") == wet.out
+
+
+def test_a_clean_without_a_criterion_removes_leftovers_only(copied: Project) -> None:
+    before = objects(copied)
+    stray = copied.store / "objects/ab" / ("0" * 38)
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(b"12345")
+    cut = copied.store / "results/x.parquet.1.tmp"
+    cut.write_bytes(b"PAR1")
+    scratch = copied.store / "tmp/999999999-x"
+    scratch.mkdir()
+    half = copied.root / "build" / NAME / ".case.txt.999999999"
+    half.write_text("case")
+
+    outcome = copied.doit("store", "clean")
+
+    assert "removed 1 object, 5 B, and 0 records; " in outcome.out, str(outcome)
+    assert objects(copied) == before
+    assert not cut.exists()
+    assert not scratch.exists()
+    assert not half.exists()
+
+
+@pytest.mark.parametrize("words", ["store keep=1", "store check limit=1GiB", "store clean sample=2", "store empty"])
+def test_what_store_does_not_know_is_refused(words: str, made: Project) -> None:
+    outcome = made.doit(*words.split())
+    assert (outcome.code, outcome.out) == (2, ""), str(outcome)
+
+
+# --- check
+
+
+def test_a_check_finds_all_sound(copied: Project) -> None:
+    outcome = copied.doit("store", "check", "sample=2")
+
+    assert outcome.code == 0, str(outcome)
+    assert "3 not: what it reads is not in the store, where calibration kernels never are\n" in outcome.out
+    assert "compiles  2 of 7 made again and compared" in outcome.out
+    assert "objects   20 of " in outcome.out
+    assert outcome.out.splitlines()[-1] == "all sound"
+
+
+def test_a_check_drops_what_is_damaged_and_the_next_run_makes_it_anew(copied: Project) -> None:
+    (digest,) = copied.query("select outputs ->> 'vmfb' from record where stage = 'compile' limit 1")[0]
+    (missing,) = copied.query("select outputs ->> 'exact_0' from record where stage = 'inputs' limit 1")[0]
+    path = copied.store / "objects" / digest[:2] / digest[2:]
+    path.chmod(0o644)
+    path.write_bytes(b"PK")
+    (copied.store / "objects" / missing[:2] / missing[2:]).unlink()
+    (part,) = (copied.store / "results").iterdir()
+    part.chmod(0o644)
+    os.truncate(part, 100)
+
+    outcome = copied.doit("store", "check", "sample=all")
+
+    assert outcome.code == 1, str(outcome)
+    assert f"object {digest} (compile of " in outcome.out
+    assert "is damaged: dropped" in outcome.out
+    assert f"object {missing} (inputs of " in outcome.out
+    # Not every run does: what calibration compiled is made by one that calibrates.
+    assert "is missing: dropped, a run that needs it makes it anew" in outcome.out
+    assert f"{part} cannot be read" in outcome.out
+    assert outcome.out.splitlines()[-1] == "3 wrong"
+    part.unlink()
+    assert copied.doit("protocol=fast").code == 0
+    assert_whole(copied)
+
+
+def test_records_that_are_damaged_inside_are_told(copied: Project) -> None:
+    with (copied.store / "records.sqlite").open("r+b") as stream:
+        stream.seek(3 * 4096)
+        stream.write(b"\xff" * 4096)
+
+    outcome = copied.doit("store", "check")
+
+    assert outcome.code == 1, str(outcome)
+    assert f"WRONG     {copied.store / 'records.sqlite'}: " in outcome.out
+    assert "move that file away" in outcome.out
+    files = objects(copied)
+    for word in ("keep=0", "keep=referenced", "dry=yes"):  # what they do not name any more would go
+        outcome = copied.doit("store", "clean", word)
+        assert outcome.code == 2 and "the records cannot be read" in outcome.err, str(outcome)
+    assert objects(copied) == files
+
+
+def test_a_damaged_record_is_named_and_the_others_are_checked(copied: Project) -> None:
+    copied.write("update record set ingredients = replace(ingredients, 'module', 'm0dule') "
+                 "where key in (select key from record where stage = 'compile' limit 1)")  # fmt: skip
+
+    outcome = copied.doit("store", "check")
+
+    assert outcome.code == 1, str(outcome)
+    assert "is damaged: it has no module" in outcome.out
+    assert outcome.out.count("WRONG") == 1
+
+
+def test_a_compile_that_gives_other_bytes_is_told_and_its_record_left(tmp_path: Path) -> None:
+    mark = tmp_path / "changed"
+    script = f'[ -e {mark} ] && set -- "$@" --iree-opt-level=O3\nexec "$real" "$@"'
+    path = toolchain(tmp_path / "iree", iree_compile=script)
+    project = Project.make(tmp_path / "p", sweep(target="vmvx"))
+    assert project.doit("compile", PYTHONPATH=path).code == 0
+    records = project.query("select * from record")
+    assert project.doit("store", "check", PYTHONPATH=path).code == 0
+    mark.touch()
+
+    outcome = project.doit("store", "check", PYTHONPATH=path)
+
+    assert outcome.code == 1, str(outcome)
+    assert "NOT REPRODUCIBLE: vmfb " in outcome.out
+    assert project.query("select * from record") == records
+
+
+def test_code_that_changed_under_its_key_is_verified_before_it_is_measured(tmp_path: Path) -> None:
+    mark = tmp_path / "changed"
+    script = f'[ -e {mark} ] && set -- "$@" --iree-opt-level=O3\nexec "$real" "$@"'
+    path = toolchain(tmp_path / "iree", iree_compile=script)
+    project = Project.make(tmp_path / "p", sweep(target="vmvx"))
+    words = ("protocol=fast",)
+    assert project.doit(*words, PYTHONPATH=path).code == 0
+    of_case = "select key from latest where stage = 'compile'"
+    for (vmfb,) in project.query(f"select outputs ->> 'vmfb' from record where key in ({of_case})"):
+        (project.store / "objects" / vmfb[:2] / vmfb[2:]).unlink()
+    mark.touch()
+    verified = project.counts()["verify"]
+
+    outcome = project.doit(*words, "remeasure=yes", PYTHONPATH=path)
+
+    assert "is not reproducible: its compile gave code " in outcome.err, str(outcome)
+    assert project.counts()["verify"] > verified
+    measured = [row for row in project.rows() if row["status"] in ("measured", "noisy")]
+    assert all(row["verification"] in ("equal", "within bound") for row in measured)
+
+
+def test_compiles_of_a_toolchain_that_is_gone_are_counted_as_not_checked(copied: Project, tmp_path: Path) -> None:
+    (digest,) = copied.query("select distinct ingredients ->> 'toolchain' from record where stage = 'compile'")[0]
+
+    outcome = copied.doit("store", "check", PYTHONPATH=toolchain(tmp_path / "iree", iree_compile='exec "$real" "$@"'))
+
+    assert outcome.code == 0, str(outcome)
+    assert f"7 not: toolchain {digest} is not at hand" in outcome.out
+    assert "compiles  0 of 7" in outcome.out
+
+
+# --- beside runs
+
+
+def test_a_clean_waits_for_a_run_and_takes_nothing_from_it(copied: Project, tmp_path: Path) -> None:
+    held, let = tmp_path / "held", tmp_path / "let"
+    script = f'case "$*" in "- "*) touch {held}; while ! [ -e {let} ]; do sleep 0.05; done;; esac\nexec "$real" "$@"'
+    path = toolchain(tmp_path / "iree", iree_compile=script)
+    copied.doit("toolchains", PYTHONPATH=path)  # remembered: no other compile will be held up
+    held.unlink(missing_ok=True)
+    run = copied.start("verify", PYTHONPATH=path)
+    assert wait_until(held.exists)
+
+    clean = copied.start("store", "clean", "keep=0")
+    assert clean.stdout is not None
+    assert clean.stdout.readline() == f"waits until process {run.pid} no longer uses this store\n"
+    before = objects(copied)
+    time.sleep(0.3)
+    assert objects(copied) >= before
+    let.touch()
+
+    made, cleaned = finished(run), finished(clean)
+    assert (made.code, cleaned.code) == (0, 0), (made, cleaned)
+    assert "4 compiled; 0 reused, 0 failed" in made.out
+    assert objects(copied) == set()
+
+
+def test_a_task_that_cleans_the_store_of_its_own_run_is_told(copied: Project) -> None:
+    command = f"{sys.executable} -m doit store clean"
+    (copied.root / "dodo.py").write_text(
+        f"from dispatchflow import main\n\ndef task_tidy():\n    return {{'actions': [{command!r}]}}\n\nmain()\n"
+    )
+
+    outcome = copied.doit("tidy")
+
+    assert outcome.code == 1, str(outcome)
+    assert "a run cannot clean the store that it uses" in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize("rounds", [4, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.nightly])])
+def test_runs_and_cleans_at_once_give_the_right_results(rounds: int, tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "p", sweep(m=[4, 5, 6, 7], n=8, k=8, target="vmvx"))
+    measured = [["-n", "2", "protocol=fast"]] if rounds > 10 else []
+    runs = [["-n", "2", "verify"], ["verify:*_[45]x*"], *measured]
+    cleans = [["keep=0"], ["limit=5KiB"], ["keep=referenced", "m=4", "n=8", "k=8"]]
+    chance, said = random.Random(rounds), ""
+
+    for number in range(rounds):
+        started = [project.start(*chance.choice(runs))]
+        for words in chance.sample([chance.choice(runs), ["store", "clean", *cleans[number % 3]]], 2):
+            time.sleep(chance.uniform(0, 0.8))
+            started.append(project.start(*words))
+        outcomes = [finished(process) for process in started]
+        assert [outcome.code for outcome in outcomes] == [0, 0, 0], outcomes
+        assert sum("0 failed" in outcome.out for outcome in outcomes) == 2, outcomes
+        said += "".join(outcome.out for outcome in outcomes)
+        assert_whole(project)
+
+    assert "waits until" in said
+    assert "removed" in said
+    last = ["-n", "2", "protocol=fast"] if measured else ["-n", "2", "verify"]
+    assert project.doit(*last).code == 0
+    assert_whole(project)
+    assert project.query("select count(*) from record where not ok") == [(0,)]
+    assert project.query("select count(*) from measurement where status = 'failed'") == [(0,)]
+    assert all(row["verification"] in ("equal", "within bound") for row in project.rows())
+    assert "4 cases: nothing made; 4 reused" in project.doit(*last).out

@@ -1,0 +1,415 @@
+"""An idle command line is answered again only while everything that its answer depended on is as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.project import DODO, Project, finished, sweep, toolchain
+
+from dispatchflow.keys import Key, digest_of
+from dispatchflow.libraries import installed
+from dispatchflow.project.replay import Recall
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.store.records import Records
+
+pytest_plugins = ["support.project"]
+real = pytest.mark.iree
+
+TOLD = "TOLD AGAIN "
+PYTHON = "lib/python3.9/site-packages"
+MODULE = """\
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %b = arith.addf %a, %a : tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+"""
+
+
+class Idle:
+    """A project in which nothing is to do, and what its answer was exchanged for a word that only an answer has."""
+
+    def __init__(self, project: Project, *words: str) -> None:
+        self.project, self.words = project, words
+
+    def told(self, *words: str, **variables: str) -> bool:
+        outcome = self.project.doit(*self.words, *words, **variables)
+        assert outcome.code in (0, 1), str(outcome)
+        return TOLD in outcome.out
+
+    def settle(self) -> None:
+        """Afterwards the next run is told."""
+        for _ in range(3):
+            if self.told():
+                return
+            for path in (self.project.store / "answers").glob("*"):
+                with contextlib.suppress(ValueError):  # one that was damaged
+                    answer = json.dumps({**json.loads(path.read_text().partition("\n")[2]), "said": TOLD})
+                    path.write_text(f"{digest_of(answer.encode())}\n{answer}")
+        raise AssertionError("never told again")
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Idle]:
+    root = tmp_path_factory.mktemp("recall")
+    project = Project.make(root / "project", sweep(m=[8, 16]))
+    (project.root / "specs/echo.mlir").write_text(MODULE)
+    project.add('[[sweep]]\noperation = "module"\nfile = "echo.mlir"\nthreads = 1\n')
+    # The linked tools make no toolchain of their own: their bytes are the same.
+    toolchain(root / "tools" / PYTHON)
+    yield Idle(project, "protocol=fast", f"iree={root / 'tools'}")
+
+
+def specs(project: Project) -> Path:
+    return project.root / "specs"
+
+
+def _touch(path: Path) -> None:
+    status = path.lstat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9), follow_symlinks=False)
+
+
+CHANGES: dict[str, Callable[[Project], object]] = {
+    "a spec": lambda p: p.add(sweep(m=8) + sweep(m=24, tags="new"), "a.toml"),
+    "a spec's comment": lambda p: p.add((specs(p) / "a.toml").read_text() + "# why\n", "a.toml"),
+    "a spec more": lambda p: p.add(sweep(m=16), "c.toml"),
+    "a spec less": lambda p: (specs(p) / "c.toml").unlink(),
+    "a module's file": lambda p: (specs(p) / "echo.mlir").write_text(MODULE + "// why\n"),
+    "no view": lambda p: shutil.rmtree(p.root / "build"),
+    "a view less": lambda p: shutil.rmtree(next((p.root / "build").glob("matmul*"))),
+    "a part less": lambda p: next((p.store / "results").iterdir()).unlink(),
+    "a part cut short": lambda p: os.truncate(next((p.store / "results").iterdir()), 100),
+    "records": lambda p: p.doit("store", "clean", "keep=0"),
+    "records behind our back": lambda p: p.write("delete from record where stage = 'verify'"),
+    "a tool": lambda p: _swap(p.root.parent / "tools" / PYTHON / "iree/_runtime_libs/iree-run-module"),
+    "a tool before": lambda p: _before(p.root.parent / "tools" / PYTHON),
+    "a newer Python": lambda p: _newer(p.root.parent / "tools/lib"),
+}
+
+
+def _swap(link: Path) -> None:
+    """The same bytes, another file."""
+    target = link.resolve()
+    link.unlink()
+    shutil.copy2(target, link)
+
+
+def _before(tools: Path) -> None:
+    """A library more, beside the compiler's."""
+    (tools / "iree/compiler/_mlir_libs/libIREECompilerMore.so").write_bytes(b"")
+
+
+def _newer(lib: Path) -> None:
+    """The same tools at another place."""
+    (lib / "python3.10").symlink_to("python3.9")
+
+
+@real
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changed_is_planned_anew(change: str, idle: Idle) -> None:
+    idle.settle()
+    CHANGES[change](idle.project)
+    assert not idle.told()
+
+
+@real
+def test_another_question_has_another_answer(idle: Idle) -> None:
+    idle.settle()
+    assert idle.told("-n", "2")
+    _touch(idle.project.root / "specs/a.toml")  # its bytes are the same
+    assert idle.told()
+    assert not idle.told("profile:matmul_8*")
+    assert not idle.told("verify=off")
+    assert not idle.told(LD_LIBRARY_PATH="/nothing")
+    assert not idle.told("remeasure=30")
+    assert not idle.told("retry=yes")
+
+
+@real
+@pytest.mark.parametrize("damage", [
+    lambda text: text.replace(TOLD, TOLD.replace("TOLD", "OLD")), lambda text: text[:-3], lambda text: "",
+    lambda text: '{"seen": 5, "code": 0, "said": ""}', lambda text: text.partition("\n")[2],
+])  # fmt: skip
+def test_a_damaged_answer_is_none(damage: Callable[[str], str], idle: Idle) -> None:
+    idle.settle()
+    for path in (idle.project.store / "answers").glob("*"):
+        path.write_text(damage(path.read_text()))
+
+    assert not idle.told()
+
+
+@real
+def test_dispatchflow_says_what_doit_says_and_tells_again_without_doit(idle: Idle) -> None:
+    idle.settle()
+    command = [sys.executable, "-X", "importtime", str(Path(sys.executable).parent / "dispatchflow"), *idle.words]
+    lines, imported = {}, {}
+    for number in range(2):
+        outcome = finished(idle.project.start(argv=command))
+        assert outcome.code == 0, str(outcome)
+        lines[number] = outcome.out.splitlines()
+        imported[number] = {line.rpartition("|")[2].strip() for line in outcome.err.splitlines()}
+    assert "nothing made" in lines[0][-1] and lines[0][:-1] == lines[1][:-1]
+    assert "doit" in imported[0] and not {"doit", "numpy", "sqlite3"} & imported[1]
+
+
+OWN = """\
+import helper
+from dispatchflow import main
+
+def task_own():
+    return {"actions": ["echo ran >> own"]}
+
+def task_profiles():
+    return {"actions": ["echo ran >> own"], "task_dep": ["profile:*"]}
+
+main()
+"""
+
+
+@pytest.fixture
+def with_own(idle: Idle) -> Iterator[Idle]:
+    """In whose dodo.py tasks stand beside ours, below the import of a module."""
+    dodo, helper = idle.project.root / "dodo.py", idle.project.root / "helper.py"
+    helper.write_text("")
+    dodo.write_text(OWN)
+    yield Idle(idle.project, *idle.words, "profile:*")
+    dodo.write_text(DODO)
+    for made in (helper, idle.project.root / "own", idle.project.root / ".doit.db"):
+        made.unlink(missing_ok=True)
+
+
+def runs(idle: Idle, *words: str) -> int:
+    """How often these words run a task of the user's."""
+    own = idle.project.root / "own"
+    own.unlink(missing_ok=True)
+    assert idle.project.doit(*idle.words[:-1], *words).code == 0
+    return own.read_text().count("ran") if own.exists() else 0
+
+
+@real
+def test_words_that_name_cases_are_told_again_beside_tasks_of_the_users_own(with_own: Idle) -> None:
+    idle = with_own
+    idle.settle()
+    assert idle.told("-n", "2")
+    stages = Idle(idle.project, *idle.words[:-1], "run", "compile", "verify:matmul_8*")
+    stages.settle()
+    no_words = Idle(idle.project, *idle.words[:-1])
+    no_words.settle()
+    assert idle.told()
+
+
+@real
+@pytest.mark.parametrize(
+    "words", [("own",), ("own", "profile"), ("profile:*", "own"), ("profiles",), ("prof*",), ("*o*n",)]
+)
+def test_a_selected_task_of_the_users_own_runs_each_time(words: tuple[str, ...], with_own: Idle) -> None:
+    with_own.settle()
+    assert [runs(with_own, *words) for _ in range(3)] == [1, 1, 1]
+
+
+@real
+def test_default_tasks_are_what_no_words_mean(with_own: Idle) -> None:
+    dodo = with_own.project.root / "dodo.py"
+    no_words = Idle(with_own.project, *with_own.words[:-1])
+    no_words.settle()
+    dodo.write_text(OWN.replace("main()", "DOIT_CONFIG = {'default_tasks': ['profile', 'own']}\nmain()"))
+    assert [runs(with_own) for _ in range(3)] == [1, 1, 1]
+    dodo.write_text(OWN.replace("main()", "DOIT_CONFIG = {'default_tasks': ['verify']}\nmain()"))
+    assert not no_words.told()
+    no_words.settle()
+
+
+@real
+@pytest.mark.parametrize(("name", "text"), [
+    ("dodo.py", OWN + "# why\n"), ("dodo.py", DODO), ("helper.py", "# why\n"), ("helper.py", "import other\n"),
+])  # fmt: skip
+def test_a_changed_dodo_file_or_module_of_it_is_seen(name: str, text: str, with_own: Idle) -> None:
+    (with_own.project.root / "other.py").write_text("")
+    with_own.settle()
+    (with_own.project.root / name).write_text(text)
+    assert not with_own.told()
+
+
+@real
+def test_a_task_that_bears_the_name_of_a_stage_is_refused_as_ever(with_own: Idle) -> None:
+    with_own.settle()
+    dodo = with_own.project.root / "dodo.py"
+    for own in ("import os\nif 'SHADOW' in os.environ:\n    ", ""):
+        dodo.write_text(OWN.replace("main()", f"{own}task_profile = task_own\nmain()"))
+        if own:
+            with_own.settle()
+        outcome = with_own.project.doit(*with_own.words, SHADOW="yes")
+        assert outcome.code == 2 and "profile" in outcome.err, str(outcome)
+
+
+@real
+def test_failures_are_told_with_their_exit_code(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "project", '[[sweep]]\noperation = "module"\nfile = "bad.mlir"\nthreads = 1\n')
+    (project.root / "specs/bad.mlir").write_text(MODULE.replace("return", "util.nothing\n return"))
+    first, second, third = (project.doit("protocol=fast") for _ in range(3))
+    assert first.code == second.code == third.code == 1
+    said = [outcome.out.rpartition("; ")[0] for outcome in (second, third)]
+    assert said[0] == said[1]
+    assert "nothing made" in said[0]
+    assert len(list((project.store / "answers").iterdir())) == 1
+
+
+# --- the parts
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / ".dispatchflow/results").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture
+def records(root: Path) -> Iterator[Records]:
+    found = Records(root / ".dispatchflow/records.sqlite")
+    yield found
+    found.close()
+
+
+def asked(root: Path, *words: str) -> Recall:
+    return Recall(root / "dodo.py", words, {})
+
+
+def test_an_answer_is_said_again(root: Path, records: Records) -> None:
+    first = asked(root, "profile")
+    assert first.said() is None
+    first.keep(1, "text \udcff")
+    assert asked(root, "profile").said() == (1, "text \udcff")
+    assert asked(root, "verify").said() is None
+    (answer,) = (root / ".dispatchflow/answers").iterdir()
+    answer.write_bytes(answer.read_bytes()[:-9])
+    assert asked(root, "profile").said() is None
+
+
+def test_nothing_is_kept_when_something_was_recorded_meanwhile(root: Path, records: Records) -> None:
+    first = asked(root)
+    assert first.said() is None
+    records.remember("anything", "of another invocation")
+    first.keep(0, "text")
+    assert asked(root).said() is None
+
+
+def test_what_was_read_counts_not_what_is_there_when_it_is_kept(root: Path, records: Records) -> None:
+    spec = root / "a.toml"
+    spec.write_text("old")
+    first = asked(root)
+    assert first.said() is None
+    first.look("file", str(spec))
+    spec.write_text("new")
+    first.keep(0, "of the old one")
+    assert asked(root).said() is None
+    spec.write_text("old")
+    assert asked(root).said() == (0, "of the old one")
+
+
+def test_every_writer_of_the_records_is_seen_and_looking_is_none(root: Path) -> None:
+    path = root / ".dispatchflow/records.sqlite"
+
+    def looks() -> None:
+        with contextlib.closing(Records(path)) as records:
+            records.found(Key("key"))
+            with pytest.raises(ZeroDivisionError), records._transaction():
+                records._db.execute("insert into said values ('a', 'b')")
+                raise ZeroDivisionError
+
+    def records_something() -> None:
+        with contextlib.closing(Records(path)) as records:
+            records.set_latest("name", {"emit": Key("key")}, {})
+
+    def damages() -> None:
+        with path.open("r+b") as stream:
+            stream.seek(4096)
+            stream.write(b"\xff" * 4096)
+
+    def writes() -> None:
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
+            database.execute("delete from latest")
+
+    def is_killed() -> None:
+        code = "import sqlite3, os, sys; d = sqlite3.connect(sys.argv[1]); d.execute('delete from said'); d.commit(); os._exit(0)"
+        subprocess.run([sys.executable, "-c", code, os.fspath(path)], check=True)
+
+    Records(path).close()
+    for change in (looks, records_something, writes, is_killed, damages):
+        first = asked(root)
+        if first.said() is None:
+            first.keep(0, "text")
+        assert asked(root).said() is not None
+        change()
+        assert (asked(root).said() is not None) == (change is looks), change
+
+
+def test_only_the_newest_answers_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dispatchflow.project.replay._ANSWERS", 3)
+    for number in range(5):
+        asked(root, str(number)).keep(0, "text")
+        time.sleep(0.01)  # a file's time has the grain of the kernel's clock
+    assert [asked(root, str(number)).said() is not None for number in range(5)] == [False, False, True, True, True]
+
+
+def test_another_version_of_a_library_is_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = asked(root)
+    assert first.said() is None
+    first.look("library", "numpy")
+    first.keep(0, "text")
+    assert asked(root).said() == (0, "text")
+    monkeypatch.setattr(installed, "library", lambda name: None)
+    assert asked(root).said() is None
+
+
+def test_a_changed_module_of_ours_is_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dispatchflow.project import replay
+
+    package = root / "package"
+    (package / "operations").mkdir(parents=True)
+    (package / "cli/commands").mkdir(parents=True)
+    for path in (package / "a.py", package / "operations/b.py", package / "cli/commands/d.py"):
+        path.write_text("")
+    monkeypatch.setattr(replay, "__file__", str(package / "project/replay.py"))
+    changes = ("operations/b.py", "operations/new.py", "a.py", "c.toml", "cli/commands/d.py")
+    for change in (package / name for name in changes):
+        first = asked(root)
+        if first.said() is None:
+            first.keep(0, "text")
+        assert asked(root).said() is not None
+        change.write_text("x = 1")
+        assert asked(root).said() is None
+
+
+def test_what_lies_behind_a_link_and_two_dots_is_looked_at_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`st/link/..` is `elsewhere`, not `st`, where equal files lie."""
+    monkeypatch.chdir(root)
+    for folder in (root / "st", root / "elsewhere"):
+        (folder / "more").mkdir(parents=True)
+        (folder / "m.mlir").write_text(MODULE)
+        (folder / "more/a.toml").write_text(sweep(m=8))
+    (root / "elsewhere/sub").mkdir()
+    (root / "st/link").symlink_to("../elsewhere/sub")
+    by_file = {"file": "st/link/../m.mlir", "function": ("main",)}
+    by_specs = {"specs": ("st/link/../more",)}
+    new = sweep(m=16)
+    for variables, change, text in (
+        (by_file, "m.mlir", MODULE + "// why\n"),
+        (by_specs, "more/a.toml", new),
+        (by_specs, "more/b.toml", new),
+    ):
+        first = asked(root)
+        first.said()
+        assert Workspace(root, variables, first).plan.cases
+        first.keep(0, "text")
+        assert asked(root).said() is not None
+        (root / "elsewhere" / change).write_text(text)
+        assert asked(root).said() is None

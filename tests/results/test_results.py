@@ -1,0 +1,378 @@
+import datetime
+import json
+import os
+import sys
+import time
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dispatchflow.iree.targets import TARGETS
+from dispatchflow.keys import digest_file
+from dispatchflow.measurement.calibration import Work, ceilings, compute_kind, processor
+from dispatchflow.mlir.types import signature
+from dispatchflow.operations import OPERATIONS
+from dispatchflow.results import parquet, publish, rows
+from dispatchflow.results.parquet import COLUMNS, read, write_part
+from dispatchflow.store.records import Record
+from dispatchflow.store.store import Store
+
+VALUES = {
+    "int32": 7, "int64": 2**40, "double": 0.1, "string": "é|,\n", "list<int64>": [0, 2**40], "list<double>": [0.1, 1e300],
+    "list<string>": ["a", ""], "timestamp": 1_700_000_000.25,
+}  # fmt: skip
+FULL = {name: VALUES[kind] for name, kind in COLUMNS.items()}
+AT = datetime.datetime.fromtimestamp(1_700_000_000.25, datetime.UTC)
+
+
+def test_row_comes_back_from_parquet_as_it_went_in(tmp_path):
+    write_part(tmp_path / "a.parquet", [FULL, {"recorded_at": 1.8e9, "number": 2**41}])
+    first, second = read(tmp_path)
+    assert first == FULL | {name: AT for name, kind in COLUMNS.items() if kind == "timestamp"}
+    assert {name for name, value in second.items() if value is not None} == {"recorded_at", "number"}
+
+
+def test_part_has_all_columns_with_their_types_even_when_all_are_absent(tmp_path):
+    write_part(tmp_path / "a.parquet", [{"recorded_at": 1.0}])
+    schema = pq.read_schema(tmp_path / "a.parquet")
+    assert schema.names == list(COLUMNS)
+    assert schema.field("median_ns").type == pa.float64()
+    assert schema.field("blocks_ns").type == pa.list_(pa.float64())
+    assert schema.field("recorded_at").type == pa.timestamp("us", tz="UTC")
+    assert schema.metadata[b"dispatchflow.schema_version"] == str(parquet.SCHEMA_VERSION).encode()
+
+
+def test_writing_leaves_the_part_and_nothing_beside_it(tmp_path):
+    write_part(tmp_path / "a.parquet", [FULL])
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
+
+
+def test_rows_of_all_parts_come_oldest_first(tmp_path):
+    write_part(tmp_path / "a.parquet", [{"case": "third", "recorded_at": 3.0}, {"case": "first", "recorded_at": 1.0}])
+    write_part(tmp_path / "b.parquet", [{"case": "second", "recorded_at": 2.0}])
+    assert [row["case"] for row in read(tmp_path)] == ["first", "second", "third"]
+
+
+def test_rows_with_numbers_come_by_them_whatever_the_clock_said_and_behind_those_without(tmp_path):
+    write_part(tmp_path / "z.parquet", [{"case": "old", "recorded_at": 4.0}])
+    write_part(tmp_path / "b.parquet", [{"case": "newer", "recorded_at": 1.0, "number": 2}])
+    write_part(tmp_path / "a.parquet", [{"case": "newest", "recorded_at": 2.0, "number": 3}])
+    write_part(tmp_path / "c.parquet", [{"case": "new", "recorded_at": 3.0, "number": 1}])
+    assert [row["case"] for row in read(tmp_path)] == ["old", "new", "newer", "newest"]
+
+
+def test_column_that_an_older_part_lacks_is_none(tmp_path):
+    write_part(tmp_path / "old.parquet", [FULL])
+    old = pq.read_table(tmp_path / "old.parquet").drop_columns(["score", "tags"])
+    pq.write_table(old, tmp_path / "old.parquet")
+    write_part(tmp_path / "new.parquet", [FULL | {"recorded_at": 1.8e9}])
+    older, newer = read(tmp_path)
+    assert (older["score"], older["tags"], older["case"]) == (None, None, FULL["case"])
+    assert (newer["score"], newer["tags"]) == (FULL["score"], FULL["tags"])
+
+
+def test_folder_without_parts_has_no_rows(tmp_path):
+    (tmp_path / "half.parquet.123.tmp").write_bytes(b"half")
+    assert read(tmp_path) == []
+
+
+def test_a_cell_of_another_type_is_no_fit_and_nothing_is_converted():
+    assert parquet.misfits({**FULL, **dict.fromkeys(("score", "kind")), "median_ns": 3, "of another time": 1}) == []
+    for kind, value in {"int64": 7.0, "int32": True, "string": 1, "double": "1", "list<int64>": [1.0], "list<string>": "a"}.items():  # fmt: skip
+        name = next(name for name in COLUMNS if COLUMNS[name] == kind)
+        assert parquet.misfits({**FULL, name: value}) == [name]
+    assert parquet.misfits({"flops": 2**63}) == ["flops"]
+    assert parquet.misfits({"dispatch_medians_ns": [None, 6.0]}) == []  # what the runtime does not tell
+
+
+PART = "20260101T000000Z-0123abcd.parquet"
+
+
+def test_a_sound_part_below_a_directory_of_any_bytes_is_read_and_one_cut_short_is_an_error_that_names_it(tmp_path):
+    part = tmp_path / os.fsdecode(b"\xff") / PART
+    part.parent.mkdir()
+    write_part(part, [FULL])
+    assert len(read(part.parent)) == 1
+    part.write_bytes(part.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=f"{PART}: .*magic bytes"):
+        read(part.parent)
+
+
+def test_what_is_no_part_is_left_out_and_named(tmp_path, caplog):
+    write_part(tmp_path / PART, [FULL])
+    write_part(tmp_path / "of another machine.parquet", [FULL])
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 but no more")
+    (tmp_path / "folder.parquet").mkdir()
+    pq.write_table(pa.table({"case": ["a"]}), tmp_path / "foreign.parquet")
+    assert len(read(tmp_path)) == 2
+    assert [record.args[0].name for record in caplog.records] == [
+        "a.parquet",
+        "folder.parquet",
+        "foreign.parquet",
+    ]
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    return SimpleNamespace(store=Store(tmp_path / "store"), run="run-1")
+
+
+def test_part_is_written_once_and_never_changed(workspace):
+    store = workspace.store
+    store.records.add_rows({"a": ("i1", {"case": "a", "recorded_at": 1.0})}, "run")
+    publish.publish(workspace, [])
+    part = store.results / "run-1.parquet"
+    before = (digest_file(part), part.stat().st_mtime_ns)
+    store.records.add_rows(
+        {"a": ("i1", {"case": "changed", "recorded_at": 1.0}), "b": ("i2", {"case": "b", "recorded_at": 2.0})}, "run"
+    )
+    workspace.run = "run-2"
+    publish.publish(workspace, [])
+    publish.publish(workspace, [])
+    assert (digest_file(part), part.stat().st_mtime_ns) == before
+    assert sorted(path.name for path in store.results.iterdir()) == ["run-1.parquet", "run-2.parquet"]
+    assert [row["case"] for row in read(store.results)] == ["a", "b"]
+
+
+def test_part_that_a_killed_run_did_not_write_is_written_by_the_next(workspace):
+    workspace.store.records.add_rows({"a": ("i1", {"case": "a", "recorded_at": 1.0})}, "run")
+    workspace.store.records.assign_rows("killed.parquet")
+    publish.publish(workspace, [])
+    assert [path.name for path in workspace.store.results.iterdir()] == ["killed.parquet"]
+    assert [row["case"] for row in read(workspace.store.results)] == ["a"]
+
+
+AROUND = {"host": "h", "cpu": "c", "protocol": "std-1", "run": "r"}
+
+
+@pytest.fixture
+def row(case_of, records, resolver_of):
+    """The row of a case that was compiled, verified as said, and measured with these blocks."""
+
+    def make(
+        blocks=(),
+        status="measured",
+        verify=None,
+        ceilings=(None, None),
+        dispatches=None,
+        session=None,
+        noisy=0.05,
+        **recorded,
+    ):
+        resolver, case = resolver_of(), case_of(threads=1)
+        facts = {"code_digest": "d", "applied": "P matmul<x>", "compile_s": 0.5, "code_bytes": 9}
+        facts["dispatches"] = [("pack", "P"), ("product", "P matmul<x>")]
+        records.add(Record(resolver.chain(case)["compile"].key, "compile", facts=facts, **{"ok": True, **recorded}))
+        inputs, expected = (
+            resolver.supplies.inputs_action(case.operation),
+            resolver.supplies.expected_action(case.operation),
+        )
+        names = [f"{recipe}_{i}" for recipe in ("exact", "wide", "random") for i in (0, 1)]
+        records.add(Record(inputs.key, "inputs", True, outputs=dict.fromkeys(names, "d")))
+        records.add(Record(expected.key, "expected", True, outputs={"exact": "d", "wide": "d"}))
+        if verify is not None:
+            ok, facts = verify
+            records.add(
+                Record(resolver.chain(case)["verify"].key, "verify", ok, None if ok else "differs", facts=facts)
+            )
+        if blocks:
+            measurement = records.begin_measurement(resolver.chain(case)["profile"].key, {}, {}, "r")
+            for number, ns in enumerate(blocks):
+                records.add_block(measurement, number, ns, ns / 2, 0.1)
+            records.end_measurement(
+                measurement,
+                status,
+                None,
+                {"cpus": [0], "load_1m": 0.5, "session": session}
+                | ({"dispatches_ns": dispatches} if dispatches else {}),
+            )
+        around = rows.Surroundings(resolver.toolchain, **AROUND)
+        bounds = rows.Bounds.of(case.operation, ceilings, 1.1, noisy)
+        return rows.row_of(resolver.chain(case), ("tag",), bounds, around, time.time())
+
+    return make
+
+
+RIGHT = (True, {"verification": "equal", "score": 0.1})
+
+
+def test_row_of_a_measured_case_has_its_times_rates_and_conditions(row):
+    found = row([100.0, 105.0, 101.0, 103.0, 102.0, 104.0], verify=RIGHT)
+    assert (found["status"], found["reason"], found["verification"]) == ("measured", None, "equal")
+    assert (found["median_ns"], found["min_ns"]) == (102.5, 100)
+    assert (found["ci_low_ns"], found["ci_high_ns"]) == pytest.approx((100, 105))
+    assert found["within_session"] == pytest.approx(2.5 / 102.5)
+    assert found["dispatch_ns"] == 51.25
+    assert (found["m"], found["n"], found["k"], found["flops"]) == (4, 5, 6, 240)
+    assert found["flops_per_s"] == pytest.approx(240 / 102.5e-9)
+    assert found["traffic_bytes"] == 4 * (24 + 30 + 20)
+    assert found["bytes_per_s"] == pytest.approx(296 / 102.5e-9)
+    assert (found["cpus"], found["load_1m"], found["governor"]) == ([0], 0.5, None)
+    assert (found["tags"], found["applied_configuration"]) == (["tag"], "P matmul<x>")
+    assert set(found) <= set(COLUMNS)
+
+
+def test_row_says_what_another_session_would(row):
+    moment = {
+        "session_sd": 0.02, "case_sd": 0.01, "sessions": 3, "factor": 1.25, "factor_sd": 0.004,
+        "anchors_ns": [1.25e6, 1.25e4], "reference_ns": [1e6, 1e4],
+    }  # fmt: skip
+    found = row([100.0] * 9, verify=RIGHT, session=moment)
+    assert (found["session_factor"], found["anchored_median_ns"]) == (1.25, 80.0)
+    assert (found["anchors_ns"], found["anchors_reference_ns"]) == ([1.25e6, 1.25e4], [1e6, 1e4])
+    assert found["session_factor_uncertainty"] == pytest.approx(1.96 * 0.004)
+    assert found["between_sessions"] == pytest.approx(1.96 * (2 * 5e-4) ** 0.5)
+    half = [(found[f"{which}_high_ns"] - found[f"{which}_low_ns"]) / 2 for which in ("later", "anchored")]
+    assert half == pytest.approx([100 * 0.062, 80 * 0.0299], rel=0.01)
+
+
+def test_row_of_a_machine_without_anchors_has_the_prior_of_other_sessions(row):
+    moment = {"session_sd": 0.02, "case_sd": 0.01, "sessions": 0, "factor": None, "factor_sd": None}
+    found = row([100.0] * 9, verify=RIGHT, session=moment)
+    assert found["later_high_ns"] == pytest.approx(106.4, rel=0.01)
+    assert found.get("session_factor") is None and found.get("anchored_median_ns") is None
+
+
+def test_row_has_each_dispatch_in_the_dump_s_order_with_its_configuration_and_time(row):
+    found = row([100.0] * 6, verify=RIGHT, dispatches={"product": [7.0, 5.0, 6.0], "pack": [2.0, 1.0, 3.0]})
+    assert found["dispatches"] == ["pack", "product"]
+    assert found["dispatch_configurations"] == ["P", "P matmul<x>"]
+    assert found["dispatch_medians_ns"] == [2.0, 6.0]
+
+
+@pytest.mark.parametrize("told", [None, {"product": [6.0]}])
+def test_dispatch_of_which_the_runtime_tells_no_time_has_none(row, told):
+    found = row([100.0] * 6, verify=RIGHT, dispatches=told)
+    assert found["dispatches"] == ["pack", "product"]
+    assert found["dispatch_medians_ns"] == [None, 6.0 if told else None]
+
+
+def test_row_that_was_measured_goes_through_parquet_whole(row, tmp_path):
+    found = row([100.0] * 6, verify=RIGHT)
+    write_part(tmp_path / "a.parquet", [json.loads(json.dumps(found))])
+    (back,) = read(tmp_path)
+    times = {"measured_at", "recorded_at"}
+    assert {name: back[name] for name in found if name not in times} == {
+        n: v for n, v in found.items() if n not in times
+    }
+
+
+def _raise(*_):
+    raise KeyError("rows")
+
+
+@pytest.mark.parametrize("amount", ["flops", "traffic_bytes"])
+@pytest.mark.parametrize(
+    "method", [lambda _: 1.5, lambda _: "many", lambda _: 2**5000, lambda _: True, _raise, lambda _: sys.exit(3)]
+)
+def test_amount_that_is_no_whole_number_makes_an_unfit_cell_and_no_rate(row, monkeypatch, amount, method):
+    monkeypatch.setattr(OPERATIONS["matmul"], amount, method)
+    found = row([100.0] * 6, verify=RIGHT, ceilings=(1e12, 1e12))
+    assert parquet.misfits(found) == [amount]
+    rate, other = ("flops_per_s", "bytes_per_s") if amount == "flops" else ("bytes_per_s", "flops_per_s")
+    assert (found["status"], found["median_ns"], found[rate], found["bound"]) == ("measured", 100.0, None, None)
+    assert found[other] > 0
+
+
+def test_rate_above_the_ceiling_is_suspect(row):
+    found = row([100.0] * 6, verify=RIGHT, ceilings=(1e9, None))
+    assert found["status"] == "suspect"
+    assert found["reason"] == "2.4e+09 flops_per_s is above this machine's ceiling, 1e+09"
+    assert row([100.0] * 6, verify=RIGHT, ceilings=(2.4e9 / 1.09, None))["status"] == "measured"
+
+
+@pytest.mark.parametrize(
+    ("ceilings", "bound", "percent"),
+    [
+        ((2.4e9 * 2, 2.96e9 * 10), "compute", 50),
+        ((2.4e9 * 10, 2.96e9 * 4), "memory", 25),
+        ((None, 2.96e9), None, None),
+        ((2.4e9, None), None, None),
+    ],
+)
+def test_roofline_side_and_percent_of_peak(row, ceilings, bound, percent):
+    found = row([100.0] * 6, verify=RIGHT, ceilings=ceilings)
+    assert found["bound"] == bound
+    assert found["percent_of_peak"] == (None if percent is None else pytest.approx(percent))
+
+
+def test_what_only_moves_is_bound_by_memory():
+    assert rows.roofline(0, 100, (None, 1e9), 200.0) == {"bound": "memory", "percent_of_peak": 50}
+
+
+F32 = OPERATIONS["matmul"].make((4, 5, 6)).signature
+RATES = {"f32": 9e9, "cache": 4e9, "cache_read": 6e9, "memory": 2e9, "memory_read": 3e9}
+
+
+@pytest.mark.parametrize(
+    ("rates", "work", "bytes_per_s"),
+    [
+        (RATES, Work(F32, 1000, 500), 6e9),
+        ({**RATES, "memory_read": 8e9}, Work(F32, 1000, 500), 8e9),
+        (RATES, Work(F32, 2001, 500), 3e9),
+        ({"f32": 9e9, "cache": 4e9}, Work(F32, 2001, 500), None),
+        (RATES, Work(F32, 1000, 500, cold=True), 6e9),
+        (RATES, Work(F32, 1000, 1000, cold=True), 3e9),
+        ({"f32": 9e9}, Work(F32, 1000, 1000, cold=True), None),
+    ],
+)
+def test_ceiling_of_bytes(rates, work, bytes_per_s):
+    """The faster of reading and of reading and writing, of the level in which it lies; a cache is as fast as memory at
+    least; what is cold reads its inputs from memory, and writes elsewhere."""
+    assert ceilings(rates, work, processor(TARGETS["llvm-cpu"], "avx2", 1000)) == (9e9, bytes_per_s)
+
+
+@pytest.mark.parametrize(
+    ("target", "cpu_flags", "bounded"),
+    [
+        ("llvm-cpu", "avx2 f16c", {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": "f32"}),
+        ("llvm-cpu", "avx512f avx512_bf16", {"f32": "f32", "f64": "f64", "f16": "f32", "bf16": None}),
+        ("vulkan", "avx2", {"f32": "f32", "f64": "f64", "f16": None, "bf16": None}),
+        ("cuda-sm_89", "avx2", {"f32": "f32", "f64": "f64", "f16": None, "bf16": None}),
+        ("rocm-gfx942", "avx2", {"f32": None, "f64": None, "f16": None, "bf16": None}),
+    ],
+)
+def test_multiply_adds_bound_what_has_no_faster_instruction(target, cpu_flags, bounded):
+    """Wide dot products, matrix instructions and packed halves are above them; gfx942 multiplies f32 and f64 by MFMA."""
+    place = processor(TARGETS[target], cpu_flags, 2**20)
+    types = {name: signature(f"{name},{name}->{'f64' if name == 'f64' else 'f32'}") for name in bounded}
+    assert {name: compute_kind(types[name], place) for name in bounded} == bounded
+
+
+def test_noisy_row_of_too_few_blocks_for_an_interval_says_so(row):
+    found = row([90.0, 100.0, 110.0], status="noisy", verify=RIGHT)
+    why = "3 blocks took all of the protocol's time, too few for an interval of the median"
+    assert (found["status"], found["ci_low_ns"], found["reason"]) == ("noisy", None, why)
+
+
+def test_noisy_row_says_how_noisy(row):
+    found = row([90.0, 100.0, 100.0, 100.0, 100.0, 110.0], status="noisy", verify=RIGHT)
+    assert (found["status"], found["reason"]) == ("noisy", "the median's interval is ±10.0% after 6 blocks")
+
+
+def test_row_is_noisy_above_the_limit_that_the_user_said(row):
+    blocks = [97.0, 103.0, 99.0, 101.0, 100.0, 98.0, 102.0, 100.0, 100.0]  # ± 2 %
+    assert [row(blocks, verify=RIGHT, noisy=limit)["status"] for limit in (0.05, 0.01)] == ["measured", "noisy"]
+    loud = [100.0, 120.0, 80.0, 110.0, 90.0, 100.0, 85.0, 115.0, 100.0]
+    assert row(loud, status="noisy", verify=RIGHT, noisy=0.5)["status"] == "measured"
+
+
+def test_wrong_result_is_a_failure(row):
+    found = row(verify=(False, {"verification": "different", "worst_index": [0, 1]}))
+    assert (found["status"], found["reason"], found["verification"]) == ("failed", "differs", "different")
+    assert found["worst_index"] == [0, 1]
+    assert found.get("median_ns") is None
+
+
+def test_compile_that_failed_is_a_failure_that_was_not_compared(row):
+    found = row(ok=False, reason="compile failed: no")
+    assert (found["status"], found["reason"]) == ("failed", "compile failed: no")
+    assert (found["verification"], found["measurement_key"]) == ("not compared", None)
+
+
+def test_case_that_was_only_verified_is_not_measured(row):
+    found = row(verify=RIGHT)
+    assert found["status"] == "not measured"
+    assert "never measured" in found["reason"]

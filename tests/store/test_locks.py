@@ -1,0 +1,197 @@
+"""Who holds the machine, and what a waiting process says. With other processes: the locks are theirs."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dispatchflow.store import holders, locks
+from dispatchflow.store.locks import Claims, Machine
+
+HOLDS = """\
+import sys
+from pathlib import Path
+from dispatchflow.store import locks
+shared, store, how = sys.argv[1:]
+locks._SHARED_MEMORY = Path(shared)
+with getattr(locks.Machine(Path(store)), how)():
+    print("in", flush=True)
+    sys.stdin.readline()
+"""
+
+
+class Process:
+    """Another one, which takes the machine and holds it until it is told to end."""
+
+    def __init__(self, shared: Path, store: Path, how: str) -> None:
+        (store / "locks").mkdir(parents=True, exist_ok=True)
+        argv = [sys.executable, "-c", HOLDS, shared, store, how]
+        self.popen = subprocess.Popen(
+            argv, cwd=shared, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._is_in = False
+
+    def is_in(self, within_s: float = 5.0) -> bool:
+        assert self.popen.stdout is not None
+        if not self._is_in and select.select([self.popen.stdout], [], [], within_s)[0]:
+            self._is_in = self.popen.stdout.readline() == "in\n"
+        return self._is_in
+
+    def end(self) -> str:
+        """What it said to the user."""
+        return self.popen.communicate("\n", timeout=20)[1]
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[Process] = []
+
+    def begin(how: str, shared: str = "shm", store: str = "store") -> Process:
+        (tmp_path / shared).mkdir(exist_ok=True)
+        started.append(Process(tmp_path / shared, tmp_path / store, how))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.popen.kill()
+        process.popen.communicate()
+
+
+@pytest.mark.parametrize(("first", "second", "beside"), [
+    ("busy", "busy", True), ("busy", "quiet", False), ("quiet", "busy", False), ("quiet", "quiet", False),
+])  # fmt: skip
+@pytest.mark.parametrize("where", [
+    {"store": "another"},  # one machine, two stores
+    {"shared": "another"},  # two containers, one store
+])  # fmt: skip
+def test_a_block_runs_beside_nothing(
+    first: str, second: str, beside: bool, where: dict[str, str], start: Start
+) -> None:
+    one = start(first)
+    assert one.is_in()
+    other = start(second, **where)
+
+    assert other.is_in(within_s=5.0 if beside else 0.7) == beside
+
+    one.end()
+    assert other.is_in()
+
+
+@pytest.mark.parametrize("how", ["busy", "quiet"])
+def test_removed_lock_files_let_nobody_in(how: str, start: Start, tmp_path: Path) -> None:
+    """systemd removes what a user has in /dev/shm when the user logs out."""
+    one = start(how)
+    assert one.is_in()
+    for path in [*tmp_path.glob("shm/*"), *tmp_path.glob("store/locks/*")]:
+        path.unlink()
+
+    other = start("quiet")
+
+    assert not other.is_in(within_s=0.7)
+    one.end()
+    assert other.is_in()
+
+
+def test_a_stream_of_busy_ones_does_not_starve_a_block(start: Start) -> None:
+    one = start("busy")
+    assert one.is_in()
+    block = start("quiet")
+    assert not block.is_in(within_s=0.3)
+    later = start("busy")
+    assert not later.is_in(within_s=0.7)
+    one.end()
+    assert block.is_in()
+    assert not later.is_in(within_s=0.3)
+    block.end()
+    assert later.is_in()
+
+
+@pytest.mark.parametrize(("first", "second", "doing"), [
+    ("quiet", "busy", "measures"), ("quiet", "quiet", "measures"), ("busy", "quiet", "compiles or verifies"),
+])  # fmt: skip
+def test_after_a_second_the_waiting_one_says_for_whom(
+    first: str, second: str, doing: str, start: Start, tmp_path: Path
+) -> None:
+    one = start(first)
+    assert one.is_in()
+    other = start(second)
+    assert not other.is_in(within_s=holders.PATIENCE_S + 1)
+    one.end()
+    assert other.is_in()
+
+    user, folder = Path(f"/proc/{os.getpid()}").owner(), tmp_path / "shm"
+    expected = f"waits for the machine: process {one.popen.pid} ({user}, {folder}) {doing}\n"
+    assert other.end() == expected
+
+
+def test_whoever_waits_shortly_says_nothing(start: Start) -> None:
+    one = start("quiet")
+    assert one.is_in()
+    other = start("busy")
+    assert not other.is_in(within_s=0.3)
+    one.end()
+    assert other.is_in()
+    assert other.end() == ""
+
+
+def test_a_stopped_process_is_said_to_be_stopped(start: Start) -> None:
+    one = start("quiet")
+    assert one.is_in()
+    one.popen.send_signal(signal.SIGSTOP)
+    other = start("busy")
+    assert not other.is_in(within_s=holders.PATIENCE_S + 1)
+    one.popen.send_signal(signal.SIGCONT)
+    one.end()
+    assert other.is_in()
+    assert ", stopped) measures" in other.end()
+
+
+def test_within_a_block_the_same_thread_may_be_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "locks").mkdir()
+    for shared in (Path("/dev/shm"), tmp_path):
+        monkeypatch.setattr(locks, "_SHARED_MEMORY", shared)
+        machine = Machine(tmp_path)
+        with machine.quiet(), machine.busy():
+            pass
+        with machine.busy(), machine.busy():
+            pass
+
+
+def test_a_claim_tells_who_holds_it(tmp_path: Path) -> None:
+    mine, key, other = Claims(tmp_path / "claims"), "f" * 32, "0" * 32
+    assert mine.take(key)
+    theirs = Claims(tmp_path / "claims")
+    assert not theirs.take(key)
+    assert theirs.take(other)
+    assert theirs.holder(key) == os.getpid()
+    mine.drop(key)
+    assert theirs.holder(key) == 0
+    assert theirs.take(key)
+
+
+def test_a_lock_that_is_closed_while_its_holders_are_looked_for_is_no_error(monkeypatch):
+    """The thread that tells may look just when the wait ends."""
+    monkeypatch.setattr(holders, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(holders, "_AGAIN_S", 0.0)
+    looked, twice = [], threading.Event()
+
+    def whom():
+        looked.append(None)
+        if len(looked) == 2:
+            twice.set()
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    with holders.telling(whom):
+        assert twice.wait(10)

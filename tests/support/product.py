@@ -1,0 +1,112 @@
+"""Every operation × element type × layout × option × tuning × target that runs here: the product of the registries."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from itertools import cycle, islice, product
+
+from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.iree.targets import TARGETS, Target
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.planning.plan import unsupported_reason
+from dispatchflow.tunings import TUNINGS
+
+TUNING = tuple(tuning for family in TUNINGS.values() for tuning in family.expand({}))
+DEFAULT = TUNINGS["default"].expand({})[0]
+# Named CPUs are llvm-cpu again; other devices' compilers refuse what they will: tests/tools/test_devices.py.
+RUN_HERE = {name: TARGETS[name] for name in ("llvm-cpu", "vmvx")}
+RIGHT_ON_LAVAPIPE = ("f32", "i32", "i64")
+"""The types with which it computes what it is told to: docs/targets.md."""
+SHAPES = ((40, 24, 56), (1, 24, 40))
+"""Multiples of no tile; and a dim of 1. Repeated where an operation has more dims."""
+SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
+    "conv2d": ((2, 11, 9, 6, 10, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
+    "quantized_conv2d": ((2, 11, 9, 5, 6, 3, 2), (1, 5, 8, 3, 7, 1, 3)),
+    "depthwise_conv2d": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
+    "attention": ((2, 17, 24, 16, 33), (1, 5, 7, 9, 40)),
+    "pooling": ((2, 11, 9, 5, 3, 2), (1, 5, 8, 7, 1, 3)),
+    "matmul_splitk": ((40, 24, 54), (1, 24, 42)),
+    "scaled_matmul": ((40, 24, 96), (1, 24, 32)),
+}
+"""Instead of these, where a dim is a window's, or a multiple."""
+LARGE = {
+    "attention": (2, 32, 64, 64, 4096),
+    "batch_matmul": (2, 32, 48, 4096),
+    "chain": (32, 1024, 48, 1024),
+    "conv2d": (1, 14, 14, 256, 48, 3, 3),
+    "depthwise_conv2d": (1, 56, 56, 64, 3, 3),
+    "elementwise": (1024, 4096),
+    "matmul": (32, 48, 16384),
+    "matmul_splitk": (32, 48, 16384),
+    "matvec": (512, 16384),
+    "norm": (64, 65536),
+    "pooling": (1, 56, 56, 64, 3, 3),
+    "quantized_conv2d": (1, 14, 14, 256, 48, 3, 3),
+    "quantized_matmul": (32, 48, 16384),
+    "reduction": (64, 65536),
+    "scaled_matmul": (32, 48, 16384),
+    "softmax": (64, 65536),
+    "transpose": (2048, 3072),
+    "vecmat": (512, 16384),
+}
+"""As networks have them, with sums of many terms; 64, 256 and 4,096 for an operation that has none here."""
+
+
+def operation_of(
+    cls: type[Operation], shape: tuple[int, ...], signature: str, layout: str, chosen: tuple[str | int, ...] = ()
+) -> Operation:
+    sizes = tuple(islice(cycle(shape), len(cls.dims)))
+    return cls(sizes, cls.signatures[signature], layout, chosen or cls.make(sizes).chosen)
+
+
+def chosen_of(cls: type[Operation]) -> Iterator[tuple[str | int, ...]]:
+    """The defaults, then each other value of one option; of numbers the next after the default."""
+    yield (defaults := tuple(option.default for option in cls.options.values()))
+    for i, option in enumerate(cls.options.values()):
+        for value in option.values[1:2] if isinstance(option.values, range) else option.values[1:]:
+            yield (*defaults[:i], value, *defaults[i + 1 :])
+
+
+def everything(
+    targets: Iterable[Target] = RUN_HERE.values(), types: Container[str] | None = None
+) -> Iterator[tuple[tuple[object, ...], Case]]:
+    """Every combination of the registries, with the choices that it is made of: all types, layouts and tunings. An
+    option that is not its default comes with the default layout and tuning; of the first type, with one of these two."""
+    for cls in OPERATIONS.values():
+        shapes = SHAPES_OF.get(cls.name, SHAPES)
+        signatures = [name for name in cls.signatures if types is None or name in types]
+        all_chosen = tuple(chosen_of(cls))
+        for choice in product(signatures, cls.layouts, all_chosen, TUNING, targets, shapes):
+            signature, layout, chosen, tuning, target, shape = choice
+            others = (layout != cls.layouts[0]) + (tuning != DEFAULT)
+            if chosen != all_chosen[0] and others > (signature == next(iter(cls.signatures))):
+                continue
+            operation = operation_of(cls, shape, signature, layout, chosen)
+            yield (
+                (cls.name, signature, layout, chosen, tuning.name, target.name, shape),
+                Case(Dispatch(operation, tuning), target, 1),
+            )
+
+
+def large() -> Iterator[tuple[object, ...]]:
+    """The same choices for every type and layout in one large size, untuned."""
+    for cls in OPERATIONS.values():
+        for signature, layout, target in product(cls.signatures, cls.layouts, RUN_HERE):
+            yield (
+                cls.name,
+                signature,
+                layout,
+                next(chosen_of(cls)),
+                DEFAULT.name,
+                target,
+                LARGE.get(cls.name, (64, 256, 4096)),
+            )
+
+
+EVERYTHING = dict(everything())
+ON_VULKAN = dict(everything([TARGETS["vulkan"]], RIGHT_ON_LAVAPIPE))
+CASES = {
+    choice: case
+    for choice, case in EVERYTHING.items()
+    if unsupported_reason(case.operation, case.tuning, case.target) is None
+}

@@ -1,0 +1,320 @@
+"""What the tests with the real tools share: a project in a temporary directory, `doit` as a user calls it, and
+toolchains in which one tool is a script.
+
+A plugin that test files import from as well: PYTEST_DONT_REWRITE, or pytest warns that it came too late.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.once import once
+
+from dispatchflow.keys import digest_file
+from dispatchflow.results import parquet
+
+REPOSITORY = Path(__file__).parent.parent.parent
+DODO = "from dispatchflow import main\n\nmain()\n"
+NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
+TILED = "matmul_16x16x16_f32t_f32t_f32t_data_tiling@llvm-cpu-1t"
+"""Two cases of `first_run`."""
+NOTHING = {"emit": 0, "compile": 0, "verify": 0, "profile": 0}
+QUESTIONS = "*--version*|*--help*|*target-cpu=host*"
+"""Pattern of sh for the arguments with which a tool is asked what it is: no work of a case."""
+
+LIMIT_S = 300
+"""A bound on one command, far above what it takes: a test that hangs fails."""
+
+
+def only(**counts: int) -> dict[str, int]:
+    """So many of these stages, of the others nothing; as `Project.counts`."""
+    return NOTHING | counts
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    def __str__(self) -> str:
+        return f"exit code {self.code}\n{self.out}\n{self.err}"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A user's directory: a two-line dodo.py, specs/, and what dispatchflow makes beside them."""
+
+    root: Path
+
+    @staticmethod
+    def make(root: Path, spec: str = "", dodo: str = DODO) -> Project:
+        (root / "specs").mkdir(parents=True)
+        (root / "dodo.py").write_text(dodo)
+        if spec:
+            (root / "specs/a.toml").write_text(spec)
+        return Project(root)
+
+    def copy(self, to: Path) -> Project:
+        shutil.copytree(self.root, to, symlinks=True)
+        return Project(to)
+
+    def add(self, spec: str, name: str = "b.toml") -> None:
+        (self.root / "specs" / name).write_text(spec)
+
+    def start(
+        self, *words: str, argv: Sequence[str] = (sys.executable, "-m", "doit"), **variables: str
+    ) -> subprocess.Popen[str]:
+        """`doit WORDS` in a process group of its own."""
+        return subprocess.Popen(
+            [*argv, *words], cwd=self.root, env=environment(variables), text=True, errors="surrogateescape",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+
+    def doit(self, *words: str, **variables: str) -> Outcome:
+        """`doit WORDS` to its end; nothing that dispatchflow prints may be a traceback."""
+        return finished(self.start(*words, **variables))
+
+    @property
+    def store(self) -> Path:
+        return self.root / ".dispatchflow"
+
+    def query(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Rows of the records, read beside whoever writes them."""
+        with contextlib.closing(sqlite3.connect(self.store / "records.sqlite", timeout=60)) as database:
+            return database.execute(text, values).fetchall()
+
+    def write(self, *statements: str, values: tuple[Any, ...] = ()) -> None:
+        """Change the records behind dispatchflow's back."""
+        with contextlib.closing(sqlite3.connect(self.store / "records.sqlite", timeout=60)) as database, database:
+            for statement in statements:
+                database.execute(statement, values)
+
+    def counts(self) -> dict[str, int]:
+        """How many actions of each stage were ever recorded, calibration included; `profile`: measurements ended."""
+        found = dict(self.query("select stage, count(*) from record group by stage"))
+        measured = self.query("select count(*) from measurement where status <> 'open'")[0][0]
+        return {stage: found.get(stage, 0) for stage in ("emit", "compile", "verify")} | {"profile": measured}
+
+    def made_by(self, *words: str, code: int = 0, **variables: str) -> tuple[dict[str, int], Outcome]:
+        """`doit WORDS`, and how many actions of each stage it recorded."""
+        before = self.counts()
+        outcome = self.doit(*words, **variables)
+        assert outcome.code == code, str(outcome)
+        return {stage: count - before[stage] for stage, count in self.counts().items()}, outcome
+
+    def rows(self) -> list[dict[str, Any]]:
+        return parquet.read(self.store / "results")
+
+    def parts(self) -> set[str]:
+        return {path.name for path in (self.store / "results").iterdir()}
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Path → size and time of every file made, but SQLite's own and locks, which are opened and never written, and
+        what idle runs said."""
+        made = [*self.store.rglob("*"), *(self.root / "build").rglob("*")]
+        kept = (path for path in made if not path.is_dir() and not path.name.startswith("records.sqlite"))
+        return {
+            os.fspath(path.relative_to(self.root)): (path.lstat().st_size, path.lstat().st_mtime_ns)
+            for path in kept
+            if path.parent.name not in ("locks", "answers")
+        }
+
+    def damaged(self) -> list[str]:
+        """Objects whose bytes are not those of their name."""
+        objects = [path for path in (self.store / "objects").rglob("*") if path.is_file()]
+        return [path.name for path in objects if path.parent.name + path.name != digest_file(path)]
+
+
+NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
+"""One of the cases of `made`."""
+
+
+def recorded(project: Project) -> set[tuple[object, ...]]:
+    """Everything finished so far: records, blocks, ended measurements, rows."""
+    if not (project.store / "records.sqlite").exists():
+        return set()
+    try:
+        return {
+            *project.query("select 'record', key from record"),
+            *project.query("select 'block', measurement, number, ns from block"),
+            *project.query("select 'measurement', id, status from measurement where status <> 'open'"),
+            *project.query("select 'row', identity, content from row"),
+        }
+    except Exception as error:  # killed before the tables were made
+        assert "no such table" in str(error), error
+        return set()
+
+
+def assert_whole(project: Project) -> None:
+    """What holds at any moment, whatever was killed."""
+    assert project.query("pragma integrity_check") == [("ok",)]
+    assert project.damaged() == []
+    named = project.query("select distinct digest from output join record using (key)")
+    missing = [d for (d,) in named if not (project.store / "objects" / d[:2] / d[2:]).is_file()]
+    assert missing == []
+
+
+def assert_each_row_once(project: Project) -> None:
+    """Parquet has what the records have, and each of it once."""
+    rows = project.rows()
+    recorded = project.query("select count(*), count(distinct identity), count(part) from row")
+    assert recorded == [(len(rows),) * 3]
+    said = ("case", "compile_key", "verify_key", "measurement_key", "blocks_ns")
+    results = Counter(str([row[column] for column in said]) for row in rows)
+    assert max(results.values()) == 1
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """The tests' own, without what would lead dispatchflow elsewhere."""
+    kept = {name: value for name, value in os.environ.items() if name != "DISPATCHFLOW_STORE"}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **variables}
+
+
+def finished(process: subprocess.Popen[str]) -> Outcome:
+    try:
+        out, err = process.communicate(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    outcome = Outcome(process.returncode, out, err)
+    assert "Traceback" not in out + err, str(outcome)
+    return outcome
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """`kill -9` of the whole process group: what a closed terminal or a batch system does."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=LIMIT_S)
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Command lines of living processes that work in this directory, or name it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            place = os.fspath((entry / "cwd").readlink())
+            if state != "Z" and (place.startswith(os.fspath(folder)) or os.fspath(folder) in words):
+                found.append(words)
+    return found
+
+
+def wait_until(condition: Any, limit_s: float = 60.0) -> bool:
+    end = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def sweep(**words: Any) -> str:
+    """A spec of one sweep; small, one thread, unless told otherwise. None leaves a word out."""
+    table = {"operation": "matmul", "m": 16, "n": 16, "k": 16, "threads": 1, **words}
+    return "[[sweep]]\n" + "".join(f"{name} = {_toml(value)}\n" for name, value in table.items() if value is not None)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def compiler_folder() -> Path:
+    return _package("iree.compiler") / "_mlir_libs"
+
+
+def runtime_folder() -> Path:
+    return _package("iree._runtime_libs")
+
+
+def _package(name: str) -> Path:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def toolchain(folder: Path, **scripts: str) -> str:
+    """A PYTHONPATH with the real compiler and runtime, but for the tools named in `scripts`
+    (`iree_run_module="…"`): those are shell scripts, in which `$real` is the real tool."""
+    for real, within in ((compiler_folder(), "iree/compiler/_mlir_libs"), (runtime_folder(), "iree/_runtime_libs")):
+        linked = folder / within
+        linked.mkdir(parents=True)
+        for path in real.iterdir():
+            script = scripts.pop(path.name.replace("-", "_"), None)
+            if script is None:
+                (linked / path.name).symlink_to(path)
+            else:
+                write_script(linked / path.name, f"real={path}\n{script}")
+    assert not scripts, f"no such tool: {', '.join(scripts)}"
+    return os.pathsep.join([os.fspath(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def write_script(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+SMALL = sweep(m=[16, 24], tuning=["default", "data_tiling"], tags=["small"])
+
+
+@pytest.fixture(scope="session")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, Outcome]]:
+    """A project of four cases, all of them made, and what that printed. Not to be changed: copy it."""
+
+    def make(folder: Path) -> None:
+        project = Project.make(folder / "project", SMALL)
+        outcome = project.doit("protocol=fast", "profile:matmul_*")
+        assert not processes_in(project.root)
+        (folder / "outcome.json").write_text(json.dumps([outcome.code, outcome.out, outcome.err]))
+
+    made = once(tmp_path_factory, "first", make)
+    # A copy for each worker: one that looks is not disturbed by another that does.
+    project = Project(made / "project").copy(tmp_path_factory.mktemp("first") / "project")
+    yield project, Outcome(*json.loads((made / "outcome.json").read_text()))
+    assert not processes_in(project.root)
+
+
+@pytest.fixture(scope="session")
+def made(first_run: tuple[Project, Outcome]) -> Project:
+    """The project of `first_run`, for looking only."""
+    return first_run[0]
+
+
+@pytest.fixture
+def copied(made: Project, tmp_path: Path) -> Project:
+    """A copy of `made`, store and all, to do with as one likes."""
+    return made.copy(tmp_path / "project")
+
+
+def rightless() -> list[str]:
+    """What a command begins with so that modes mean something to root too."""
+    if os.geteuid():
+        return []
+    if shutil.which("setpriv") is None:
+        pytest.skip("without setpriv root may write everything")
+    rights = "-dac_override,-dac_read_search"
+    return ["setpriv", "--bounding-set", rights, "--inh-caps", rights]

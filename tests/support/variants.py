@@ -1,0 +1,90 @@
+"""Each operation of the registry in all its types, layouts and options, small; and what verification says of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache, partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.verification.inputs import dtype_of, made, mistrust
+from dispatchflow.verification.reference import bounds, expected, widened
+from dispatchflow.verification.verdict import Verdict, compare_bits, compare_bounded
+
+SHAPES = {
+    "conv2d": (2, 7, 7, 4, 6, 3, 3),
+    "quantized_conv2d": (2, 7, 7, 3, 4, 3, 3),
+    "depthwise_conv2d": (2, 7, 7, 3, 3, 3),
+    "pooling": (2, 7, 7, 3, 3, 3),
+    "batch_matmul": (3, 8, 8, 8),
+    "matmul_splitk": (12, 12, 12),
+    "chain": (8, 6, 8, 8),
+    "scaled_matmul": (8, 8, 64),
+}
+
+
+def variants(cls: type[Operation]) -> Iterator[Operation]:
+    """All types, layouts and options; of numbers the default and the first two. Of the first type up to two options
+    differ from their defaults, of the others one."""
+    sizes = SHAPES.get(cls.name, (8,) * len(cls.dims))
+    values = [
+        dict.fromkeys((option.default, *option.values[:2])) if isinstance(option.values, range) else option.values
+        for option in cls.options.values()
+    ]
+    for word, layout, chosen in product(cls.signatures, cls.layouts, product(*values)):
+        operation = cls(sizes, cls.signatures[word], layout, tuple(chosen))
+        changed = sum(a != b for a, b in zip(operation.chosen, cls.make(sizes).chosen, strict=True))
+        if changed <= 1 + (word == next(iter(cls.signatures))) and operation.illegal("llvm-cpu") is None:
+            yield operation
+
+
+def epilogue_of(operation: Operation) -> str:
+    return operation.option("epilogue") if "epilogue" in operation.options else "none"
+
+
+def other(operation: Operation, **changed: Any) -> Operation:
+    """The same with other options."""
+    chosen = tuple(changed.get(word, value) for word, value in zip(operation.options, operation.chosen, strict=True))
+    return replace(operation, chosen=chosen)
+
+
+ALL = [operation for cls in OPERATIONS.values() for operation in variants(cls)]
+BY_NAME = {name: [operation for operation in ALL if operation.name == name] for name in OPERATIONS}
+
+
+def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
+    """What verification says of this result, from operands in float64 or int64, on each recipe."""
+    return set(_words(operation, result))
+
+
+def _words(operation: Operation, result: Callable[[list[Any]], Any]) -> Iterator[str]:
+    for operands, judge in judges(operation):
+        got = np.asarray(result([array.copy() for array in operands])).astype(dtype_of(operation.types.result))
+        yield judge(got).word
+
+
+def is_told(operation: Operation, result: Callable[[list[Any]], Any]) -> bool:
+    """Whether verification calls this result different: the first recipe on which it does is enough."""
+    return "different" in _words(operation, result)
+
+
+@lru_cache(1)
+def judges(operation: Operation) -> list[tuple[list[Any], Callable[[Any], Verdict]]]:
+    """Of each recipe the operands, widened, and what verification says of a result of them: made once for all the
+    errors that are planted in an operation."""
+    found: list[tuple[list[Any], Callable[[Any], Verdict]]] = []
+    for recipe in operation.recipes:
+        if mistrust(operation, recipe):
+            continue
+        operands = made(operation, recipe)
+        if operation.compares_bits(recipe):
+            judge = partial(compare_bits, expected=expected(operation, operands))
+        else:
+            reference, tolerance = bounds(operation, operands, recipe)
+            judge = partial(compare_bounded, reference=reference, tolerance=tolerance)
+        found.append((widened(operands), judge))
+    return found

@@ -1,0 +1,141 @@
+"""Real runtimes, of which some are scripts: one as fast as the real one, one slower by its own account, one broken."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import Project, finished, toolchain
+
+pytest_plugins = ["support.project"]
+pytestmark = pytest.mark.iree
+
+NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
+NOTHING = {"emit": 0, "compile": 0, "verify": 0, "profile": 0}
+SAME = 'exec "$real" "$@"'
+SLOWER = """set -e
+"$real" "$@" > out
+awk '/"real_time":/ { split($0, part, ": "); printf "%s: %.9e,\\n", part[1], part[2] * 4; next }
+     /"iterations":/ { split($0, part, ": "); printf "%s: %d,\\n", part[1], part[2] / 4; next } { print }' out"""
+"""Four times as slow, in as much time."""
+BROKEN = '[ "$1" = --help ] && exec "$real" --help; echo no such device >&2; exit 3'
+
+
+def environment(folder: Path, script: str) -> str:
+    """`iree=…`: this compiler with a runtime of another digest."""
+    toolchain(folder, iree_benchmark_module=script)
+    return f"iree={folder}"
+
+
+def judgements(project: Project) -> list[dict[str, Any]]:
+    return [json.loads(text) for (text,) in project.query("select value from remembered where name glob 'runtimes:*'")]
+
+
+def test_a_runtime_that_is_as_fast_holds_and_nothing_is_measured_again(copied: Project, tmp_path: Path) -> None:
+    words = ("protocol=fast", f"profile:{NAME}", environment(tmp_path / "same", SAME))
+    rows = copied.rows()
+    planned = copied.doit("plan", *words)
+    assert "controls 1 to measure: another runtime measured what 1 case on local-sync reuse" in planned.out, planned
+
+    before = copied.counts()
+    started = [copied.start(*words) for _ in range(2)]
+    outcomes = [finished(process) for process in started]
+
+    assert copied.counts() == before
+    assert all(outcome.code == 0 for outcome in outcomes), outcomes
+    if judgements(copied)[0]["verdict"] == "unknown":  # on a busy machine no control may be decided
+        assert "not known whether the runtime moved" in copied.rows()[-1]["reason"]
+        return
+    assert copied.rows() == rows
+    assert sum("measuring 1 control with runtimes" in outcome.out for outcome in outcomes) == 1, outcomes
+    for outcome in outcomes:
+        assert re.search(r"runtime .* → .* on local-sync: 1 control, held \(largest change [+-]", outcome.out), outcome
+    (judgement,) = judgements(copied)
+    (control,) = judgement["controls"]
+    assert (judgement["verdict"], control["case"], control["together"]) == ("held", NAME, True)
+    assert len(control["old_ns"]) == len(control["new_ns"]) in (14, 28)
+    held = f"the store has it, from another runtime: runtime {judgement['old']}"
+    assert held in copied.doit("explain", *words).out
+
+    for again in (words, words[:2], words):
+        counts, outcome = copied.made_by(*again)
+        assert (counts, "control" in outcome.out) == (NOTHING, False), str(outcome)
+    assert "controls" not in copied.doit("plan", *words).out
+
+
+def test_a_runtime_that_moved_measures_again_what_it_reused_and_both_are_kept(copied: Project, tmp_path: Path) -> None:
+    words = ("protocol=fast", "profile:*_16x*", environment(tmp_path / "slower", SLOWER))
+    before = {row["case"]: row for row in copied.rows()}
+
+    counts, outcome = copied.made_by(*words)
+
+    assert counts == NOTHING | {"profile": 2}, str(outcome)
+    assert "runtime moved: " in outcome.out
+    assert "2 of 2 cases that reused its measurements are measured again" in outcome.out
+    (judgement,) = judgements(copied)
+    assert (judgement["verdict"], len(judgement["controls"])) == ("moved", 2)
+    after = {row["case"]: row for row in copied.rows()}
+    assert all(after[case]["median_ns"] > 1.5 * before[case]["median_ns"] for case in after if "_16x" in case)
+
+    files = copied.query("select count(*) from measurement")
+    for there in ((), words[2:], ()):
+        counts, outcome = copied.made_by(*words[:2], *there)
+        assert (counts, "control" in outcome.out) == (NOTHING, False), str(outcome)
+        newest = {row["case"]: row for row in copied.rows()}
+        assert newest[NAME]["median_ns"] == (after if there else before)[NAME]["median_ns"]
+    assert copied.query("select count(*) from measurement") == files
+
+    rest = (words[0], "profile:*_24x*", words[2])
+    assert "2 runtime moved: " in copied.doit("plan", *rest).out
+    counts, outcome = copied.made_by(*rest)
+    assert (counts, "control" in outcome.out) == (NOTHING | {"profile": 2}, False), str(outcome)
+
+
+def test_a_runtime_that_cannot_run_a_control_moved(copied: Project, tmp_path: Path) -> None:
+    words = ("protocol=fast", f"profile:{NAME}", environment(tmp_path / "broken", BROKEN))
+
+    counts, outcome = copied.made_by(*words, code=1)
+
+    assert counts == NOTHING | {"profile": 1}
+    assert re.search(r"runtime moved: .* benchmark failed: ", outcome.out), str(outcome)
+    assert "1 failed" in outcome.out
+    counts, outcome = copied.made_by(*words[:2])  # the other runtime's failure says nothing about this one
+    assert counts == NOTHING
+    assert "1 reused, 0 failed" in outcome.out
+
+
+def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_path: Path) -> None:
+    """What one runtime ran right was right with any other one that is as fast, for good."""
+    case, words = f"profile:{NAME}", ("protocol=fast",)
+    toolchain(tmp_path / "bad", iree_run_module='[ "$1" = --help ] && exec "$real" --help; exit 7')
+    before = copied.counts()
+
+    wrong = copied.doit(*words, case, f"iree={tmp_path / 'bad'}")
+
+    assert wrong.code == 1, wrong
+    assert re.search(r"runtime moved: .* verification failed: .*exit code 7", wrong.out), wrong
+    assert "measuring 1 control" not in wrong.out
+    assert copied.rows()[-1]["status"] == "failed"
+    right = copied.doit(*words, case)  # a verdict of the bad runtime does not stick
+    assert (right.code, copied.rows()[-1]["status"] in ("measured", "noisy")) == (0, True), right
+    assert copied.counts()["profile"] == before["profile"]
+
+
+def test_a_runtime_that_is_gone_is_compared_with_what_it_left(copied: Project, tmp_path: Path) -> None:
+    words = ("protocol=fast", f"profile:{NAME}")
+    copied.made_by(*words, "remeasure=yes", environment(tmp_path / "same", SAME))
+    shutil.rmtree(tmp_path / "same")
+    left = copied.rows()[-1][
+        "blocks_ns"
+    ]  # its latest row already here: where noise says "moved", the next run adds one
+
+    outcome = copied.doit(*words)
+
+    assert "the old one is not at hand: against the recorded blocks" in outcome.out, str(outcome)
+    (judgement,) = judgements(copied)
+    (control,) = judgement["controls"]
+    assert (control["together"], len(control["old_ns"])) == (False, len(left))

@@ -1,0 +1,307 @@
+"""What is made, and made again, through `doit` with the real compiler and runtime."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.project import DODO, NAME, NOTHING, TILED, Outcome, Project, environment, only, sweep
+
+pytest_plugins = ["support.project"]
+pytestmark = pytest.mark.iree
+
+
+def test_the_first_run_makes_everything_and_says_so(first_run: tuple[Project, Outcome]) -> None:
+    _, outcome = first_run
+    lines = outcome.out.splitlines()
+    header = next(line for line in lines if line.startswith("case "))
+
+    assert outcome.code == 0, str(outcome)
+    assert header.split() == [
+        "case",
+        "verification",
+        "median",
+        "±here",
+        "±",
+        "GFLOP/s",
+        "GB/s",
+        "peak",
+        "applied",
+        "state",
+    ]
+    table = lines[lines.index(header) + 1 :][:4]
+    assert all("within bound" in line and line.endswith("measured now") for line in table)
+    assert sum(line.startswith(NAME) for line in table) == 1
+    assert lines[-1].startswith(
+        "4 cases: 2 emitted, 4 compiled, 4 verified, 4 measured; 0 reused, 0 failed, 0 skipped; "
+    )
+    assert outcome.err == ""
+
+
+def test_the_first_run_leaves_one_row_a_case_with_everything_in_it(made: Project) -> None:
+    rows = {row["case"]: row for row in made.rows()}
+
+    assert len(rows) == len(made.rows()) == 4
+    row = rows[NAME]
+    assert (row["operation"], row["m"], row["n"], row["k"]) == ("matmul", 16, 16, 16)
+    assert (row["flops"], row["traffic_bytes"]) == (2 * 16**3, 3 * 16 * 16 * 4)
+    assert row["status"] in ("measured", "noisy")
+    assert row["verification"] == "within bound"
+    assert 0 <= row["score"] <= 1
+    assert len(row["blocks_ns"]) == 9
+    assert min(row["blocks_ns"]) == row["min_ns"] <= row["median_ns"]
+    assert row["later_low_ns"] < row["median_ns"] < row["later_high_ns"]
+    assert row["ci_low_ns"] <= row["median_ns"] <= row["ci_high_ns"]
+    assert row["ci_high_ns"] / row["ci_low_ns"] < row["later_high_ns"] / row["later_low_ns"]
+    assert row["anchored_median_ns"] == row["median_ns"] / row["session_factor"]
+    assert row["anchored_low_ns"] < row["anchored_median_ns"] < row["anchored_high_ns"]
+    assert len(row["anchors_ns"]) == len(row["anchors_reference_ns"]) == 2
+    assert row["flops_per_s"] == pytest.approx(row["flops"] / row["median_ns"] * 1e9)
+    assert row["bytes_per_s"] == pytest.approx(row["traffic_bytes"] / row["median_ns"] * 1e9)
+    assert row["applied_configuration"]
+    assert row["requested_configuration"] is None
+    assert rows[TILED]["requested_configuration"] == "--iree-opt-data-tiling"
+    for several in rows.values():
+        assert (
+            len(several["dispatches"])
+            == len(several["dispatch_configurations"])
+            == (3 if several["tuning"] == "data_tiling" else 1)
+        )
+        assert " | ".join(several["dispatch_configurations"]) == several["applied_configuration"]
+        assert 0 < sum(several["dispatch_medians_ns"]) < 2 * several["dispatch_ns"]
+    assert row["tags"] == ["small"]
+    assert row["protocol"].startswith("fast-")
+    assert row["compile_s"] > 0
+    assert row["code_bytes"] > 0
+    assert row["compiler_peak_bytes"] > 10**6
+    assert row["threads"] == 1
+
+
+def test_the_second_run_makes_nothing_and_touches_nothing(copied: Project) -> None:
+    files, parts, rows = copied.files(), copied.parts(), copied.rows()
+
+    counts, outcome = copied.made_by("protocol=fast", "profile:matmul_*")
+
+    assert counts == NOTHING
+    assert "4 cases: nothing made; 4 reused, 0 failed, 0 skipped; " in outcome.out
+    assert outcome.out.count("reused\n") == 4
+    assert copied.files() == files
+    assert (copied.parts(), copied.rows()) == (parts, rows)
+
+
+def test_the_stages_before_profile_need_no_protocol_and_are_made_too(copied: Project) -> None:
+    for stage in ("emit", "compile", "verify", f"verify:{NAME}"):
+        counts, outcome = copied.made_by(stage)
+        assert counts == NOTHING
+        assert "nothing made" in outcome.out
+
+
+def test_a_new_case_alone_is_made(copied: Project) -> None:
+    before = {row["case"]: row for row in copied.rows()}
+    copied.add(sweep(m=[16, 20]))
+
+    counts, outcome = copied.made_by("protocol=fast")
+
+    assert counts == only(emit=1, compile=1, verify=1, profile=1)
+    assert "5 cases: 1 emitted, 1 compiled, 1 verified, 1 measured; 4 reused, 0 failed, 0 skipped" in outcome.out
+    after = {row["case"]: row for row in copied.rows()}
+    assert set(after) - set(before) == {"matmul_20x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"}
+    assert all(after[name] == row for name, row in before.items())
+
+
+def test_a_case_taken_away_and_brought_back_is_not_made_again(copied: Project) -> None:
+    spec = (copied.root / "specs/a.toml").read_text()
+    (copied.root / "specs/a.toml").write_text(sweep(m=[16]))
+    counts, outcome = copied.made_by("protocol=fast")
+    assert (counts, "1 case: nothing made" in outcome.out) == (NOTHING, True)
+
+    (copied.root / "specs/a.toml").write_text(spec)
+    counts, outcome = copied.made_by("protocol=fast")
+
+    assert (counts, "4 cases: nothing made" in outcome.out) == (NOTHING, True)
+
+
+def test_equal_code_is_verified_and_measured_once(copied: Project) -> None:
+    """Distribution tiles larger than the whole matrix: two requests, one code."""
+    names = [f"double_tiling_{tile}x{tile}_4x16x1" for tile in (64, 128)]
+    (copied.root / "specs/a.toml").write_text(sweep(tuning=names))
+
+    counts, _ = copied.made_by("protocol=fast")
+
+    assert counts == only(emit=2, compile=2, verify=1, profile=1)
+    rows = {row["tuning"]: row for row in copied.rows() if row["tuning"] in names}
+    assert list(rows) == names
+    assert len({row["code_digest"] for row in rows.values()}) == 1
+    assert len({row["measurement_key"] for row in rows.values()}) == 1
+    assert len({tuple(row["blocks_ns"]) for row in rows.values()}) == 1
+
+
+def test_a_tuning_by_name_and_by_parameters_is_one_case(copied: Project) -> None:
+    parameters = {"family": "double_tiling", "distribution": [64, 64], "vector": [4, 16], "reduction": 1}
+    (copied.root / "specs/a.toml").write_text(sweep(tuning=["double_tiling_64x64_4x16x1", parameters]))
+
+    outcome = copied.doit("list", "--all", "profile")
+
+    assert outcome.out.splitlines() == ["profile:matmul_16x16x16_f32t_f32t_f32t_double_tiling_64x64_4x16x1@llvm-cpu-1t"]
+
+
+def test_numbers_of_threads_share_a_compile(copied: Project) -> None:
+    (copied.root / "specs/a.toml").write_text(sweep(threads=[1, "all"], m=28))
+
+    counts, outcome = copied.made_by("verify")
+
+    assert (counts["emit"], counts["compile"]) == (1, 1)
+    assert "2 cases: 1 emitted, 1 compiled, " in outcome.out
+    keys = {key for (key,) in copied.query("select key from latest where stage = 'compile' and name like '%28x16x16%'")}
+    assert len(keys) == 1
+
+
+OWN_TASKS = '''
+def task_above():
+    """stands above main()"""
+    return {"actions": ["echo above >> order"]}
+
+from dispatchflow import main
+
+main()
+
+def task_below():
+    """stands below main()"""
+    def look():
+        from pathlib import Path
+        with Path("order").open("a") as out:
+            out.write(f"below after {len(list(Path('build').glob('*/module.vmfb')))} modules\\n")
+    return {"actions": [look], "task_dep": ["profile:*_20x*"]}
+
+def task_wrong():
+    """fails"""
+    return {"actions": ["false"]}
+'''
+
+
+def test_own_tasks_stand_beside_ours(copied: Project) -> None:
+    (copied.root / "dodo.py").write_text(OWN_TASKS)
+    copied.add(sweep(m=20))
+
+    listed = copied.doit("list").out
+    assert "stands above main()" in listed
+    assert "stands below main()" in listed
+
+    assert copied.doit("above").code == 0
+    assert (copied.root / "order").read_text() == "above\n"
+
+    plain = copied.doit("plan", "protocol=fast", "profile:*_20x*").out
+    (copied.root / "dodo.py").write_text(OWN_TASKS + 'DOIT_CONFIG = {"default_tasks": ["below"]}\n')
+    for words in (["below"], []):
+        planned = copied.doit("plan", "protocol=fast", *words).out.splitlines()
+        assert planned[:-2] == plain.splitlines()[:-1] and "profile  1 to make of 1" in planned
+        assert planned[-1] == "then of your own: below"
+    (copied.root / "dodo.py").write_text(OWN_TASKS)
+
+    counts, _ = copied.made_by("protocol=fast", "below")
+    assert counts == only(emit=1, compile=1, verify=1, profile=1)
+    assert (copied.root / "order").read_text().startswith("above\nbelow after ")
+    assert any(row["m"] == 20 for row in copied.rows())
+
+    # Named together with cases; and our cases alone run no task of the user's.
+    counts, _ = copied.made_by("protocol=fast", "above", f"profile:{NAME}")
+    assert (counts, (copied.root / "order").read_text().count("above\n")) == (NOTHING, 2)
+    copied.made_by("protocol=fast")
+    assert (copied.root / "order").read_text().count("above\n") == 2
+
+
+def test_an_own_task_that_fails_is_exit_code_1(copied: Project) -> None:
+    (copied.root / "dodo.py").write_text(OWN_TASKS)
+
+    assert copied.doit("wrong").code == 1
+    outcome = copied.doit("protocol=fast", "wrong", f"profile:{NAME}")
+    assert outcome.code == 1
+    assert NAME in outcome.out
+
+
+UNFIT = """\
+from dispatchflow import main
+from dispatchflow.operations import OPERATIONS
+
+OPERATIONS["vecmat"].flops = lambda self: self.sizes[0] // 0
+OPERATIONS["vecmat"].traffic_bytes = lambda self: "many"
+
+main()
+
+def task_mine():
+    return {"actions": ["echo mine > mine"], "task_dep": ["profile:*_20x*", "profile:vecmat*"]}
+"""
+
+
+def test_a_row_that_is_refused_keeps_nothing_else_from_being_shown_and_done(copied: Project) -> None:
+    (copied.root / "dodo.py").write_text(UNFIT)
+    copied.add(sweep(m=20) + sweep(operation="vecmat", m=None))
+
+    outcome = copied.doit("protocol=fast", "profile:vecmat*", "mine")
+
+    assert outcome.code == 2, str(outcome)
+    assert "a row does not fit its columns:\n  case    vecmat_16x16" in outcome.err
+    assert "  column  flops, int64\n  value   ZeroDivisionError: " in outcome.err
+    assert "(dodo.py, line 4)\n" in outcome.err and "Traceback" not in outcome.err
+    assert "2 measured; 0 reused, 0 failed" in outcome.out
+    assert (copied.root / "mine").exists()
+    assert [row["m"] for row in copied.rows()].count(20) == 1
+    assert [row for row in copied.rows() if row["operation"] == "vecmat"] == []
+    assert [*(copied.root / "build").rglob("matmul_20x*/module.vmfb")]
+
+    # Mended: the row is written; of another amount: it is written again.
+    for flops in (512, 513):
+        mended = f"from dispatchflow.operations.vecmat import Vecmat\nVecmat.flops = lambda self: {flops}\n"
+        (copied.root / "dodo.py").write_text(mended + DODO)
+        outcome = copied.doit("protocol=fast", "profile:vecmat*")
+        assert "1 case: nothing made; 1 reused" in outcome.out, str(outcome)
+        assert [row["flops"] for row in copied.rows() if row["operation"] == "vecmat"][-1] == flops
+
+
+def test_a_dodo_file_in_another_directory(made: Project, tmp_path: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "doit", "-f", str(made.root / "dodo.py"), "list", "--all", "profile"],
+        cwd=tmp_path, env=environment({}), capture_output=True, text=True,
+    )  # fmt: skip
+
+    assert found.returncode == 0, found.stderr
+    assert len(found.stdout.splitlines()) == 4
+
+
+def test_a_sweep_from_the_command_line(copied: Project) -> None:
+    words = ("m=8:40:16", "n=8", "k=8", "dtype=f32;i8", "threads=1")
+
+    listed = copied.doit("list", "--all", *words, "verify").out.splitlines()
+
+    assert listed == [
+        f"verify:matmul_{m}x8x8_{types}_default@llvm-cpu-1t"
+        for m in (8, 24, 40)
+        for types in ("f32t_f32t_f32t", "i8t_i8t_i32t")
+    ]
+    counts, outcome = copied.made_by(*words, "verify")
+    assert counts == only(emit=6, compile=6, verify=6)
+    assert "6 cases: 6 emitted, 6 compiled, 6 verified; 0 reused, 0 failed, 0 skipped" in outcome.out
+
+
+def test_a_range_that_no_step_ends_is_noted(made: Project) -> None:
+    outcome = made.doit("plan", "m=8:40:24", "n=8", "k=8", "threads=1")
+
+    assert "note: command line.m: '8:40:24' ends at 32; no step reaches 40" in outcome.out
+
+
+def test_a_skip_is_shown_with_its_reason(made: Project) -> None:
+    outcome = made.doit("plan", "target=vmvx", "tuning=double_tiling_64x64_4x16x1")
+
+    assert outcome.code in (0, 3)
+    assert "double tiling is a configuration of llvm-cpu" in outcome.out + outcome.err
+
+
+def test_an_idle_run_is_quick(made: Project) -> None:
+    """Far above what it takes: only a run that starts a compiler or a benchmark takes so long."""
+    began = time.monotonic()
+
+    assert "nothing made" in made.doit("protocol=fast").out
+    assert time.monotonic() - began < 20

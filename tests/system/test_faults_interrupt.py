@@ -1,0 +1,266 @@
+"""Ctrl-C, once and twice, `kill`, a closed terminal: it ends at once, leaves no process, and the next run goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.project import (
+    NAME,
+    QUESTIONS,
+    Project,
+    assert_each_row_once,
+    assert_whole,
+    environment,
+    finished,
+    kill,
+    processes_in,
+    recorded,
+    sweep,
+    toolchain,
+    wait_until,
+)
+
+from dispatchflow.tools import processes
+
+pytest_plugins = ["support.project"]
+pytestmark = pytest.mark.iree
+
+
+@pytest.mark.parametrize(
+    ("kind", "moment"),
+    [
+        (signal.SIGINT, "compiling"),
+        (signal.SIGINT, "measuring"),
+        (signal.SIGTERM, "measuring"),
+        (signal.SIGHUP, "compiling"),
+    ],
+)
+def test_an_interrupted_run_stops_cleanly_and_the_next_one_goes_on(
+    kind: signal.Signals, moment: str, copied: Project
+) -> None:
+    tool = {"compiling": "iree-compile", "measuring": "iree-benchmark-module"}[moment]
+    copied.add(sweep(m=[20, 28]))
+    process = copied.start("-n", "2", "protocol=fast")
+    assert wait_until(lambda: any(tool in words for words in processes_in(copied.root)))
+
+    # Ctrl-C goes to the terminal's whole process group; `kill PID` to the one process.
+    (os.killpg if kind is signal.SIGINT else os.kill)(process.pid, kind)
+    outcome = finished(process)
+
+    assert outcome.code == 128 + kind
+    assert outcome.err == "\ninterrupted; what was finished is recorded, the next run goes on\n"
+    assert wait_until(lambda: not processes_in(copied.root), 20), processes_in(copied.root)
+    assert_whole(copied)
+    assert not copied.query("select reason from record where not ok")
+
+    again = copied.doit("-n", "2", "protocol=fast")
+    assert again.code == 0, str(again)
+    assert "0 failed" in again.out.splitlines()[-1]
+    assert {row["m"] for row in copied.rows()} == {16, 20, 24, 28}
+    assert_each_row_once(copied)
+
+
+def ready(process: subprocess.Popen[str]) -> bool:
+    """Whether our own code answers signals: before, it is Python that starts, and says so its own way."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return bool(caught >> signal.SIGTERM - 1 & 1)
+
+
+@pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.nightly])])
+def test_a_signal_at_any_moment_once_or_twice_ends_it_without_a_traceback(rounds: int, tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "p", sweep(m=[4, 5, 6, 7], n=8, k=8, target="vmvx"))
+    chance = random.Random(rounds)
+    done: set[tuple[object, ...]] = set()
+    ends = Counter[int]()
+
+    for number in range(rounds):
+        again = ["remeasure=yes"] if number > rounds // 2 else []
+        kind = chance.choice([signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+        process = project.start("-n", "2", "protocol=fast", *again)
+        assert wait_until(lambda: ready(process))  # noqa: B023
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=chance.uniform(0, 1.5))
+        before = recorded(project)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, kind)
+            if chance.random() < 0.5:
+                time.sleep(chance.uniform(0, 0.03))
+                os.killpg(process.pid, kind)
+        outcome = finished(process)
+
+        ends[outcome.code] += 1
+        assert outcome.code in (0, 128 + kind, -kind), str(outcome)
+        assert "Exception" not in outcome.err, str(outcome)
+        assert wait_until(lambda: not processes_in(project.root), 20), processes_in(project.root)
+        if before:
+            assert_whole(project)
+            assert done | before <= recorded(project)
+        done = recorded(project)
+
+    assert sum(count for code, count in ends.items() if code) >= rounds // 2
+    outcome = project.doit("-n", "2", "protocol=fast")
+    assert outcome.code == 0, str(outcome)
+    assert_whole(project)
+    assert done <= recorded(project)
+    assert_each_row_once(project)
+    assert len({row["case"] for row in project.rows()}) == 4
+    assert list((project.store / "tmp").iterdir()) == []
+
+
+# What a first Ctrl-C unwinds takes for ever, and lets no exception through.
+STUCK = """\
+import contextlib, threading
+from dispatchflow import main
+from dispatchflow.cli.progress import Progress
+
+def leave(*unused):
+    while True:
+        with contextlib.suppress(BaseException):
+            threading.Event().wait(60)
+
+Progress.__exit__ = leave
+main()
+"""
+
+
+def test_twice_ends_it_while_the_first_is_still_answered(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "p", sweep(target="vmvx"), dodo=STUCK)
+    process = project.start("protocol=fast")
+    assert wait_until(lambda: any("--benchmark_format" in words for words in processes_in(project.store)))
+
+    os.kill(process.pid, signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    os.kill(process.pid, signal.SIGINT)
+
+    assert finished(process).code == 130
+    assert wait_until(lambda: not processes_in(project.root), 20), processes_in(project.root)
+
+
+INTERRUPTED = """
+import os, signal, sys, time
+from dispatchflow.cli import main
+from dispatchflow.cli.progress import Progress
+
+main._interruptible()
+try:
+    with Progress({"compile": 1}):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            if sys.argv[1] == "twice":
+                signal.raise_signal(signal.SIGTERM)
+except KeyboardInterrupt as interrupt:
+    main._interrupted(interrupt)
+"""
+
+
+@pytest.mark.parametrize(("how_often", "code"), [("once", 130), ("twice", 143)])
+def test_an_interrupted_run_leaves_the_terminal_its_cursor(how_often: str, code: int) -> None:
+    ours, its = pty.openpty()
+    argv, variables = [sys.executable, "-c", INTERRUPTED, how_often], environment({"TERM": "xterm"})
+    with subprocess.Popen(argv, env=variables, stdout=its, stderr=its) as process:
+        os.close(its)
+        out = b""
+        with contextlib.suppress(OSError):  # at its end
+            while read := os.read(ours, 4096):
+                out += read
+    os.close(ours)
+
+    assert process.returncode == code, out
+    assert 0 <= out.rfind(b"\x1b[?25l") < out.rfind(b"\x1b[?25h"), out
+
+
+def test_nohup_goes_on(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "p", sweep(target="vmvx"))
+    argv = ["nohup", sys.executable, "-m", "doit", "verify"]
+    with subprocess.Popen(
+        argv, cwd=project.root, env=environment({}), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert wait_until(lambda: processes_in(project.store))
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate(timeout=60)
+
+    assert (process.returncode, b"1 verified" in out) == (0, True), out
+
+
+def test_what_starts_the_tools_is_out_of_reach_of_ctrl_c_from_its_first_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions: list[int] = []
+
+    class Watched(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *words: object, **named: object) -> None:
+            super().__init__(*words, **named)  # type: ignore[call-overload]
+            sessions.append(os.getsid(self.pid))
+
+    monkeypatch.setattr(processes, "_local", processes._Local())
+    monkeypatch.setattr(processes.subprocess, "Popen", Watched)
+
+    assert processes.run(processes.Command(("/bin/true",), tmp_path)).failure is None
+    assert len(sessions) == 1
+    assert sessions[0] != os.getsid(0)
+
+
+# A tool that hangs, once it is asked for more than its version.
+HANGS = f'case "$*" in {QUESTIONS}) exec $real "$@";; esac\n/bin/sleep 300 & wait'
+
+
+KILLED = [(signal.SIGKILL, tool) for tool in ("iree_compile", "iree_run_module", "iree_benchmark_module")]
+ASKED = [(signal.SIGINT, "iree_compile"), (signal.SIGTERM, "iree_benchmark_module")]
+
+
+@pytest.mark.parametrize(("kind", "tool"), KILLED + ASKED)
+def test_no_tool_outlives_its_run(kind: signal.Signals, tool: str, copied: Project, tmp_path: Path) -> None:
+    """Not even what the tool itself started."""
+    tools = {"PYTHONPATH": toolchain(tmp_path / "tools", **{tool: HANGS})}
+    copied.add(sweep(m=20))
+    process = copied.start("-n", "2", "protocol=fast", "profile:*_20x*", **tools)
+    assert wait_until(lambda: any("sleep 300" in words for words in processes_in(copied.root)))
+
+    os.killpg(process.pid, kind)
+    process.communicate(timeout=60)
+
+    assert wait_until(lambda: not processes_in(copied.root), 20), processes_in(copied.root)
+    assert_whole(copied)
+    # Without the tool that hangs, the next run is not kept waiting by anything.
+    assert copied.doit("protocol=fast", "profile:*_20x*").code == 0
+
+
+def test_a_run_that_waits_for_a_stopped_one_says_for_whom(copied: Project, tmp_path: Path) -> None:
+    other = copied.copy(tmp_path / "other")
+    other.add(sweep(m=20))
+    process = copied.start("protocol=fast", "remeasure=yes", f"profile:{NAME}")
+    assert wait_until(lambda: any("--benchmark_format" in words for words in processes_in(copied.root)))
+    os.kill(process.pid, signal.SIGSTOP)
+    waiting = other.start("protocol=fast", "profile:*_20x*")
+    time.sleep(2.5)
+    assert waiting.poll() is None
+    os.kill(process.pid, signal.SIGCONT)
+    outcome = finished(waiting)
+
+    expected = f"waits for the machine: process {process.pid} (root, {copied.root}, stopped) measures\n"
+    assert (outcome.code, outcome.err) == (0, expected.replace("root,", f"{copied.root.owner()},", 1)), str(outcome)
+    assert finished(process).code == 0
+
+
+def test_a_stopped_run_does_not_keep_the_next_one_waiting(copied: Project) -> None:
+    """Locks die with their process: after a kill in a measurement, which holds the machine's lock."""
+    process = copied.start("protocol=fast", "remeasure=yes", f"profile:{NAME}")
+    assert wait_until(lambda: any("iree-benchmark-module" in words for words in processes_in(copied.root)))
+    kill(process)
+    began = time.monotonic()
+
+    assert copied.doit("protocol=fast", "remeasure=yes", f"profile:{NAME}").code == 0
+    assert time.monotonic() - began < 60

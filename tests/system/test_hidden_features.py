@@ -1,0 +1,48 @@
+"""Machines whose CPU is not what its name says, by qemu: the real tools on a CPU that hides features."""
+
+import os
+import shutil
+
+import pytest
+from support.project import Project, sweep, toolchain
+
+from dispatchflow.tools.processes import ILLEGAL_INSTRUCTION
+
+QEMU = shutil.which("qemu-x86_64")
+
+pytestmark = [
+    pytest.mark.iree,
+    pytest.mark.skipif(QEMU is None or os.uname().machine != "x86_64", reason="no qemu-x86_64 (Debian's qemu-user)"),
+]
+
+
+def on(cpu: str) -> str:
+    return f'exec {QEMU} -cpu {cpu} "$real" "$@"'
+
+
+def test_a_machine_that_hides_avx_512_gets_code_that_runs_on_it(tmp_path):
+    """IREE itself, asked for `host`, fails here: code with AVX-512 dies, bf16 and i8 do not compile."""
+    cpu = on("Skylake-Server")
+    path = toolchain(tmp_path / "tools", iree_compile=cpu, iree_run_module=cpu)
+    spec = sweep(dtype=["f32", "bf16", "i8"], tuning=["default", "data_tiling"])
+    project = Project.make(tmp_path / "p", spec)
+
+    outcome = project.doit("-n", "2", "verify", PYTHONPATH=path)
+
+    assert outcome.code == 0, str(outcome)
+    assert "6 compiled, 6 verified; 0 reused, 0 failed, 0 skipped" in outcome.out
+    said = project.doit("devices", PYTHONPATH=path).out
+    (line,) = (line for line in said.splitlines() if line.startswith("llvm-cpu-x86-64-v4"))
+    assert "this CPU has no avx512bw, avx512cd, avx512dq, avx512f, avx512vl" in line
+    assert "llvm-cpu for x86-64-v3 with" in said
+    assert "takes this CPU for skylake-avx512, but this machine hides avx512bw, avx512cd" in said
+
+
+def test_code_for_another_cpu_dies_with_a_reason(tmp_path):
+    path = toolchain(tmp_path / "tools", iree_compile=on("Haswell"), iree_run_module=on("Nehalem"))
+
+    outcome = Project.make(tmp_path / "p", sweep()).doit("verify", PYTHONPATH=path)
+
+    assert outcome.code == 1, str(outcome)
+    assert f"run failed: died by SIGILL: {ILLEGAL_INSTRUCTION}" in outcome.out
+    assert "it was compiled for haswell ('doit devices' shows the CPU that this machine has)" in outcome.out

@@ -1,0 +1,99 @@
+"""A new project on a machine that is known, with the real compiler and runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import Project, finished, only, sweep
+
+pytest_plugins = ["support.project"]
+pytestmark = pytest.mark.iree
+
+WORDS = ("protocol=fast", "profile")
+
+
+def new(root: Path, m: int = 16) -> Project:
+    return Project.make(root, sweep(m=m))
+
+
+def session(project: Project) -> dict[str, Any]:
+    """Of the newest measurement of a case."""
+    query = "select conditions from measurement where conditions ->> 'session' is not null order by id desc limit 1"
+    return dict(json.loads(project.query(query)[0][0])["session"])
+
+
+def of_machine(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["ceiling_flops_per_s"], row["ceiling_bytes_per_s"], row["anchors_reference_ns"]
+
+
+def test_a_second_project_does_not_calibrate_and_goes_on_with_the_anchors(tmp_path: Path) -> None:
+    cache = {"DISPATCHFLOW_CACHE": str(tmp_path / "cache")}
+    first, second = new(tmp_path / "first"), new(tmp_path / "second", m=20)
+
+    outcome = first.doit(*WORDS, **cache)
+    assert (outcome.code, "calibrating" in outcome.out) == (0, True), str(outcome)
+    outcome = second.doit(*WORDS, **cache)
+
+    assert (outcome.code, "calibrating" in outcome.out) == (0, False), str(outcome)
+    assert second.counts() == only(emit=1, compile=1, verify=1, profile=1)
+    ((one,), (other,)) = first.rows(), second.rows()
+    assert None not in of_machine(one)
+    assert of_machine(one) == of_machine(other)
+    assert (session(first)["sessions"], session(second)["sessions"]) == (1, 2)
+    assert "unreferenced" not in second.doit("store", **cache).out
+    assert f"for all your projects: {tmp_path / 'cache'}, " in second.doit("store", **cache).out
+    idle = second.doit(*WORDS, **cache)
+    assert "nothing made" in idle.out, str(idle)
+
+    # Its store has all of it: where the directory is lost, as a container's is, the project goes on.
+    second.add(sweep(m=24))
+    outcome = second.doit(*WORDS, DISPATCHFLOW_CACHE=str(tmp_path / "empty"))
+    assert (outcome.code, "calibrating" in outcome.out) == (0, False), str(outcome)
+    assert {of_machine(row) for row in map(_hashable, second.rows())} == {of_machine(_hashable(one))}
+    assert session(second)["sessions"] == 3
+
+
+def _hashable(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "anchors_reference_ns": tuple(row["anchors_reference_ns"])}
+
+
+def test_a_damaged_directory_is_made_anew(tmp_path: Path) -> None:
+    cache = {"DISPATCHFLOW_CACHE": str(tmp_path / "cache")}
+    assert new(tmp_path / "first").doit(*WORDS, **cache).code == 0
+    kept = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    for path in kept:
+        os.truncate(path, path.stat().st_size // 2)
+
+    outcome = new(tmp_path / "second").doit(*WORDS, **cache)
+
+    assert (outcome.code, "calibrating" in outcome.out) == (0, True), str(outcome)
+    assert "calibrating" not in new(tmp_path / "third").doit(*WORDS, **cache).out
+
+
+def test_where_the_directory_cannot_be_written_the_store_has_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    nowhere = {"DISPATCHFLOW_CACHE": str(tmp_path / "file" / "cache")}
+    project = new(tmp_path / "project")
+
+    outcome = project.doit(*WORDS, **nowhere)
+    assert (outcome.code, "calibrating" in outcome.out, outcome.err) == (0, True, ""), str(outcome)
+    project.add(sweep(m=20))
+    outcome = project.doit(*WORDS, **nowhere)
+
+    assert (outcome.code, "calibrating" in outcome.out, outcome.err) == (0, False, ""), str(outcome)
+    assert session(project)["sessions"] == 2
+
+
+def test_two_new_projects_at_once_share_what_they_find(tmp_path: Path) -> None:
+    cache = {"DISPATCHFLOW_CACHE": str(tmp_path / "cache")}
+    projects = [new(tmp_path / name) for name in ("first", "second")]
+
+    outcomes = [finished(process) for process in [project.start(*WORDS, **cache) for project in projects]]
+
+    assert [outcome.code for outcome in outcomes] == [0, 0], "\n".join(map(str, outcomes))
+    ((one,), (other,)) = (project.rows() for project in projects)
+    assert one["anchors_reference_ns"] == other["anchors_reference_ns"]

@@ -1,0 +1,153 @@
+"""The README's commands are what a user tries first: each of them runs, in a copy of this tree with a small spec."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.project import LIMIT_S, REPOSITORY, Outcome, environment, sweep
+
+pytestmark = pytest.mark.iree
+
+README = (REPOSITORY / "README.md").read_text()
+# Names of README's examples, in shapes that take no time: what is large there is small here.
+SPEC = sweep(m=16, n=16, k=16, tuning=["default", "data_tiling"]) + sweep(
+    m=32, n=32, k=32, target="vmvx", tuning=["default", "double_tiling"]
+)
+
+
+def block(heading: str, number: int = 0) -> list[str]:
+    """The command lines of a `sh` block below a heading, comments off."""
+    section = re.split(r"^## ", README, flags=re.MULTILINE)
+    (text,) = [part for part in section if part.startswith(f"{heading}\n")]
+    lines = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[number].splitlines()
+    return [re.sub(r"\s+# .*", "", line) for line in lines]
+
+
+EVERY_DAY = block("Every day")
+SMALLER = {"matmul_512*": "matmul_16*", "m=64:1024:128": "m=8:24:16", "n=512": "n=8", "k=4096": "k=8"}
+
+
+def smaller(word: str) -> str:
+    for large, small in SMALLER.items():
+        word = word.replace(large, small)
+    return word
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This tree as it is checked out, with a small spec instead of its own."""
+    root = tmp_path_factory.mktemp("readme") / "dispatchflow"
+    left_out = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__")
+    shutil.copytree(REPOSITORY, root, ignore=left_out)
+    shutil.rmtree(root / "specs")
+    (root / "specs").mkdir()
+    (root / "specs/matmul.toml").write_text(SPEC)
+    shutil.copy(REPOSITORY / "specs/tanh.mlir", root / "specs")
+    return root
+
+
+def run(line: str, tree: Path) -> Outcome:
+    """A line of README, split as `sh` does; measured shortly."""
+    program, *words = map(smaller, shlex.split(line))
+    assert Path(program).name == "doit"
+    measured = words[0].startswith(("profile", "explain", "plan")) or "=" in words[0]
+    words += ["protocol=fast"] if measured else []
+    found = subprocess.run(
+        [sys.executable, "-m", "doit", *words], cwd=tree, env=environment({"PYTHONPATH": str(tree)}),
+        capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    outcome = Outcome(found.returncode, found.stdout, found.stderr)
+    assert "Traceback" not in found.stdout + found.stderr, str(outcome)
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def first(tree: Path) -> Outcome:
+    """The last part of the first-run command: the first two are an installation, which CI does."""
+    parts = block("First run")[0].split(" && ")
+    assert parts[:2] == ["python3 -m venv .venv", ".venv/bin/pip install -q -e ."]
+    assert len(parts) == 3
+    return run(parts[2], tree)
+
+
+def test_the_first_run_works(first: Outcome) -> None:
+    assert first.code == 0, str(first)
+    header = next(line for line in first.out.splitlines() if line.startswith("case "))
+    assert header.split() == next(line for line in README.splitlines() if line.startswith("case ")).split()
+    assert re.search(r"^\d+ cases: .*measured; 0 reused, 0 failed, \d+ skipped; ", first.out.splitlines()[-1])
+
+
+def test_the_second_run_is_idle_and_says_what_readme_says(first: Outcome, tree: Path) -> None:
+    again = run(block("First run")[0].split(" && ")[2], tree)
+
+    assert again.code == 0, str(again)
+    shown = next(line for line in README.splitlines() if "cases: nothing made" in line)
+    assert re.sub(r"[\d.]+ ?\w?s$|\d+", "N", shown) == re.sub(r"[\d.]+ ?\w?s$|\d+", "N", again.out.splitlines()[-1])
+
+
+def test_every_day_has_commands() -> None:
+    assert len(EVERY_DAY) >= 5
+    assert all(line.startswith("doit ") for line in EVERY_DAY)
+    unused = [large for large in SMALLER if not any(large in line for line in EVERY_DAY)]
+    assert unused == []
+
+
+@pytest.mark.parametrize("line", EVERY_DAY)
+def test_a_command_of_every_day_works(line: str, first: Outcome, tree: Path) -> None:
+    outcome = run(line, tree)
+
+    assert outcome.code == 0, str(outcome)
+    assert outcome.out.strip()
+    assert outcome.err == ""
+
+
+def test_the_two_lines_of_a_project_are_a_project(tree: Path, tmp_path: Path) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert len([line for line in code.splitlines() if line]) == 2
+    (tmp_path / "dodo.py").write_text(code)
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/a.toml").write_text(SPEC)
+
+    outcome = run("doit list --all profile", tmp_path)
+
+    assert (outcome.code, len(outcome.out.splitlines())) == (0, 3), str(outcome)
+
+
+def test_our_own_tasks_are_listed_in_this_tree(tree: Path) -> None:
+    listed = {line.split()[0] for line in run("doit list", tree).out.splitlines() if line}
+
+    assert {"check", "test", "profile"} <= listed
+
+
+def test_the_own_spec_of_this_tree_is_a_plan() -> None:
+    outcome = run("doit list --all profile", REPOSITORY)
+
+    assert outcome.code == 0, str(outcome)
+    names = [line.removeprefix("profile:") for line in outcome.out.splitlines()]
+    example = next(
+        word for line in EVERY_DAY for word in line.split() if word.startswith("'profile:") and "*" not in word
+    )
+    assert example.strip("'").removeprefix("profile:") in names
+    summary = next(line for line in README.splitlines() if "cases: nothing made" in line)
+    assert int(summary.split()[0]) == len(names)
+
+
+def test_ci_runs_exactly_what_readme_says() -> None:
+    (command,) = block("Tests")
+    script = (REPOSITORY / ".ci/run").read_text().splitlines()
+
+    assert script.count(command) == 1
+    assert script[-1] == command
+
+
+def test_every_link_of_readme_leads_somewhere() -> None:
+    links = re.findall(r"\]\(((?!https?:)[^)#]+)\)", README)
+
+    assert len(links) > 5
+    assert [link for link in links if not (REPOSITORY / link).exists()] == []

@@ -1,0 +1,174 @@
+import numpy as np
+import pytest
+from xxhash import xxh3_128_hexdigest
+
+from dispatchflow.mlir.types import ElementType
+from dispatchflow.operations.matmul import Matmul
+from dispatchflow.verification import inputs
+from dispatchflow.verification.inputs import dtype_of, exact, exact_range, mistrust, random
+
+SIGNATURES = pytest.mark.parametrize("types", Matmul.signatures.values(), ids=list(Matmul.signatures))
+TERMS = pytest.mark.parametrize("k", [1, 31, 33, 63, 64, 65, 227, 228, 8192])
+
+
+def logical(op: Matmul, operands) -> tuple[np.ndarray, np.ndarray]:
+    """A[m,k] and B[k,n] as int64, whatever the layout."""
+    lhs, rhs = (operand.astype(np.float64).astype(np.int64) for operand in operands)
+    return (lhs if op.layout[0] == "t" else lhs.T), (rhs if op.layout[1] == "t" else rhs.T)
+
+
+def matmul(m: int, n: int, k: int, types="f32", layout: str = "tt") -> Matmul:
+    return Matmul(
+        (m, n, k), Matmul.signatures[types] if isinstance(types, str) else types, layout, Matmul.make((m, n, k)).chosen
+    )
+
+
+@SIGNATURES
+@TERMS
+@pytest.mark.parametrize("layout", ["tt", "nn"])
+def test_exact_inputs_are_exact_whatever_the_order_of_summation(types, k, layout):
+    op = matmul(9, 7, k, types, layout)
+    operands = exact(op)
+    lhs, rhs = logical(op, operands)
+    assert all((operand.astype(np.float64) % 1 == 0).all() for operand in operands)
+    digits = min(types.accumulator.digits, types.result.digits)
+    assert (abs(lhs) @ abs(rhs)).max() <= 2**digits
+    result = lhs @ rhs
+    assert (result.astype(dtype_of(types.result)).astype(np.float64) == result).all()
+    assert (result.astype(dtype_of(types.accumulator)).astype(np.float64) == result).all()
+
+
+@SIGNATURES
+@TERMS
+def test_every_result_of_exact_inputs_has_as_many_terms_as_are_safe(types, k):
+    op = matmul(9, 7, k, types)
+    r, safe = exact_range(op)
+    lhs, rhs = logical(op, exact(op))
+    assert set((lhs != 0).sum(axis=1)) == {min(k, safe)}
+    assert abs(lhs).max() <= r
+    assert abs(rhs).max() <= r
+    assert min(k, safe) >= min(k, 64)
+    assert mistrust(op) is None
+
+
+@SIGNATURES
+def test_every_term_counts_in_some_result(types):
+    lhs, rhs = logical(op := matmul(128, 64, 512, types), exact(op))
+    assert (lhs != 0).any(axis=0).all()
+    assert (rhs != 0).any(axis=1).all()
+
+
+def test_offsets_of_the_mask_differ_from_row_to_row():
+    lhs, _ = logical(op := matmul(64, 8, 1024, "bf16_f32_bf16"), exact(op))
+    assert len({tuple(row) for row in lhs != 0}) > 50
+
+
+def test_recipe_that_tests_too_few_terms_is_mistrusted(monkeypatch):
+    op = matmul(4, 4, 4096, "f16")
+    monkeypatch.setattr(inputs, "exact_range", lambda operation: (1, 31))
+    assert mistrust(op) == "only 31 of 4096 terms fit exactly into f16"
+    assert mistrust(matmul(4, 4, 31, "f16")) is None
+
+
+@SIGNATURES
+@pytest.mark.parametrize("recipe", [exact, random])
+def test_operands_have_their_declared_types_and_differ(types, recipe):
+    op = matmul(32, 32, 32, types)
+    lhs, rhs = recipe(op)
+    for array, operand in zip((lhs, rhs), op.operands(), strict=True):
+        assert (array.shape, array.dtype) == (operand.type.shape, dtype_of(operand.type.element))
+        assert len(inputs.stored(array)) == operand.type.nbytes
+    assert (lhs != rhs).mean() > 0.5
+    assert (lhs != rhs.T).mean() > 0.5
+    assert (lhs != exact(op)[0]).any() or recipe is exact
+
+
+@SIGNATURES
+def test_random_inputs_fill_their_range(types):
+    for array, element in zip(random(matmul(128, 128, 128, types)), types.operands, strict=True):
+        wide = array.astype(np.float64)
+        high = 1.0 if element.is_float else 2.0**element.digits - 1
+        low = -1.0 if element.is_float else 0.0 if element.is_unsigned else -(2.0**element.digits)
+        assert low <= wide.min() <= low + 0.001 * (high - low)
+        assert high - 0.005 * (high - low) < wide.max() <= high
+        assert abs(wide.mean() - (low + high) / 2) < 0.01 * (high - low)
+        assert (wide != 0).mean() > 0.99 or element.bits == 4
+
+
+@pytest.mark.parametrize("name", ["int4", "float4_e2m1fn"])
+def test_two_elements_of_four_bits_are_in_a_byte_the_first_one_low(name):
+    array = np.array([1, 2, -3, 4, -1]).astype(dtype_of(next(e for e in ElementType if e.numpy_name == name)))
+    low, high = array.view(np.uint8)[:4:2] & 15, array.view(np.uint8)[1::2] & 15
+    assert inputs.stored(array) == bytes([*(low | (high << 4)).tolist(), int(array.view(np.uint8)[4]) & 15])
+
+
+@pytest.mark.parametrize("element", ElementType)
+@pytest.mark.parametrize("count", [1, 4, 5])
+def test_elements_that_are_stored_are_read(element, count, tmp_path):
+    array = np.array([1, 2, 1, 2, 1])[:count].astype(dtype_of(element))
+    (tmp_path / "a.bin").write_bytes(inputs.stored(array))
+    found = inputs.read(tmp_path / "a.bin", array.dtype)
+    assert found.dtype == array.dtype
+    assert (found[:count] == array).all()
+    assert not found[count:].any()
+
+
+def test_integers_of_four_bits_have_their_sign_when_they_are_read(tmp_path):
+    array = np.arange(-8, 8).astype(dtype_of(ElementType.I4))
+    (tmp_path / "a.bin").write_bytes(inputs.stored(array))
+    assert inputs.read(tmp_path / "a.bin", array.dtype).astype(int).tolist() == [*range(-8, 8)]
+
+
+def test_random_inputs_that_are_not_rounded_stay_below_one():
+    assert max(array.max() for array in random(matmul(256, 256, 256, "f64"))) < 1
+
+
+def test_random_integers_of_32_bits_fill_their_range():
+    found = inputs._random_operand(inputs.Operand(matmul(256, 256, 1, "i8").result()), 0)
+    assert found.dtype == np.int32
+    assert found.min() < -(2**31) * 0.999
+    assert found.max() > 2**31 * 0.999
+
+
+def test_smaller_operand_is_the_beginning_of_the_larger_one():
+    """One stream an operand: a shape decides how much of it is read, not what it says."""
+    small, large = (random(matmul(m, 8, 16))[0] for m in (4, 8))
+    assert (large[:4] == small).all()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "dtype", "digests"),
+    [
+        (exact, "f32", ["07661060a20288fb7c0b44052ba29b31", "2da263bde1f0296fb9ffe83b56454d66"]),
+        (exact, "bf16_f32_bf16", ["a5e53574022427e925ccf57755d521a1", "98d727618beffa888941d6de25fbf65b"]),
+        (exact, "i8", ["605369efd42d1347401351d5b1a0a378", "ad0db861650ec6ac7c382192d2e07e5c"]),
+        (random, "f64", ["7d90d662573b81d69c6acfa27e929a10", "6a6e923e115b704e68e3df015f75723f"]),
+        (random, "f16", ["80b8f3230e61ee3c9ef22d5b29200e03", "746035c07d4691194b52638fb42e86dd"]),
+        (random, "bf16", ["3b8431aeaf60b1bbd8c709b2fa820c2a", "61ea1a928fa1861cd4cb11fd496eb552"]),
+        (random, "i8", ["a38b6394cb00847ae36a18d278736776", "ee75a51f1f5f1f0a59ec672742348c8a"]),
+    ],
+)
+def test_bytes_of_inputs_stay_what_they_were(recipe, dtype, digests):
+    """A change here makes every verification and measurement new: is it meant?"""
+    operands = recipe(matmul(33, 17, 129, dtype, "nt"))
+    assert [xxh3_128_hexdigest(operand.tobytes()) for operand in operands] == digests
+
+
+@pytest.mark.parametrize("terms", [1, 2, 3, 4, 6, 30, 64, 97, 1000])
+@pytest.mark.parametrize("safe", [1, 2, 14, 64, 5000])
+def test_mask_keeps_the_same_number_in_every_line(terms, safe):
+    raw = inputs.stream(0, 0, 6 * terms)
+    for shape, axis in (((6, terms), 1), ((terms, 6), 0)):
+        mask = inputs._mask(shape, (axis,), safe, raw)
+        assert mask.shape == shape
+        assert set(mask.sum(axis=axis)) == {min(terms, safe)}
+
+
+@pytest.mark.parametrize("types", ["i8", "i4", "ui8_i8"])
+def test_integers_that_are_narrowed_keep_all_terms_of_exact_inputs(types):
+    op = Matmul.make((8, 8, 4096), types, epilogue="cast")
+    assert op.types.result.bits <= 8
+    lhs, rhs = exact(op)
+    assert (lhs != 0).all()
+    assert (rhs != 0).any()
+    assert mistrust(op) is None
