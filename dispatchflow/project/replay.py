@@ -67,7 +67,7 @@ def _sources(folder: str) -> Iterator[str]:
 
 def _imported(dodo: str) -> str:
     """Of dodo.py and of the files of all modules that are imported, those that it imports among them."""
-    python, ours = (f"{os.path.dirname(file)}/" for file in (os.__file__, __file__))  # noqa: PTH120
+    python, ours = (f"{os.path.dirname(path)}/" for path in (os.__file__, os.path.dirname(__file__)))  # noqa: PTH120
     files = {dodo, *(getattr(module, "__file__", None) or dodo for module in [*sys.modules.values()])}
     return _stamps(
         file  # Python's own are known by its version, ours are a `source`
