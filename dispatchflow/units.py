@@ -1,6 +1,15 @@
-"""Numbers for people: three or four significant digits and a unit."""
+"""Numbers as people write and read them: whole numbers; three or four significant digits and a unit."""
 
 from __future__ import annotations
+
+import re
+
+WHOLE = r"(?:0|[1-9][0-9]*)"
+
+
+def whole(text: str) -> int | None:
+    """The number that these digits say, as TOML has them: ASCII, without a leading zero; None for anything else."""
+    return int(text) if re.fullmatch(WHOLE, text) else None
 
 
 def seconds(value_s: float) -> str:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, cast
 from dispatchflow.cases.module import Module
 from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.iree import flags as extra
-from dispatchflow.iree.configurations import AND, lacking
+from dispatchflow.iree.configurations import AND, Applied, lacking
 from dispatchflow.iree.release import NEWEST, Syntax
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest, digest_of, key_of
 from dispatchflow.libraries.providers import IREE, LIBRARIES, Library
 from dispatchflow.operations import Operation
-from dispatchflow.tunings import Applied, Tuning
+from dispatchflow.tunings import Tuning
 from dispatchflow.workload import ENTRY, Program
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from dispatchflow.stages import STAGES
 
 if TYPE_CHECKING:
     from dispatchflow.cases.dispatch import Case
-    from dispatchflow.engine.state import Chain, Step
     from dispatchflow.iree.targets import Target
+    from dispatchflow.keys import Digest
 
 WORD = "known_failure"
 """The word of a spec."""
@@ -156,13 +156,13 @@ _COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
 
 
 class KnownFailures:
-    """The entries that are about one release; `log` reads what a failed step printed."""
+    """The entries that are about one release; `log` reads the log of a failed step."""
 
     def __init__(
         self,
         entries: Iterable[KnownFailure],
         version: str,
-        log: Callable[[Step], str],
+        log: Callable[[Digest], str],
         features: Features = no_features,
     ) -> None:
         self._given, self._version, self._log, self._features = entries, version_of(version), log, features
@@ -191,24 +191,21 @@ class KnownFailures:
             self._near[kind] = found
         return found
 
-    def failing(self, case: Case, step: Step) -> KnownFailure | None:
-        """The entry that knows this failed step, None where it is news."""
+    def failing(self, case: Case, stage: str, reason: str, log: Digest | None) -> KnownFailure | None:
+        """The entry that knows this failure of a stage, None where it is news. `log`: what the tool printed."""
         read: list[str] = []
 
-        def log() -> str:
+        def text() -> str:
             if not read:
-                read.append(self._log(step))
+                read.append(self._log(log) if log else "")
             return read[0]
 
-        return next((entry for entry in self.covering(case) if entry.fits(step.stage, step.why, log)), None)
+        return next((entry for entry in self.covering(case) if entry.fits(stage, reason, text)), None)
 
-    def passing(self, chain: Chain) -> KnownFailure | None:
-        """The entry of which this case no longer fails: its stage is made. Not of one that holds for some cases only,
-        nor where the case fails otherwise."""
-        if chain.failure is not None:
-            return None
-        covering = self.covering(chain.case)
-        return next((entry for entry in covering if not entry.some and chain[entry.stage].state == "made"), None)
+    def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
+        """The entry of which this case, which does not fail, no longer fails: its stage is `made`. Not of one that
+        holds for some cases only."""
+        return next((entry for entry in self.covering(case) if not entry.some and made(entry.stage)), None)
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dispatchflow.errors import SpecError
-from dispatchflow.planning.axis import whole
+from dispatchflow.units import whole
 
 
 def _jobs(text: str) -> int:

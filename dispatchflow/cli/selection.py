@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from doit import loader as doit_loader
@@ -15,6 +14,7 @@ from doit.task import Task
 
 from dispatchflow.cases.dispatch import Case
 from dispatchflow.errors import NothingMatched, SpecError, suggestion
+from dispatchflow.planning.patterns import is_pattern, matches
 from dispatchflow.planning.plan import Plan, Skip
 from dispatchflow.project.dodo_file import task_names
 from dispatchflow.stages import STAGES, cases_named
@@ -33,10 +33,6 @@ class Selection:
         return {case: stage for stage in STAGES for case in self.cases.get(stage, ())}
 
 
-def is_pattern(word: str) -> bool:
-    return any(letter in word for letter in "*?[")
-
-
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
     """The cases and tasks that these words name; no words: all cases up to profile. What names skips alone selects
     no case.
@@ -51,16 +47,14 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
         if (named := cases_named(word)) is not None:
             stage, pattern = named
             cases = _matching(pattern, names)
-            skips = [skip for skip in plan.skips if fnmatchcase(skip.name, pattern)]
+            skips = [skip for skip in plan.skips if matches(skip.name, pattern)]
             if not cases and not skips:
                 raise _nothing(word, pattern, plan)
             found.cases.setdefault(stage, {}).update(dict.fromkeys(cases))
             found.skips.update(dict.fromkeys(skips))
             continue
         known = [*STAGES, *foreign]
-        matched = (
-            [name for name in known if fnmatchcase(name, word)] if is_pattern(word) else [n for n in known if n == word]
-        )
+        matched = [name for name in known if matches(name, word)]
         if not matched:
             facts = {
                 "stages": ", ".join(STAGES),
@@ -98,7 +92,7 @@ def with_dependencies(selection: Selection, own: Sequence[Task], plan: Plan) -> 
                 selection.skips.update(named.skips)
                 for stage, cases in named.cases.items():
                     selection.cases.setdefault(stage, {}).update(cases)
-            found = {name for name in tasks if fnmatchcase(name, word)} - seen
+            found = {name for name in tasks if matches(name, word)} - seen
             waiting += found
             seen |= found
     return selection
@@ -107,7 +101,7 @@ def with_dependencies(selection: Selection, own: Sequence[Task], plan: Plan) -> 
 def _matching(pattern: str, names: dict[str, Case]) -> list[Case]:
     if not is_pattern(pattern):
         return [names[pattern]] if pattern in names else []
-    return [case for name, case in names.items() if fnmatchcase(name, pattern)]
+    return [case for name, case in names.items() if matches(name, pattern)]
 
 
 def _nothing(word: str, pattern: str, plan: Plan) -> NothingMatched:

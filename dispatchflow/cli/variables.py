@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dispatchflow.cases import known_failures
 from dispatchflow.cases.module import Module
-from dispatchflow.engine.resolver import VERIFY_MODES, Settings
+from dispatchflow.engine.resolver import VERIFY_MODES
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.libraries.providers import PROVIDERS
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, refuse_taken
 from dispatchflow.planning import inference, sweep_words
-from dispatchflow.planning.axis import whole
 from dispatchflow.planning.location import COMMAND_LINE, Location
 from dispatchflow.reports import best
 from dispatchflow.reports.table import FORMATS
 from dispatchflow.timing.protocols import PROTOCOLS
 from dispatchflow.tools import limits
-
-AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
-MODULE = ("file", "function", "inputs", "expected", "reference", "rtol", "name")
+from dispatchflow.units import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,24 +231,3 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
             hint = (isinstance(error, _NoneOf) and error.hint) or f"{meaning[0].upper()}{meaning[1:]}."
             raise SpecError(f"{name} cannot be '{text}'", {"allowed": error}, hint) from error
     return values
-
-
-def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:
-    """`memory_bytes`: the limit of memory where none is given."""
-    given = {
-        "compile_s": "compile_limit",
-        "run_s": "run_limit",
-        "block_s": "block_limit",
-        "memory_bytes": "memory_limit",
-    }
-    return Settings(
-        protocol=PROTOCOLS[values.get("protocol", "std")],
-        verify=values.get("verify", "on"),
-        remeasure=values.get("remeasure"),
-        retry=values.get("retry", False),
-        noisy=values.get("noisy"),
-        limits=replace(
-            limits.Limits(memory_bytes=memory_bytes, memory_asked=values.get("memory_limit") is not None),
-            **{field: values[name] for field, name in given.items() if name in values},
-        ),
-    )

@@ -166,7 +166,9 @@ def arguments(module: Module, types: Sequence[str]) -> Action:
         "inputs",
         types=tuple(types),
         given=None if module.inputs is None else tuple(given),
-        source=_sources("verification/module_data.py", "verification/inputs.py", "mlir/types.py"),
+        source=_sources(
+            "verification/module_data.py", "operations/_random.py", "verification/inputs.py", "mlir/types.py"
+        ),
         **_versions(),
     )
 
@@ -227,7 +229,7 @@ def _call(
     return Form(kind, ingredients)
 
 
-_SHARED = ("_base", "_contraction", "_convolution", "_epilogue", "_functions", "_numeric", "_window")
+_SHARED = ("_base", "_contraction", "_convolution", "_epilogue", "_functions", "_numeric", "_random", "_window")
 
 
 @cache

@@ -14,6 +14,7 @@ from dispatchflow.engine.call import Place, Result, failed, log_of
 from dispatchflow.engine.resolver import Resolver
 from dispatchflow.errors import ToolError
 from dispatchflow.iree import command_lines, configurations, vmfb
+from dispatchflow.iree.configurations import Applied
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.store import disk
@@ -21,7 +22,7 @@ from dispatchflow.store.records import Record
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 from dispatchflow.tools.limits import Limits
-from dispatchflow.tunings import GIVEN, Applied, GivenFile
+from dispatchflow.tunings import GIVEN, GivenFile
 
 
 class Maker:

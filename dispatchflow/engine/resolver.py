@@ -80,7 +80,7 @@ class Resolver:
     ) -> None:
         self._noisy_above = noisy_above
         self._installed, self._cache_bytes, self._machine = installed, cache_bytes, machine
-        self.known = known or KnownFailures((), toolchain.version, lambda step: "")
+        self.known = known or KnownFailures((), toolchain.version, lambda log: "")
         self._all_records, self.toolchain, self.host = records, toolchain, host
         self._records: Reader = records
         self.syntax = syntax_of(toolchain.version)
@@ -125,8 +125,10 @@ class Resolver:
             self._refuted.add(verified.key)
             verified = msgspec.structs.replace(verified, state="missing", why=_REFUTED)
         chain = Chain(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
-        if (failed := chain.failure) is not None and (entry := self.known.failing(case, failed)) is not None:
-            chain = msgspec.structs.replace(chain, known=entry)
+        if (failed := chain.failure) is not None:
+            log = failed.record.outputs.get("log") if failed.record else None
+            if (entry := self.known.failing(case, failed.stage, failed.why, log)) is not None:
+                chain = msgspec.structs.replace(chain, known=entry)
         if profiled.state == "made" and profiled.measurement and self._foreign(profiled.measurement):
             judgement = self.judged(profiled.measurement, device)
             if judgement is None or judgement.thin:

@@ -62,6 +62,9 @@ class Chain(msgspec.Struct, frozen=True):
     def __getitem__(self, stage: str) -> Step:
         return self.steps[stage]
 
+    def made(self, stage: str) -> bool:
+        return self.steps[stage].state == "made"
+
     def pending(self, stage: str) -> list[str]:
         """The stages up to this one that are to be executed."""
         upto = STAGES[: STAGES.index(stage) + 1]

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from dispatchflow.mlir.attributes import canonical, closing, configurations, split, unescaped
-from dispatchflow.tunings import Applied, AppliedExecutable
 
 _EXECUTABLE = re.compile(r"hal\.executable\.export public @(?:\"([^\"]+)\"|(\S+))")
 # `#iree_cpu.pipeline<Name>`, `#iree_codegen.vmvx_pipeline`; before 3.12 a bare `CPUName`; before 3.0 without a keyword.
@@ -24,6 +24,38 @@ _ALIASED = re.compile(r"#\w+(?![\w.])")
 # Of a value or a symbol: what equal operations do not share.
 _NAME = re.compile(r"%[\w#]+|@(?:\"[^\"]*\"|[\w.$-]+)")
 AND = " and "
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What the compiler did, read from its own dump of one module (see `configurations.parse`)."""
+
+    executables: tuple[AppliedExecutable, ...]
+    given: tuple[str, ...] = ()
+    """Configurations that ops had before the compiler chose any; none where `GIVEN` was not asked for."""
+
+    @property
+    def text(self) -> str:
+        """One line: executables joined by ` | `; the row's `applied_configuration`."""
+        return " | ".join(executable.text for executable in self.executables)
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedExecutable:
+    """One dispatch: its name, its pipeline, (operation, configuration) of each configured op, and what else the
+    translation says: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`. `inner`: of what an op becomes, the products
+    of an attention."""
+
+    name: str
+    pipeline: str
+    configurations: tuple[tuple[str, str], ...]
+    translation: str = ""
+    inner: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        configured = (f"{op}<{config}>" for op, config in self.configurations)
+        return " ".join([self.pipeline, *filter(None, [self.translation]), *configured])
 
 
 def parse(dump: str, given: str = "") -> Applied:

@@ -13,7 +13,7 @@ import msgspec
 
 from dispatchflow.iree.release import Syntax
 from dispatchflow.mlir.types import ElementType, Layout, Signature, TensorType
-from dispatchflow.planning.axis import whole
+from dispatchflow.units import whole
 from dispatchflow.workload import Program
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ class Attention(Operation):
             return None
         import numpy as np
 
-        from dispatchflow.verification.inputs import bits
+        from dispatchflow.operations._random import bits
 
         b, m, n, k1, k2 = self.sizes
         power = round(-np.log2(self._scale))

@@ -51,7 +51,7 @@ class Norm(Operation):
             return None
         import numpy as np
 
-        from dispatchflow.verification.inputs import stream, uniform
+        from dispatchflow.operations._random import stream, uniform
 
         (m, n), (_, *vectors) = self.sizes, self.operands()
         step, odd = 2.0**-8, n % 2

@@ -44,7 +44,7 @@ class Pooling(Window):
         """Exact, of a `max`: numbers in -100 … -1. What begins with 0, or takes padding for 0, is larger."""
         if recipe != "exact" or self.option("kind") == "sum":
             return None
-        from dispatchflow.verification.inputs import below, stream
+        from dispatchflow.operations._random import below, stream
 
         tensor = self.operands()[0].type
         return [-1.0 - below(stream(0, 0, tensor.size), 100).reshape(tensor.shape)]

@@ -7,19 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dispatchflow.errors import written
+from dispatchflow.units import WHOLE, whole
 
-_WHOLE = r"(?:0|[1-9][0-9]*)"
-_RANGE = re.compile(rf"(-?{_WHOLE}):(-?{_WHOLE})(?::(-?{_WHOLE}))?")
-_POWERS = re.compile(rf"2\^({_WHOLE})\.\.2\^({_WHOLE})")
-_POWER = re.compile(rf"2\^({_WHOLE})")
+_RANGE = re.compile(rf"(-?{WHOLE}):(-?{WHOLE})(?::(-?{WHOLE}))?")
+_POWERS = re.compile(rf"2\^({WHOLE})\.\.2\^({WHOLE})")
+_POWER = re.compile(rf"2\^({WHOLE})")
 
 MAX_SIZE = 2**31 - 1
 FORMS = '64, [64, 128], "64:1024:128" (ends included), "2^4..2^10"'
-
-
-def whole(text: str) -> int | None:
-    """The number that these digits say, as TOML has them: ASCII, without a leading zero; None for anything else."""
-    return int(text) if re.fullmatch(_WHOLE, text) else None
 
 
 class AxisError(ValueError):

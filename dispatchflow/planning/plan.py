@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from itertools import product
 from math import prod
 
@@ -16,6 +15,7 @@ from dispatchflow.iree.targets import Target
 from dispatchflow.libraries.providers import IREE, LIBRARIES
 from dispatchflow.operations import Operation
 from dispatchflow.planning.parser import Sweep
+from dispatchflow.planning.patterns import matches
 from dispatchflow.tunings import TUNINGS, Tuning
 from dispatchflow.workload import Program
 
@@ -137,7 +137,7 @@ def _contradicted(tuning: Tuning, extra: flags.Flags) -> str | None:
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return bool(patterns) and any(fnmatchcase(name, pattern) for pattern in patterns)
+    return bool(patterns) and any(matches(name, pattern) for pattern in patterns)
 
 
 def _operations(sweep: Sweep) -> Iterator[Operation]:

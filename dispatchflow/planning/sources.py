@@ -6,39 +6,45 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dispatchflow.cases import known_failures as known
 from dispatchflow.cases.module import Module
-from dispatchflow.cli import variables
 from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.keys import digest_of
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
-from dispatchflow.planning import inference, module_words, parser
+from dispatchflow.planning import inference, module_words, parser, sweep_words
 from dispatchflow.planning.location import COMMAND_LINE
-from dispatchflow.project.replay import Recall
 from dispatchflow.store.stamps import ABSENT
 
 _DIMS_HINT = "Dims, shape= or file= make a sweep of their own, without specs: give one of the two."
 
 
+class Observer(Protocol):
+    """Is told what a plan depends on."""
+
+    def look(self, kind: str, name: str) -> str: ...
+
+    def see(self, kind: str, name: str, value: str) -> str: ...
+
+
 class Sources:
     """`root` holds the spec folder; `values` are the parsed variables. `seen` is told what is read."""
 
-    def __init__(self, root: Path, values: Mapping[str, Any], seen: Recall | None) -> None:
+    def __init__(self, root: Path, values: Mapping[str, Any], seen: Observer | None) -> None:
         self.root, self.values, self._seen = root, values, seen
 
     @property
     def adhoc(self) -> bool:
         """Whether the command line describes a sweep itself."""
-        return any(word in self.values for word in (*DIMS, "shape", *variables.MODULE))
+        return any(word in self.values for word in (*DIMS, "shape", *sweep_words.MODULE))
 
     def sweeps(self) -> list[parser.Sweep]:
         """Raises:
         SpecError: a spec or variable that is wrong, or no specs.
         NothingMatched: the specs have none of the operations asked for.
         """
-        words = {name: self.values[name] for name in variables.AXES if name in self.values}
+        words = {name: self.values[name] for name in sweep_words.AXES if name in self.values}
         named = self.values.get("operation", ())
         return self._described(words, named) if self.adhoc else self._specified(words, named)
 
@@ -58,12 +64,12 @@ class Sources:
     def _described(self, words: Mapping[str, Any], named: Sequence[str]) -> list[parser.Sweep]:
         if "specs" in self.values:
             raise SpecError("specs= and a sweep are both given", {"specs": ", ".join(self.values["specs"])}, _DIMS_HINT)
-        own = {name: self.values[name] for name in (*DIMS, "shape", "tags", *variables.MODULE) if name in self.values}
+        own = {name: self.values[name] for name in (*DIMS, "shape", "tags", *sweep_words.MODULE) if name in self.values}
         own |= {name: list(value) for name, value in own.items() if isinstance(value, tuple)}
         each: list[dict[str, str]]
         if named:
             each = [{"operation": name} for name in named]
-        elif set(own) & set(variables.MODULE):
+        elif set(own) & set(sweep_words.MODULE):
             each = [{"operation": Module.name}]
         elif dims := [name for name in own if name in DIMS]:
             each = [{"operation": inference.by_dims(dims, words)}]

@@ -16,13 +16,18 @@ from dispatchflow.iree import flags
 from dispatchflow.iree.targets import HINTS, TARGETS, Target
 from dispatchflow.iree.targets import named as named_target
 from dispatchflow.mlir.types import Signature, signature
-from dispatchflow.operations import Operation, Option
+from dispatchflow.operations import OPTIONS, Operation, Option
 from dispatchflow.planning import module_words
-from dispatchflow.planning.axis import Axis, AxisError, axis, whole
+from dispatchflow.planning.axis import Axis, AxisError, axis
 from dispatchflow.planning.location import Location
 from dispatchflow.planning.shapes import Shape, classes, classes_of
 from dispatchflow.tools import limits
 from dispatchflow.tunings import TUNINGS, GivenFile, Tuning
+from dispatchflow.units import whole
+
+AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
+MODULE = ("file", "function", "inputs", "expected", "reference", "rtol", "name")
+"""The words of a sweep beside sizes: of an operation, of a module of the user's."""
 
 T = TypeVar("T")
 

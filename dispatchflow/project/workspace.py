@@ -15,15 +15,15 @@ from dispatchflow import units
 from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.known_failures import KnownFailure, KnownFailures, shipped
 from dispatchflow.cases.rotating_inputs import COLD, not_coldable
-from dispatchflow.cli import variables
 from dispatchflow.engine.resolver import Resolver, Settings
 from dispatchflow.engine.stages import Executor
-from dispatchflow.engine.state import Chain, Step
+from dispatchflow.engine.state import Chain
 from dispatchflow.errors import NothingMatched, ToolchainError, suggestion
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import NEWEST, Syntax, syntax_of
 from dispatchflow.iree.targets import TARGETS, Device, Target
+from dispatchflow.keys import Digest
 from dispatchflow.libraries import installed
 from dispatchflow.measurement.anchor_trials import Anchors
 from dispatchflow.measurement.ceilings import Ceilings
@@ -35,6 +35,7 @@ from dispatchflow.planning.plan import Plan, Skip
 from dispatchflow.planning.sources import Sources
 from dispatchflow.project.dodo_file import cache_path, store_path
 from dispatchflow.project.replay import Recall
+from dispatchflow.project.settings import settings
 from dispatchflow.store.machine_facts import MachineFacts
 from dispatchflow.store.stamps import stamp
 from dispatchflow.store.store import Store
@@ -53,7 +54,7 @@ class Workspace:
 
     def __init__(self, root: Path, values: Mapping[str, Any], seen: Recall | None = None) -> None:
         self.root, self.values, self._seen = root, values, seen
-        self.settings: Settings = variables.settings(values, machine.memory_bytes())
+        self.settings: Settings = settings(values, machine.memory_bytes())
         self.began, self.began_monotonic = time.time(), time.monotonic()
         # Chance, since clocks are set back and containers count processes from 1: parts and the newest are named by it.
         self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.urandom(4).hex()}"
@@ -236,10 +237,9 @@ class Workspace:
     def _own_known(self) -> list[KnownFailure]:
         return Sources(self.root, self.values, self._seen).known_failures()
 
-    def _log(self, step: Step) -> str:
-        """What the tool of a failed step printed, or its begin and end."""
-        digest = step.record.outputs.get("log") if step.record else None
-        return processes.shortened(self.store.path(digest), _SEARCHED) if digest else ""
+    def _log(self, digest: Digest) -> str:
+        """What a tool printed, or its begin and end."""
+        return processes.shortened(self.store.path(digest), _SEARCHED)
 
     @cached_property
     def _devices(self) -> dict[tuple[str, int | None], Device]:

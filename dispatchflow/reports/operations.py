@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from dispatchflow.cli.variables import AXES
 from dispatchflow.libraries.providers import IREE, LIBRARIES
 from dispatchflow.operations import OPERATIONS, OPTIONS, Operation
 from dispatchflow.planning.shapes import classes_of
+from dispatchflow.planning.sweep_words import AXES
 from dispatchflow.reports.table import markdown
 
 _HEAD = """\

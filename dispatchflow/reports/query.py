@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from dispatchflow.cli.selection import is_pattern
 from dispatchflow.errors import NothingMatched, SpecError, StoreError, suggestion
+from dispatchflow.planning.patterns import matches
 from dispatchflow.reports import best as best_report
 from dispatchflow.reports import providers
 from dispatchflow.reports.comparability import OTHER_ROUNDS, believed
@@ -127,7 +126,7 @@ def _read(folder: Path) -> list[dict[str, Any]]:
 
 def _wanted(row: Mapping[str, Any], words: Sequence[str], tags: Sequence[str]) -> bool:
     patterns = [word.split(":", 1)[1] if word.split(":")[0] in STAGES and ":" in word else word for word in words]
-    named = not patterns or any(fnmatchcase(row["case"], p) if is_pattern(p) else row["case"] == p for p in patterns)
+    named = not patterns or any(matches(row["case"], pattern) for pattern in patterns)
     return named and (not tags or bool(set(tags) & set(row["tags"] or ())))
 
 

@@ -120,8 +120,6 @@ _OF_ALL = {
 COLUMNS: dict[str, str] = {**_FIRST, **_OF_OPERATIONS, **_OF_ALL}
 refuse_taken(OPERATIONS.values(), {*_FIRST, *_OF_ALL}, "a column of every row")
 
-VERIFICATIONS = ("equal", "within bound", "different", "mistrusted", "not compared", "not verified")
-PASSED = ("equal", "within bound")
 STATUSES = ("measured", "noisy", "suspect", "failed", "known failure", "not measured", "no device")
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from dispatchflow.iree.configurations import Applied
 from dispatchflow.iree.release import Syntax
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest, digest_of
@@ -32,38 +33,6 @@ class Lowering(msgspec.Struct, frozen=True):
     prelude: str = ""
     attribute: str = ""
     region: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """What the compiler did, read from its own dump of one module (see `configurations.parse`)."""
-
-    executables: tuple[AppliedExecutable, ...]
-    given: tuple[str, ...] = ()
-    """Configurations that ops had before the compiler chose any; none where `GIVEN` was not asked for."""
-
-    @property
-    def text(self) -> str:
-        """One line: executables joined by ` | `; the row's `applied_configuration`."""
-        return " | ".join(executable.text for executable in self.executables)
-
-
-@dataclass(frozen=True, slots=True)
-class AppliedExecutable:
-    """One dispatch: its name, its pipeline, (operation, configuration) of each configured op, and what else the
-    translation says: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`. `inner`: of what an op becomes, the products
-    of an attention."""
-
-    name: str
-    pipeline: str
-    configurations: tuple[tuple[str, str], ...]
-    translation: str = ""
-    inner: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        configured = (f"{op}<{config}>" for op, config in self.configurations)
-        return " ".join([self.pipeline, *filter(None, [self.translation]), *configured])
 
 
 @dataclass(frozen=True, slots=True)

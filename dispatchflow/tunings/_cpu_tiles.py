@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from dispatchflow.iree.configurations import Applied
 from dispatchflow.iree.release import Syntax
 from dispatchflow.tunings import _tiles
-from dispatchflow.tunings._base import Applied, Lowering
+from dispatchflow.tunings._base import Lowering
 
 
 def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from dispatchflow.iree.configurations import Applied
 from dispatchflow.operations import Operation
-from dispatchflow.tunings._base import Applied, Lowering
+from dispatchflow.tunings._base import Lowering
 
 
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:

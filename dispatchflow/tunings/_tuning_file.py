@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
+from dispatchflow.iree.configurations import Applied
 from dispatchflow.mlir.attributes import configurations
-from dispatchflow.tunings._base import GIVEN, Applied, GivenFile, Tuning
+from dispatchflow.tunings._base import GIVEN, GivenFile, Tuning
 from dispatchflow.workload import Program
 
 _SHOWN = 3

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from dispatchflow.iree.configurations import Applied
 from dispatchflow.iree.release import Syntax
 from dispatchflow.iree.targets import Target
 from dispatchflow.mlir.attributes import canonical
 from dispatchflow.operations import Operation
 from dispatchflow.tunings import _tiles
-from dispatchflow.tunings._base import Applied, Lowering, Tuning
+from dispatchflow.tunings._base import Lowering, Tuning
 
 _PIPELINE = "BaseVectorize"
 _FORMS = {"workgroup": "[m, n]", "thread": "[m, n]", "reduction": "k"}

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from dispatchflow.iree.configurations import Applied
 from dispatchflow.operations import Operation
-from dispatchflow.tunings._base import PRODUCTS, Applied, Tuning
+from dispatchflow.tunings._base import PRODUCTS, Tuning
 
 _FLAG = "--iree-dispatch-creation-split-matmul-reduction"
 

@@ -19,22 +19,21 @@ from math import gcd, prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import ml_dtypes
 import numpy as np
 
 from dispatchflow.mlir.types import ElementType
 from dispatchflow.operations import Operand, Operation
+from dispatchflow.operations._random import SEED as SEED
+from dispatchflow.operations._random import below as below
+from dispatchflow.operations._random import dtype_of as dtype_of
+from dispatchflow.operations._random import stream as stream
+from dispatchflow.operations._random import uniform as uniform
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
 
-SEED = 20240229
 _MIN_TERMS = 32
 _PACKED = {element.numpy_name for element in ElementType if element.bits < 8}
-
-
-def dtype_of(element: ElementType) -> np.dtype:
-    return np.dtype(getattr(ml_dtypes, element.numpy_name, element.numpy_name))
 
 
 def stored(array: Array) -> bytes:
@@ -151,23 +150,6 @@ def random(operation: Operation) -> list[Array]:
     return [_random_operand(operand, index) for index, operand in enumerate(operation.operands())]
 
 
-def stream(index: int, recipe: int, count: int) -> Array:
-    """So many random 64-bit numbers of one operand's stream."""
-    raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
-    return raw
-
-
-def bits(index: int, shape: tuple[int, ...], of: int = 1) -> Array:
-    """For an operation's own recipe: one of 2**`of` is true, at random."""
-    raw: Array = stream(index, 3, prod(shape)).reshape(shape) >> np.uint64(64 - of) == 0
-    return raw
-
-
-def below(raw: Array, bound: int) -> Array:
-    """Integers in 0 … bound-1 from the upper half of each raw number, by multiplication and shift."""
-    return (((raw >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
-
-
 def _exact_operand(operand: Operand, index: int, r: int, safe: int, dense: bool) -> Array:
     tensor = operand.type
     raw = stream(index, 0, tensor.size)
@@ -205,12 +187,3 @@ def _random_operand(operand: Operand, index: int) -> Array:
     tensor = operand.type
     raw = stream(index, 1, tensor.size)
     return uniform(raw, tensor.element, operand.low, operand.high).reshape(tensor.shape)
-
-
-def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1.0) -> Array:
-    """In [low, high), or integers over their whole range."""
-    dtype = dtype_of(element)
-    if not element.is_float:
-        signed = raw if element.is_unsigned else raw.view(np.int64)
-        return (signed >> signed.dtype.type(64 - element.bits)).astype(dtype)
-    return ((raw >> np.uint64(11)).astype(np.float64) * (2.0**-53 * (high - low)) + low).astype(dtype)

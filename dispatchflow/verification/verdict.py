@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dispatchflow.results.parquet import PASSED
+from dispatchflow.verification.outcomes import PASSED
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -24,8 +24,8 @@ class Worst:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`word` is one of `parquet.VERIFICATIONS`; `score` is the largest error / bound, at most 1 when within, None where
-    bits were compared."""
+    """`word` is one of `outcomes.VERIFICATIONS`; `score` is the largest error / bound, at most 1 when within, None
+    where bits were compared."""
 
     word: str
     score: float | None = None

@@ -100,7 +100,7 @@ def made(
 def test_match_is_patterns_over_words(match: str, covered: bool) -> None:
     case = made("matmul", "4x8x16", "f16_f32", "default", "vmvx")
     assert parsed(match=match).covers(case) == covered
-    assert bool(KnownFailures([parsed(match=match)], "3.13.0", lambda step: "").covering(case)) == covered
+    assert bool(KnownFailures([parsed(match=match)], "3.13.0", lambda log: "").covering(case)) == covered
 
 
 @pytest.mark.parametrize(("patterns", "covered"), [("avx512f", True), ("avx512*", True), ("sve", False)])

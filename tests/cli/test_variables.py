@@ -5,13 +5,10 @@ import pytest
 
 from dispatchflow.cli import command_line
 from dispatchflow.cli.commands import table
-from dispatchflow.cli.variables import VARIABLES, parse, settings
-from dispatchflow.engine.resolver import Settings
+from dispatchflow.cli.variables import VARIABLES, parse
 from dispatchflow.errors import SpecError
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.planning import inference
-from dispatchflow.timing.protocols import PROTOCOLS
-from dispatchflow.tools.limits import Limits
 
 TIME_LIMITS = ("compile_limit", "run_limit", "block_limit")
 ALL = ("cases", "run", "report", "history", "toolchains", "check", "clean")
@@ -143,19 +140,6 @@ def test_a_command_may_know_a_single_variable_of_a_group():
 def test_every_variable_says_what_it_means_and_belongs_to_a_group():
     assert {variable.group for variable in VARIABLES.values()} == set(ALL)
     assert all(variable.meaning for variable in VARIABLES.values())
-
-
-def test_settings_are_what_was_said_and_else_the_defaults():
-    assert settings({}) == Settings(PROTOCOLS["std"], "on", None, False)
-    values = parse({"protocol": "fast", "verify": "off", "remeasure": "3", "retry": "yes"}, ("run",))
-    assert settings(values) == Settings(PROTOCOLS["fast"], "off", 3, True)
-
-
-def test_limits_are_the_given_ones_and_the_machine_s_memory():
-    assert settings({}, 5).limits == Limits(300, 120, 300, 5)
-    values = {"compile_limit": 1.0, "run_limit": 2.0, "block_limit": 3.0, "memory_limit": None}
-    assert settings(values, 5).limits == Limits(1, 2, 3, None)
-    assert settings({"memory_limit": 4}, 5).limits == Limits(memory_bytes=4, memory_asked=True)
 
 
 def test_every_variable_is_printed(tmp_path, capsys):

@@ -23,15 +23,15 @@ from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.planning import parser, plan
 from dispatchflow.planning.plan import unsupported_reason
 from dispatchflow.project.workspace import Workspace
-from dispatchflow.results.parquet import PASSED
 from dispatchflow.store.records import Record
 from dispatchflow.tunings import TUNINGS, Tuning
 from dispatchflow.verification.inputs import mistrust
+from dispatchflow.verification.outcomes import PASSED
 
 pytestmark = pytest.mark.iree
 
 
-KNOWN = KnownFailures(known_failures.shipped(), "", lambda step: "", lambda target: ["avx512f"])
+KNOWN = KnownFailures(known_failures.shipped(), "", lambda log: "", lambda target: ["avx512f"])
 
 
 Words = frozenset[tuple[int, object]]

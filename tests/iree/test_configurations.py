@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dispatchflow.iree import configurations
-from dispatchflow.tunings import TUNINGS, Applied, AppliedExecutable
+from dispatchflow.iree.configurations import Applied, AppliedExecutable
+from dispatchflow.tunings import TUNINGS
 
 DUMPS = Path(__file__).parent.parent / "data" / "configurations"
 ASKED = "distribution = [64, 64, 0], vector_common_parallel = [8, 32, 0], vector_reduction = [0, 0, 1]"

@@ -7,12 +7,12 @@ import pytest
 from conftest import TOOLCHAIN
 
 from dispatchflow.cases.dispatch import Dispatch
-from dispatchflow.iree.configurations import parse
+from dispatchflow.iree.configurations import Applied, AppliedExecutable, parse
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import NEWEST, Syntax, syntax_of
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.operations import OPERATIONS
-from dispatchflow.tunings import TUNINGS, Applied, AppliedExecutable
+from dispatchflow.tunings import TUNINGS
 
 CPU = TARGETS["llvm-cpu"]
 TILED = TUNINGS["double_tiling"].parse("double_tiling_64x64_4x16x4")

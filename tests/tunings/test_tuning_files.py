@@ -9,12 +9,12 @@ from support.project import Project, sweep
 
 from dispatchflow.errors import SpecError
 from dispatchflow.iree import configurations
+from dispatchflow.iree.configurations import Applied
 from dispatchflow.iree.release import NEWEST, Syntax
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.mlir import attributes
 from dispatchflow.planning import parser, plan
 from dispatchflow.project.workspace import Workspace
-from dispatchflow.tunings import Applied
 from dispatchflow.tunings._tuning_file import named
 
 SPEC = (Path(__file__).parent.parent / "data/tuning/matmul.mlir").read_text()

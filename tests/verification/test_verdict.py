@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchflow.results.parquet import PASSED, VERIFICATIONS
+from dispatchflow.verification.outcomes import PASSED, VERIFICATIONS
 from dispatchflow.verification.verdict import Verdict, Worst, compare_bits, compare_bounded
 
 NAN, INF = float("nan"), float("inf")

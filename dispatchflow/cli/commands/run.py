@@ -153,7 +153,10 @@ def _conclude(
     table = run_report.table(wanted, measured)
     asked = {case.name: stage for case, stage in last.items()}
     fixed = {
-        row.chain.case.name: entry.reason for row in rows if (entry := workspace.resolver.known.passing(row.chain))
+        row.chain.case.name: entry.reason
+        for row in rows
+        if row.chain.failure is None
+        if (entry := workspace.resolver.known.passing(row.chain.case, row.chain.made))
     }
     said = (table and f"{table}\n") + run_report.summary(
         stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures),

@@ -1,0 +1,46 @@
+"""Random numbers of operands: raw streams of Philox, fixed by numpy's stream guarantee (NEP 19), and conversions."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+
+from dispatchflow.mlir.types import ElementType
+
+if TYPE_CHECKING:
+    from dispatchflow.operations._base import Array
+
+SEED = 20240229
+
+
+def dtype_of(element: ElementType) -> np.dtype:
+    return np.dtype(getattr(ml_dtypes, element.numpy_name, element.numpy_name))
+
+
+def stream(index: int, recipe: int, count: int) -> Array:
+    """So many random 64-bit numbers of one operand's stream."""
+    raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
+    return raw
+
+
+def bits(index: int, shape: tuple[int, ...], of: int = 1) -> Array:
+    """For an operation's own recipe: one of 2**`of` is true, at random."""
+    raw: Array = stream(index, 3, prod(shape)).reshape(shape) >> np.uint64(64 - of) == 0
+    return raw
+
+
+def below(raw: Array, bound: int) -> Array:
+    """Integers in 0 … bound-1 from the upper half of each raw number, by multiplication and shift."""
+    return (((raw >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
+
+
+def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1.0) -> Array:
+    """In [low, high), or integers over their whole range."""
+    dtype = dtype_of(element)
+    if not element.is_float:
+        signed = raw if element.is_unsigned else raw.view(np.int64)
+        return (signed >> signed.dtype.type(64 - element.bits)).astype(dtype)
+    return ((raw >> np.uint64(11)).astype(np.float64) * (2.0**-53 * (high - low)) + low).astype(dtype)

@@ -1,0 +1,18 @@
+from dispatchflow.cli.variables import parse
+from dispatchflow.engine.resolver import Settings
+from dispatchflow.project.settings import settings
+from dispatchflow.timing.protocols import PROTOCOLS
+from dispatchflow.tools.limits import Limits
+
+
+def test_settings_are_what_was_said_and_else_the_defaults():
+    assert settings({}) == Settings(PROTOCOLS["std"], "on", None, False)
+    values = parse({"protocol": "fast", "verify": "off", "remeasure": "3", "retry": "yes"}, ("run",))
+    assert settings(values) == Settings(PROTOCOLS["fast"], "off", 3, True)
+
+
+def test_limits_are_the_given_ones_and_the_machine_s_memory():
+    assert settings({}, 5).limits == Limits(300, 120, 300, 5)
+    values = {"compile_limit": 1.0, "run_limit": 2.0, "block_limit": 3.0, "memory_limit": None}
+    assert settings(values, 5).limits == Limits(1, 2, 3, None)
+    assert settings({"memory_limit": 4}, 5).limits == Limits(memory_bytes=4, memory_asked=True)
