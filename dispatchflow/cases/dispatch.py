@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, cast
 
 from dispatchflow.cases.module import Module
+from dispatchflow.cases.provider import call_text
 from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.iree import flags as extra
 from dispatchflow.iree.configurations import AND, Applied, lacking
@@ -165,7 +166,7 @@ class Case:
         """The text of a library's call."""
         assert self.library is not None
         assert isinstance(self.operation, Operation)
-        return self.library.program(self.operation)
+        return call_text(self.library, self.operation)
 
     def __hash__(self) -> int:
         return hash(self.name)  # injective, and a string keeps its hash: that of all fields costs ten times as much

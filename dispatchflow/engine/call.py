@@ -1,4 +1,4 @@
-"""One call of a compiled module: its files, its command line, the results that it wrote."""
+"""One call of a compiled module or of a library: its files, its command line, the results that it wrote."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.provider import operand_types
 from dispatchflow.engine.actions import Data
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest
+from dispatchflow.libraries import calls
+from dispatchflow.libraries.installed import Installed
 from dispatchflow.store import disk
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
@@ -81,6 +85,32 @@ class PoisonedPlace(Place):
     @property
     def device_flags(self) -> tuple[str, ...]:
         return command_lines.poisoned(command_lines.device_flags(self.device.uri, self.device.cpus))
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryPlace(Place):
+    """Where a library is called instead: its `call.py` lies in the scratch directory."""
+
+    case: Case
+    installed: Installed
+
+    @staticmethod
+    def of(place: Place, case: Case, installed: Installed) -> LibraryPlace:
+        return LibraryPlace(
+            place.store, place.toolchain, place.environment, place.limits, place.scratch, place.device, case, installed
+        )
+
+    def again(self) -> None:
+        """A library's own memory is no subject here."""
+
+    @property
+    def ran_with(self) -> dict[str, Any]:
+        return {}  # its version is in the code's digest
+
+    def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
+        tensors = operand_types(self.case.operation)
+        call = calls.call_argv(self.case.provider, self.installed, self.device, tensors, recipe)
+        return (*call, f"--output={outputs[0]}")
 
 
 def log_of(store: Store, scratch: Path) -> dict[str, Digest]:

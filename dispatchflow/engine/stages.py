@@ -13,14 +13,13 @@ from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.module import Module
 from dispatchflow.engine import actions
 from dispatchflow.engine.actions import Action, Data
-from dispatchflow.engine.call import Result, failed
+from dispatchflow.engine.call import LibraryPlace, Result, failed
 from dispatchflow.engine.executor import Maker
 from dispatchflow.errors import StoreError, ToolError
 from dispatchflow.iree import command_lines, configurations
 from dispatchflow.iree.cpu_features import compiled_for
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest
-from dispatchflow.libraries.calls import LibraryPlace
 from dispatchflow.operations import Operation
 from dispatchflow.store.entries import named_files
 from dispatchflow.store.records import Record

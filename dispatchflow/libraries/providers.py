@@ -1,7 +1,7 @@
 """Who computes an operation: IREE through the chain, or a library that brings its own code. One table.
 
-A library's call is an expression that the operation writes (`Operation.library_call`), made into a small program here:
-it is emitted, shown and keyed as a module is.
+A library's call is an expression that the operation writes (`Operation.library_call`), made into a small program by
+`cases/provider.py`: it is emitted, shown and keyed as a module is.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from dispatchflow.iree.command_lines import libraries
 from dispatchflow.iree.targets import LOCAL, Device, Target
 from dispatchflow.keys import Digest, Ingredient, key_of
 from dispatchflow.mlir.types import ElementType, Signature
-from dispatchflow.operations import Operation
-from dispatchflow.workload import Program
 
 if TYPE_CHECKING:
     from dispatchflow.libraries.installed import Installed
@@ -66,23 +64,6 @@ class Library:
     def _native(self, signature: Signature) -> bool:
         narrow = all(element is signature.result and element.is_float for element in signature.operands)
         return narrow and self.wide_sums
-
-    def lacks(self, program: Program, target: Target) -> str | None:
-        """Why it cannot compute this, None when it can. The reason of a skip."""
-        if not isinstance(program, Operation):
-            return f"a user's module is compiled; {self.name} knows operations only"
-        if target.driver not in self.devices:
-            return f"{self.name} does not run on {target.name}"
-        if packed := [element.mlir for element in program.types.operands if element.bits < 8]:
-            return f"{self.name} has no {packed[0]} with two elements in a byte"
-        return program.illegal(self.name) or program.library_lacks(self)
-
-    def program(self, operation: Operation) -> str:
-        """Python text with a function `main` of the operands. Equal calls, equal bytes: no names, no sizes beyond
-        what the call says."""
-        names = ", ".join(f"x{i}" for i in range(len(operation.operands())))
-        value = self.whole.format(value=operation.library_call(self))
-        return f"{self.imports}\n\n\ndef main({names}):\n    return {value}\n"
 
 
 LIBRARIES = {

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.provider import operand_types
 from dispatchflow.engine.actions import Action
 from dispatchflow.engine.resolver import Resolver
 from dispatchflow.engine.stages import Artifacts, Executor
@@ -52,7 +53,10 @@ class LibraryTrial(_Slow):
 
     def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
         assert self.case is not None and self.installed is not None
-        return calls.block_argv(self.case, self.installed, self.device, self.protocol, self.iterations, self.sets)
+        operation = self.case.operation
+        tensors, recipe = operand_types(operation), operation.recipes[-1]
+        call = calls.call_argv(self.case.provider, self.installed, self.device, tensors, recipe)
+        return calls.block_argv(call, self.protocol, self.iterations, self.sets)
 
     def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
         assert self.installed is not None

@@ -9,6 +9,7 @@ from math import prod
 
 from dispatchflow.cases.dispatch import Case, Dispatch
 from dispatchflow.cases.module import Module
+from dispatchflow.cases.provider import unsupported
 from dispatchflow.errors import SpecError
 from dispatchflow.iree import flags
 from dispatchflow.iree.targets import Target
@@ -121,7 +122,7 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
             if provider == IREE:
                 reason = unfit[target.name] or _unfit_tuning(program, tuning, target)
             else:
-                reason = LIBRARIES[provider].lacks(program, target)
+                reason = unsupported(LIBRARIES[provider], program, target)
             for threads, extra, cache in product(sweep.threads, several, sweep.caches):
                 case = Case(dispatch, target, threads if target.has_threads else None, extra, provider, cache)
                 if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):

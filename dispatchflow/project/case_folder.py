@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dispatchflow.cases import module
 from dispatchflow.cases.module import Module
+from dispatchflow.cases.provider import operand_types
 from dispatchflow.cases.rotating_inputs import FILE, HOT
 from dispatchflow.engine.resolver import Resolver
 from dispatchflow.engine.state import Chain
@@ -134,10 +135,12 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
     call it in an empty directory, as repro.sh does."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     if case.library is not None:
-        recipe, library, protocol = case.operation.recipes[-1], resolver.installed(case), resolver.settings.protocol
+        tensors, recipe = operand_types(case.operation), case.operation.recipes[-1]
+        call = calls.call_argv(case.provider, resolver.installed(case), device, tensors, recipe)
+        protocol = resolver.settings.protocol
         return {
-            "run": (*calls.call_argv(case, library, device, recipe), "--output=again.bin"),
-            "benchmark": calls.block_argv(case, library, device, protocol, None, resolver.sets(case)),
+            "run": (*call, "--output=again.bin"),
+            "benchmark": calls.block_argv(call, protocol, None, resolver.sets(case)),
         }
     flags = commands.device_flags(device.uri, device.cpus)
     program = case.operation

@@ -16,6 +16,7 @@ from support.product import SHAPES_OF, chosen_of, operation_of
 from support.project import LIMIT_S, Project, environment
 
 from dispatchflow.cases import rotating_inputs
+from dispatchflow.cases.provider import call_text, unsupported
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.keys import Digest
 from dispatchflow.libraries import _harness, installed, providers
@@ -51,7 +52,7 @@ def computed(library: Library, operation: Operation, recipe: str) -> np.ndarray:
     """As `libraries/_harness.py` does, but for the process of its own."""
     harness = HARNESSES[library.name]("cpu", 1)
     names: dict[str, Any] = {}
-    exec(library.program(operation), names)
+    exec(call_text(library, operation), names)
     operands = [
         harness.read(operand.type.element.numpy_name, operand.type.shape, bytearray(array.tobytes()))
         for operand, array in zip(operation.operands(), inputs.made(operation, recipe), strict=True)
@@ -76,7 +77,7 @@ def verdicts(library: Library, operation: Operation) -> Iterator[verdict.Verdict
 def test_every_call_is_right_or_a_skip(cls: type[Operation], library: Library) -> None:
     wrong = []
     for operation in every(cls):
-        reason = library.lacks(operation, TARGETS["llvm-cpu"])
+        reason = unsupported(library, operation, TARGETS["llvm-cpu"])
         if reason is not None:
             assert reason
             continue
@@ -84,7 +85,9 @@ def test_every_call_is_right_or_a_skip(cls: type[Operation], library: Library) -
             found = [v for v in verdicts(library, operation) if not v.passed]
         except Exception as error:
             found = [error]
-        wrong += [f"{operation.shape_name}: {library.program(operation).splitlines()[-1].strip()}: {v}" for v in found]
+        wrong += [
+            f"{operation.shape_name}: {call_text(library, operation).splitlines()[-1].strip()}: {v}" for v in found
+        ]
 
     assert not wrong, "\n".join(wrong)
 
@@ -95,10 +98,10 @@ def test_causal_attention_counts_from_the_last_key(keys: int, mask: str, library
     """With as many queries as keys, PyTorch's own `is_causal` is the same."""
     attention = OPERATIONS["attention"].make((2, 7, 5, 4, keys), mask=mask, causal="yes")
 
-    assert library.lacks(attention, TARGETS["llvm-cpu"]) is None
+    assert unsupported(library, attention, TARGETS["llvm-cpu"]) is None
     assert all(found.passed for found in verdicts(library, attention))
     native = library.name == "torch" and keys == 7 and mask == "no"
-    assert ("is_causal" in library.program(attention)) == native
+    assert ("is_causal" in call_text(library, attention)) == native
 
 
 def test_a_dynamic_product_has_the_call_of_the_static_one(library: Library) -> None:
@@ -107,8 +110,8 @@ def test_a_dynamic_product_has_the_call_of_the_static_one(library: Library) -> N
         static = cls.make(sizes, epilogue="bias")
         for words in cls.options["dynamic"].values:
             dynamic = cls.make(sizes, epilogue="bias", dynamic=words)
-            assert library.lacks(dynamic, TARGETS["llvm-cpu"]) is None
-            assert library.program(dynamic) == library.program(static)
+            assert unsupported(library, dynamic, TARGETS["llvm-cpu"]) is None
+            assert call_text(library, dynamic) == call_text(library, static)
             assert all(found.passed for found in verdicts(library, dynamic))
 
 
@@ -122,21 +125,21 @@ def test_windows_of_numpy_see_what_those_of_the_reference_see(name: str, padding
         words = {"stride": 2, "padding": padding, "dilation": dilation} | ({"kind": kind} if kind else {})
         operation = cls.make([sizes[dim] for dim in cls.dims], layout=layout, **words)
 
-        assert numpy.lacks(operation, TARGETS["llvm-cpu"]) is None
-        assert all(found.passed for found in verdicts(numpy, operation)), numpy.program(operation)
+        assert unsupported(numpy, operation, TARGETS["llvm-cpu"]) is None
+        assert all(found.passed for found in verdicts(numpy, operation)), call_text(numpy, operation)
 
 
 def test_a_call_that_does_not_heed_an_option_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
     cls, numpy = OPERATIONS["matmul"], LIBRARIES["numpy"]
     accumulating = cls.make((4, 5, 6), accumulate="yes")
-    assert numpy.lacks(accumulating, TARGETS["llvm-cpu"]) is None
+    assert unsupported(numpy, accumulating, TARGETS["llvm-cpu"]) is None
 
     monkeypatch.setattr(cls, "library_options", ())
 
-    assert numpy.lacks(accumulating, TARGETS["llvm-cpu"]) == (
+    assert unsupported(numpy, accumulating, TARGETS["llvm-cpu"]) == (
         "what numpy calls for matmul with another accumulate than no is not written"
     )
-    assert numpy.lacks(cls.make((4, 5, 6)), TARGETS["llvm-cpu"]) is None
+    assert unsupported(numpy, cls.make((4, 5, 6)), TARGETS["llvm-cpu"]) is None
 
 
 def test_an_operation_without_a_call_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +147,9 @@ def test_an_operation_without_a_call_is_a_skip(monkeypatch: pytest.MonkeyPatch) 
 
     softmax = OPERATIONS["softmax"].make((4, 5))
 
-    assert LIBRARIES["numpy"].lacks(softmax, TARGETS["llvm-cpu"]) == "what numpy calls for softmax is not written"
+    assert (
+        unsupported(LIBRARIES["numpy"], softmax, TARGETS["llvm-cpu"]) == "what numpy calls for softmax is not written"
+    )
 
 
 # --- the plan
