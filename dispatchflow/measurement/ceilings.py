@@ -9,6 +9,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from dispatchflow.cases.amounts import traffic_bytes
 from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.rotating_inputs import COLD
 from dispatchflow.engine.actions import Action, Call, Data, measurement
@@ -19,7 +20,6 @@ from dispatchflow.measurement import calibration
 from dispatchflow.measurement.calibration import Kernel, Processor, Work
 from dispatchflow.measurement.session import Session, Trial
 from dispatchflow.operations import Operation
-from dispatchflow.results.rows import traffic_bytes
 from dispatchflow.store.machine_facts import MachineFacts
 from dispatchflow.store.records import Record
 from dispatchflow.store.store import Store

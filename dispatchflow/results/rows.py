@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import exp
 from typing import TYPE_CHECKING, Any
 
+from dispatchflow.cases import amounts
 from dispatchflow.cases.dispatch import program_digest
 from dispatchflow.cases.known_failures import STATUS as KNOWN
 from dispatchflow.cases.module import Module
@@ -15,7 +16,7 @@ from dispatchflow.iree.flags import quoted
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.measurement.anchors import Moment
 from dispatchflow.operations import Operation
-from dispatchflow.results.parquet import SCHEMA_VERSION, fits
+from dispatchflow.results.parquet import SCHEMA_VERSION
 from dispatchflow.timing.statistics import NOISY, Summary, summary
 from dispatchflow.workload import Program
 
@@ -60,36 +61,16 @@ class Bounds:
     def of(
         cls, program: Program, ceilings: tuple[float | None, float | None], margin: float, noisy: float = NOISY
     ) -> Bounds:
-        said = _said(program, "flops"), _said(program, "traffic_bytes")
-        work = zip(map(_counted, _AMOUNTS, said), ceilings, strict=True)
+        said = amounts.said(program, "flops"), amounts.said(program, "traffic_bytes")
+        work = zip(map(amounts.counted, said), ceilings, strict=True)
         least = (w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None)
         return cls(said, ceilings, max(least, default=0.0), noisy)
 
     @property
     def amounts(self) -> tuple[int | None, int | None]:
-        """(flops, bytes) of one call; None as in `traffic_bytes`."""
-        flops, traffic_bytes = map(_counted, _AMOUNTS, self.said)
+        """(flops, bytes) of one call; None as in `amounts.traffic_bytes`."""
+        flops, traffic_bytes = map(amounts.counted, self.said)
         return flops, traffic_bytes
-
-
-def _said(program: Program, amount: str) -> Any:
-    """What an operation's own file says for this column. What it raises stands in the value's place: it fits no column,
-    and so the row is refused as with any other wrong value."""
-    try:
-        return getattr(program, amount)()
-    except (MemoryError, OSError):  # not its fault
-        raise
-    except (Exception, SystemExit) as error:
-        return error
-
-
-def _counted(amount: str, said: Any) -> int | None:
-    return said if fits(amount, said) else None
-
-
-def traffic_bytes(program: Program) -> int | None:
-    """Of one call; None where nobody said, or said no whole number."""
-    return _counted("traffic_bytes", _said(program, "traffic_bytes"))
 
 
 def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundings, now: float) -> dict[str, Any]:

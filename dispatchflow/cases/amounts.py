@@ -1,0 +1,30 @@
+"""What one call of a program does, in flops and bytes: as it says itself, and as far as that is a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dispatchflow.workload import Program
+
+_LIMIT = 2**63  # rows have them as int64
+
+
+def said(program: Program, amount: str) -> Any:
+    """What an operation's own file says for this amount. What it raises stands in the value's place: it fits no column,
+    and so the row is refused as with any other wrong value."""
+    try:
+        return getattr(program, amount)()
+    except (MemoryError, OSError):  # not its fault
+        raise
+    except (Exception, SystemExit) as error:
+        return error
+
+
+def counted(value: Any) -> int | None:
+    """What was said, where that is a whole number that a row can have; None for anything else."""
+    return value if type(value) is int and -_LIMIT <= value < _LIMIT else None  # no bool, nor an integer of numpy's
+
+
+def traffic_bytes(program: Program) -> int | None:
+    """Of one call; None where nobody said, or said no whole number."""
+    return counted(said(program, "traffic_bytes"))
