@@ -197,7 +197,9 @@ class Stages:
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) == "profile"]:
             looked = True
-            moved = Controls(self.workspace, self._trial, self.progress).judge(reused)
+            moved = Controls(self.workspace.executor, self.workspace.bench, self._trial, self.progress.say).judge(
+                reused
+            )
             # What a third runtime measured may be next in line: then that one is to be judged.
             again = [case for case in moved if resolver.chain(case)["profile"].pending]
             if moved:

@@ -1,4 +1,4 @@
-"""Measures controls: unchanged cases with two runtimes, in the same rounds where both are at hand."""
+"""Chooses controls and measures them: unchanged cases with two runtimes, in the same rounds where both are at hand."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from dispatchflow import units
 from dispatchflow.cases.dispatch import Case
-from dispatchflow.cli.progress import Progress
+from dispatchflow.engine.stages import Executor
 from dispatchflow.engine.state import Chain
 from dispatchflow.errors import ToolError, in_one_line
+from dispatchflow.iree.targets import Device
 from dispatchflow.measurement import session
-from dispatchflow.measurement.session import Trial
-from dispatchflow.project.workspace import Workspace
+from dispatchflow.measurement.session import Bench, Trial
 from dispatchflow.store import holders
 from dispatchflow.store.records import Measurement
 from dispatchflow.timing import runtime_drift
@@ -28,14 +29,49 @@ from dispatchflow.timing.runtime_drift import (
     UNSOUND,
     Control,
     Judgement,
-    taken_of,
 )
-from dispatchflow.tools import toolchain
-from dispatchflow.tools.toolchain import Toolchain
+from dispatchflow.timing.statistics import summary
+from dispatchflow.tools.toolchain import Toolchain, runtime_of
 
 _PATIENCE_S = 0.2
 _FAILURES = 2
 """So many failed blocks of one side are no accident."""
+
+
+def questions(
+    reused: Iterable[Chain], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
+) -> list[tuple[list[Chain], list[Chain]]]:
+    """(cases that reuse what another runtime measured, those of them that are to be controls), for each pair of
+    runtimes and device on which there is no judgement yet, or one of fewer controls than can be had now, or one of
+    another run that found nothing out."""
+    groups: dict[tuple[str, str], list[Chain]] = {}
+    for chain in reused:
+        groups.setdefault((str(taken_of(chain).runtime), chain.device.uri), []).append(chain)
+    found = []
+    for group in groups.values():
+        known, chosen = judged(taken_of(group[0]), group[0].device), choose(group, block_s)
+        if chosen and (known is None or known.asked_again(len(chosen), run)):
+            found.append((group, chosen))
+    return found
+
+
+def taken_of(chain: Chain) -> Measurement:
+    """The measurement that this chain, which has one, reuses."""
+    taken = chain["profile"].measurement
+    assert taken is not None
+    return taken
+
+
+def choose(chains: Iterable[Chain], block_s: float) -> list[Chain]:
+    """The shortest, where the launch is most of the time; the longest of those whose call fits into a block; and the
+    middle one. Cases that share a measurement are one."""
+    medians: dict[str, tuple[float, Chain]] = {}
+    for chain in chains:
+        if (taken := taken_of(chain)).blocks_ns:
+            medians.setdefault(taken.key, (summary(taken.blocks_ns).median_ns, chain))
+    ordered = sorted(medians.values(), key=lambda item: (item[0], item[1].case.name))
+    cheap = [chain for ns, chain in ordered if ns <= block_s * 1e9] or [chain for _, chain in ordered[:1]]
+    return [cheap[i] for i in sorted({0, len(cheap) // 2, len(cheap) - 1})] if cheap else []
 
 
 @dataclass
@@ -72,11 +108,18 @@ class _Sides:
         )
 
 
+class Say(Protocol):
+    """Shows a line. `seldom`: only when nothing was said for long."""
+
+    def __call__(self, line: str, seldom: bool = False) -> None: ...
+
+
 class Controls:
     """`trial_of` describes the measurement of a case, whose artifacts it makes sure of; None when it cannot."""
 
-    def __init__(self, workspace: Workspace, trial_of: Callable[[Case], Trial | None], progress: Progress) -> None:
-        self._workspace, self._trial_of, self._progress = workspace, trial_of, progress
+    def __init__(self, executor: Executor, bench: Bench, trial_of: Callable[[Case], Trial | None], say: Say) -> None:
+        self._executor, self._bench, self._trial_of, self._say = executor, bench, trial_of, say
+        self._store, self._resolver, self._run = executor.store, executor.resolver, executor.run
 
     def judge(self, reused: Iterable[Chain]) -> list[Case]:
         """Those of these cases whose measurements do not count any more, because the runtime moved.
@@ -84,19 +127,19 @@ class Controls:
         Not for several threads: blocks are alone anyway. Another invocation may be at the same pair of runtimes: then
         its judgement is awaited and taken.
         """
-        resolver, block_s = self._workspace.resolver, self._workspace.settings.protocol.block_s
+        resolver, block_s = self._resolver, self._resolver.settings.protocol.block_s
         moved: list[Case] = []
-        for group, chosen in runtime_drift.questions(reused, resolver.judged, block_s, self._workspace.run):
+        for group, chosen in questions(reused, resolver.judged, block_s, self._run):
             taken, device = taken_of(group[0]), group[0].device
             name = runtime_drift.name(str(taken.runtime), resolver.toolchain.runtime_digest, device.identity)
             if (judgement := self._settled(name, chosen)) is not None:
-                self._progress.say(judgement.text)
+                self._say(judgement.text)
                 moved += [chain.case for chain in group] if judgement.moved else []
         resolver.forget_judgements()
         return moved
 
     def _settled(self, name: str, chosen: Sequence[Chain]) -> Judgement | None:
-        store = self._workspace.store
+        store = self._store
         claim = name.partition(":")[2]
         began = time.monotonic()
         while not store.claims.take(claim):
@@ -106,7 +149,7 @@ class Controls:
         try:
             text = store.records.remembered(name)  # another invocation may have been first
             known = runtime_drift.from_json(text) if text else None
-            if known is not None and not known.asked_again(len(chosen), self._workspace.run):
+            if known is not None and not known.asked_again(len(chosen), self._run):
                 return known
             judgement = self._measured(chosen)
             if judgement is not None:
@@ -117,10 +160,10 @@ class Controls:
 
     def _measured(self, chosen: Sequence[Chain]) -> Judgement | None:
         """None when none of them can be run."""
-        workspace, taken = self._workspace, taken_of(chosen[0])
+        toolchain, taken = self._resolver.toolchain, taken_of(chosen[0])
         # The account of each dispatch is for ordinary measurements: it costs a second pass.
-        present = replace(workspace.toolchain, dispatch_statistics=False)
-        place = toolchain.runtime_of(workspace.store, str(taken.runtime))
+        present = replace(toolchain, dispatch_statistics=False)
+        place = runtime_of(self._store, str(taken.runtime))
         former = None if place is None else replace(present, runtime=place)
         sides = [
             _Sides(chain.case.name, trial, taken_of(chain), former is not None)
@@ -132,30 +175,30 @@ class Controls:
         for side in sides:
             typical_ns = sorted(side.recorded.blocks_ns)[len(side.recorded.blocks_ns) // 2]
             side.trial.iterations = max(1, round(side.trial.protocol.block_s * 1e9 / typical_ns))
-        old, new = _labels(taken, workspace.toolchain)
+        old, new = _labels(taken, toolchain)
         how = "in the same rounds" if former else "the old one is not at hand: against the recorded blocks"
         if not self._unsound(sides, [chain for chain in chosen if chain.case.name in {s.case for s in sides}]):
-            self._progress.say(f"measuring {units.count(len(sides), 'control')} with runtimes {old} and {new}, {how}")
+            self._say(f"measuring {units.count(len(sides), 'control')} with runtimes {old} and {new}, {how}")
             self._rounds(sides, former, present)
         controls = tuple(side.control() for side in sides)
-        return Judgement(old, new, chosen[0].device.uri, workspace.run, time.time(), controls)
+        return Judgement(old, new, chosen[0].device.uri, self._run, time.time(), controls)
 
     def _unsound(self, sides: Sequence[_Sides], chosen: Sequence[Chain]) -> bool:
         """Whether the new runtime gives other results: times of what it does wrong would say nothing."""
         for side, chain in zip(sides, chosen, strict=True):
-            if (why := self._workspace.executor.recheck(chain.case, chain.device)) is not None:
+            if (why := self._executor.recheck(chain.case, chain.device)) is not None:
                 side.failures["new"] = f"{UNSOUND}{why}"
                 return True
         return False
 
     def _rounds(self, sides: Sequence[_Sides], former: Toolchain | None, present: Toolchain) -> None:
-        lot = random.Random(self._workspace.run)
+        lot = random.Random(self._run)
         for number in range(ALL_ROUNDS):
             if number == FIRST_ROUNDS:
                 if any(side.plainly_moved for side in sides):
                     return
                 sides = [side for side in sides if side.comparison.verdict != "same"]
-            self._progress.say(f"round {number + 1} of {ALL_ROUNDS} at most", seldom=True)
+            self._say(f"round {number + 1} of {ALL_ROUNDS} at most", seldom=True)
             going = [side for side in sides if "new" not in side.failures]
             for side in lot.sample(going, len(going)):
                 pair = {"old": former, "new": present} if former and side.together else {"new": present}
@@ -180,7 +223,7 @@ class Controls:
                 side.old_ns.append(found["old"])
 
     def _block(self, trial: Trial, tools: Toolchain) -> float:
-        return session.run_block(self._workspace.bench, tools, trial)[0].ns
+        return session.run_block(self._bench, tools, trial)[0].ns
 
 
 def _labels(taken: Measurement, present: Toolchain) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Two runtimes on one device: held, or moved? Which cases are controls, and what was found with them.
+"""Two runtimes on one device: held, or moved? What was found with controls, as `measurement/controls.py` chooses them.
 
 No key has the runtime's version in it, so what one runtime measured is reused with another, as long as a few
 unchanged cases take as long with both (docs/upgrades.md).
@@ -7,20 +7,14 @@ unchanged cases take as long with both (docs/upgrades.md).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dispatchflow.keys import key_of
 from dispatchflow.timing.comparison import Comparison
-from dispatchflow.timing.statistics import summary
-
-if TYPE_CHECKING:
-    from dispatchflow.engine.state import Chain
-    from dispatchflow.iree.targets import Device
-    from dispatchflow.store.records import Measurement
 
 CONTROLS = 3
 FIRST_ROUNDS, ALL_ROUNDS = 14, 28
@@ -140,39 +134,3 @@ def _control(fields: dict[str, Any]) -> Control:
 def name(one: str, other: str, device: Mapping[str, Any]) -> str:
     """Of the judgement on two runtimes' digests, whichever is the newer, on a device of this identity."""
     return f"runtimes:{key_of('runtimes', {'runtimes': tuple(sorted((one, other))), 'device': device})}"
-
-
-def questions(
-    reused: Iterable[Chain], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
-) -> list[tuple[list[Chain], list[Chain]]]:
-    """(cases that reuse what another runtime measured, those of them that are to be controls), for each pair of
-    runtimes and device on which there is no judgement yet, or one of fewer controls than can be had now, or one of
-    another run that found nothing out."""
-    groups: dict[tuple[str, str], list[Chain]] = {}
-    for chain in reused:
-        groups.setdefault((str(taken_of(chain).runtime), chain.device.uri), []).append(chain)
-    found = []
-    for group in groups.values():
-        known, chosen = judged(taken_of(group[0]), group[0].device), choose(group, block_s)
-        if chosen and (known is None or known.asked_again(len(chosen), run)):
-            found.append((group, chosen))
-    return found
-
-
-def taken_of(chain: Chain) -> Measurement:
-    """The measurement that this chain, which has one, reuses."""
-    taken = chain["profile"].measurement
-    assert taken is not None
-    return taken
-
-
-def choose(chains: Iterable[Chain], block_s: float) -> list[Chain]:
-    """The shortest, where the launch is most of the time; the longest of those whose call fits into a block; and the
-    middle one. Cases that share a measurement are one."""
-    medians: dict[str, tuple[float, Chain]] = {}
-    for chain in chains:
-        if (taken := taken_of(chain)).blocks_ns:
-            medians.setdefault(taken.key, (summary(taken.blocks_ns).median_ns, chain))
-    ordered = sorted(medians.values(), key=lambda item: (item[0], item[1].case.name))
-    cheap = [chain for ns, chain in ordered if ns <= block_s * 1e9] or [chain for _, chain in ordered[:1]]
-    return [cheap[i] for i in sorted({0, len(cheap) // 2, len(cheap) - 1})] if cheap else []

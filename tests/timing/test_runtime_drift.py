@@ -10,7 +10,7 @@ from timing.test_comparison import NOISES, bursts, drifting
 
 from dispatchflow.cli.progress import Progress
 from dispatchflow.keys import Digest, Key
-from dispatchflow.measurement.controls import Controls, _Sides
+from dispatchflow.measurement.controls import Controls, _Sides, choose, questions
 from dispatchflow.store.records import Record
 from dispatchflow.timing import runtime_drift
 from dispatchflow.timing.comparison import Comparison, compare
@@ -138,7 +138,7 @@ def test_judgement_of_few_controls_is_asked_again_when_more_can_be_had(measured,
         resolver = resolver_of()
         chains = [resolver.chain(case) for case in cases]
         assert list(resolver.unjudged) == list(cases)
-        return [len(chosen) for _, chosen in runtime_drift.questions(chains, resolver.judged, 0.1, "now")]
+        return [len(chosen) for _, chosen in questions(chains, resolver.judged, 0.1, "now")]
 
     assert asked(one) == []
     assert asked(one, two) == [2]
@@ -156,8 +156,8 @@ def test_controls_that_are_all_undecided_say_nothing_and_another_run_asks_again(
     assert step.doubt == f"not known whether the runtime moved: {UNKNOWN.text}"
     assert list(resolver.unjudged) == [case]
     chains = [*resolver.unjudged.values()]
-    assert runtime_drift.questions(chains, resolver.judged, 0.1, "another run")
-    assert not runtime_drift.questions(chains, resolver.judged, 0.1, UNKNOWN.run)
+    assert questions(chains, resolver.judged, 0.1, "another run")
+    assert not questions(chains, resolver.judged, 0.1, UNKNOWN.run)
 
 
 def test_row_of_another_runtime_says_that_no_control_was_run(measured, judge, resolver_of):
@@ -187,18 +187,18 @@ def test_failed_measurement_hides_no_complete_one(measured, records, resolver_of
 def test_controls_are_the_shortest_the_longest_that_is_cheap_and_one_between(measured, resolver_of):
     times = {m: 10.0**m for m in range(2, 11)}
     chains = [resolver_of().chain(measured(OTHER, m=m, ns=ns)) for m, ns in times.items()]
-    assert [chain.case.operation.sizes[0] for chain in runtime_drift.choose(chains, 0.1)] == [2, 5, 8]
-    assert [chain.case.operation.sizes[0] for chain in runtime_drift.choose(chains[-2:], 0.1)] == [9]
-    assert [chain.case.operation.sizes[0] for chain in runtime_drift.choose(chains[:2], 0.1)] == [2, 3]
+    assert [chain.case.operation.sizes[0] for chain in choose(chains, 0.1)] == [2, 5, 8]
+    assert [chain.case.operation.sizes[0] for chain in choose(chains[-2:], 0.1)] == [9]
+    assert [chain.case.operation.sizes[0] for chain in choose(chains[:2], 0.1)] == [2, 3]
     twin = [chains[0], chains[0]]
-    assert len(runtime_drift.choose(twin, 0.1)) == 1
-    assert runtime_drift.choose([], 0.1) == []
+    assert len(choose(twin, 0.1)) == 1
+    assert choose([], 0.1) == []
 
 
 def test_each_pair_of_runtimes_is_a_question(measured, resolver_of):
     resolver = resolver_of()
     chains = [resolver.chain(measured(runtime, m=m)) for m, runtime in ((2, OTHER), (3, THIRD), (5, OTHER))]
-    found = runtime_drift.questions(chains, resolver.judged, 0.1, "now")
+    found = questions(chains, resolver.judged, 0.1, "now")
     assert [([c.case.operation.sizes[0] for c in group], len(chosen)) for group, chosen in found] == [
         ([2, 5], 2),
         ([3], 1),
@@ -238,7 +238,8 @@ class Noisy(Controls):
     """Blocks are noise; those of the new runtime take longer by `effects`, control by control."""
 
     def __init__(self, noise, effects, lot):
-        super().__init__(SimpleNamespace(run=lot.random()), None, Progress({}))
+        executor = SimpleNamespace(store=None, resolver=None, run=lot.random())
+        super().__init__(executor, None, None, Progress({}).say)
         self.noise, self.effects, self.blocks = noise(lot), effects, 0
 
     def _block(self, trial, tools):

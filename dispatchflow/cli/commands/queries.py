@@ -14,12 +14,12 @@ from dispatchflow.engine.state import Chain, Step
 from dispatchflow.errors import ToolchainError
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.targets import HINTS, TARGETS
+from dispatchflow.measurement.controls import questions
 from dispatchflow.project import case_folder
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.reports import table
 from dispatchflow.results.rows import dispatches
 from dispatchflow.stages import STAGES
-from dispatchflow.timing import runtime_drift
 from dispatchflow.tools import processes, toolchain
 
 
@@ -80,7 +80,7 @@ def _controls(workspace: Workspace, last: Mapping[Case, str]) -> Iterator[str]:
     resolver = workspace.resolver
     block_s = resolver.settings.protocol.block_s
     reused = [chain for case, chain in resolver.unjudged.items() if last.get(case) == "profile"]
-    for group, chosen in runtime_drift.questions(reused, resolver.judged, block_s, workspace.run):
+    for group, chosen in questions(reused, resolver.judged, block_s, workspace.run):
         why = f"another runtime measured what {units.count(len(group), 'case')} on {group[0].device.uri} reuse"
         yield f"controls {len(chosen)} to measure: {why}"
 
