@@ -95,7 +95,12 @@ def fill(workspace: Workspace) -> None:
             (workspace.view_path / case.name).mkdir(parents=True)
         first = workspace.resolver.chain(workspace.plan.cases[0])
         records.remember(workspace.ceilings.name(first.case.target, first.device), json.dumps(rates))
-        publish.publish(workspace, rows := publish.rows_of(workspace, workspace.chains(workspace.plan.cases)))
+        chains, protocol = workspace.chains(workspace.plan.cases), workspace.settings.protocol
+        rows = publish.rows_of(
+            chains, workspace.toolchain, protocol, workspace.run, workspace.plan.tags, workspace.ceilings,
+            workspace.noisy_above,
+        )  # fmt: skip
+        publish.publish(store, workspace.run, protocol, rows)
         for row in rows:  # or the next run would write the views
             name = row.chain.case.name
             records.set_latest(name, {}, {f"{name} {workspace.view_name}": row.identity})

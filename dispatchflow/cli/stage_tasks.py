@@ -215,13 +215,14 @@ class Stages:
         """How these cases stand, a row each. Rows of those that were asked for up to `profile` are published; views,
         and what `explain` compares with, are written for those that were touched or do not stand as shown."""
         workspace = self.workspace
-        rows = publish.rows_of(workspace, chains)
+        rows = self._rows(chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
             # Either the result is wrong or the ceiling: calibration may have had a slow moment. The highest stands.
             for target, device, kinds in self._bounded():
                 workspace.ceilings.calibrate(target, device, self.session, kinds, spare=True)
-            rows = publish.rows_of(workspace, chains)
-        self.refused = publish.publish(workspace, [row for row in rows if cases[row.chain.case] == "profile"])
+            rows = self._rows(chains)
+        profiled = [row for row in rows if cases[row.chain.case] == "profile"]
+        self.refused = publish.publish(workspace.store, workspace.run, workspace.settings.protocol, profiled)
         records, folders = workspace.store.records, case_folder.names(workspace.view_path)
         views = {f"{row.chain.case.name} {workspace.view_name}": row for row in rows}
         shown = records.said(views)
@@ -231,6 +232,10 @@ class Stages:
                 keys = {stage: step.key for stage, step in chain.steps.items() if step.key is not None}
                 records.set_latest(chain.case.name, keys, {name: row.identity} if self._show(chain) else {})
         return rows
+
+    def _rows(self, chains: Sequence[Chain]) -> list[Row]:
+        w = self.workspace
+        return publish.rows_of(chains, w.toolchain, w.settings.protocol, w.run, w.plan.tags, w.ceilings, w.noisy_above)
 
     def _show(self, chain: Chain) -> bool:
         """The view is no result: where it cannot be written, the run goes on without."""

@@ -5,40 +5,49 @@ from __future__ import annotations
 import logging
 import platform
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.module import Module
 from dispatchflow.engine.state import Chain
 from dispatchflow.errors import DispatchflowError, raised
 from dispatchflow.keys import digest_of
 from dispatchflow.measurement import calibration
-from dispatchflow.project.workspace import Workspace
+from dispatchflow.measurement.ceilings import Ceilings
 from dispatchflow.results import parquet
 from dispatchflow.results.rows import Bounds, Row, Surroundings, file_of, row_of
+from dispatchflow.store.store import Store
+from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine
+from dispatchflow.tools.toolchain import Toolchain
 
 _log = logging.getLogger(__name__)
 
 
-def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
+def rows_of(
+    chains: Sequence[Chain],
+    toolchain: Toolchain,
+    protocol: Protocol,
+    run: str,
+    tags: Mapping[Case, Sequence[str]],
+    ceilings: Ceilings,
+    noisy_above: Callable[[Case], float],
+) -> list[Row]:
     """One row a chain, as it stands now."""
-    around = Surroundings(
-        workspace.toolchain, platform.node(), machine.cpu().model, workspace.settings.protocol.id, workspace.run,
-        folder=str(Path.cwd()),
-    )  # fmt: skip
-    tags, now = workspace.plan.tags, time.time()
+    around = Surroundings(toolchain, platform.node(), machine.cpu().model, protocol.id, run, folder=str(Path.cwd()))
+    now = time.time()
     known: dict[tuple[Any, ...], Bounds] = {}
 
     def bounds_of(chain: Chain) -> Bounds:
         case = chain.case
-        noisy = workspace.noisy_above(case)
+        noisy = noisy_above(case)
         place = case.shape_name, case.target.name, chain.device.threads, case.cache, noisy
         if place not in known:
-            ceilings = workspace.ceilings.of(case, chain.device)
-            known[place] = Bounds.of(case.operation, ceilings, calibration.MARGIN, noisy)
+            found = ceilings.of(case, chain.device)
+            known[place] = Bounds.of(case.operation, found, calibration.MARGIN, noisy)
         return known[place]
 
     def row(chain: Chain, bounds: Bounds) -> dict[str, Any]:
@@ -47,29 +56,27 @@ def rows_of(workspace: Workspace, chains: Sequence[Chain]) -> list[Row]:
     return [Row(chain, bounds_of(chain), row) for chain in chains]
 
 
-def publish(workspace: Workspace, rows: Sequence[Row]) -> DispatchflowError | None:
+def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> DispatchflowError | None:
     """Append the rows that say another thing than the newest of their case and protocol.
 
     What is returned is to be told once everything else is: a row does not fit its columns. All others were appended."""
-    records = workspace.store.records
-    suffix = f" {workspace.settings.protocol.id}" if rows else ""
-    folder = str(Path.cwd())
-    named = {f"{row.chain.case.name}{suffix}{_of_file(row, folder)}": (row.identity, row) for row in rows}
+    records, folder = store.records, str(Path.cwd())
+    named = {f"{row.chain.case.name} {protocol.id}{_of_file(row, folder)}": (row.identity, row) for row in rows}
     said = records.said(named)
     new = {name: found for name, found in named.items() if said.get(name) != found[0]}
     # Recorded, they would be said: and so not again once what gives them is mended.
     refused = [new.pop(name)[1] for name in [*new] if parquet.misfits(new[name][1].cells)]
     if new:
-        records.add_rows({name: (found, row.cells) for name, (found, row) in new.items()}, workspace.run)
+        records.add_rows({name: (found, row.cells) for name, (found, row) in new.items()}, run)
     # Rows first belong to a part, then the part is written: whatever kills us, the next run writes what lacks.
-    records.assign_rows(_unused(workspace.run, records.parts()))
+    records.assign_rows(_unused(run, records.parts()))
     for part in records.parts():
-        path = workspace.store.results / part
+        path = store.results / part
         if not parquet.whole(path):
             rows_of_part, unfit = parquet.fitting(records.rows_of(part))
             if unfit:
                 _log.warning("%s: cells of another type are left out: %s", part, ", ".join(unfit))
-            with workspace.store.scratch() as scratch, workspace.store.writing():
+            with store.scratch() as scratch, store.writing():
                 parquet.write_part(scratch / part, rows_of_part)
                 (scratch / part).rename(path)
     return _told(refused) if refused else None

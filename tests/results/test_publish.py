@@ -8,14 +8,15 @@ import pytest
 from dispatchflow.results import parquet, publish
 from dispatchflow.results.parquet import read
 from dispatchflow.store.store import Store
+from dispatchflow.timing.protocols import PROTOCOLS
 
+FAST = PROTOCOLS["fast"]
 RUN = "20261123T120000Z-0123abcd"
 
 
 @pytest.fixture
-def workspace(tmp_path):
-    settings = SimpleNamespace(protocol=SimpleNamespace(id="fast-1"))
-    return SimpleNamespace(store=Store(tmp_path / "store"), run=RUN, settings=settings)
+def store(tmp_path):
+    return Store(tmp_path / "store")
 
 
 def row_with(name, cells):
@@ -23,39 +24,38 @@ def row_with(name, cells):
     return SimpleNamespace(chain=chain, identity=f"of {name}", cells={"case": name, "recorded_at": 1.0} | cells)
 
 
-def test_a_row_that_does_not_fit_its_columns_is_told_and_written_once_it_does(workspace):
+def test_a_row_that_does_not_fit_its_columns_is_told_and_written_once_it_does(store):
     good = row_with("a", {"flops": 7})
-    told = publish.publish(workspace, [row_with("b", {"flops": 1.5}), good, row_with("c", {"flops": 2.0})])
+    told = publish.publish(store, RUN, FAST, [row_with("b", {"flops": 1.5}), good, row_with("c", {"flops": 2.0})])
     assert str(told).startswith(
         "a row does not fit its columns:\n  case    b\n  column  flops, int64\n  value   1.5, float\n"
         "  rows    2 not written, the others are\n"
     )
-    assert [row["case"] for row in read(workspace.store.results)] == ["a"]
-    workspace.run = "run-2"
-    assert publish.publish(workspace, [row_with("b", {"flops": 2}), good]) is None
-    assert [(row["case"], row["flops"]) for row in read(workspace.store.results)] == [("a", 7), ("b", 2)]
+    assert [row["case"] for row in read(store.results)] == ["a"]
+    assert publish.publish(store, "run-2", FAST, [row_with("b", {"flops": 2}), good]) is None
+    assert [(row["case"], row["flops"]) for row in read(store.results)] == [("a", 7), ("b", 2)]
 
 
-def test_recorded_rows_that_do_not_fit_are_written_without_those_cells(workspace, caplog):
+def test_recorded_rows_that_do_not_fit_are_written_without_those_cells(store, caplog):
     rows = {"a": ("i1", {"case": "a", "recorded_at": 1.0, "kind": 1, "flops": 7}), "b": ("i2", {"case": "b", "recorded_at": 1.0, "kind": "sum"})}  # fmt: skip
-    workspace.store.records.add_rows(rows, "run")
-    publish.publish(workspace, [])
-    found = [(row["case"], row["kind"], row["flops"]) for row in read(workspace.store.results)]
+    store.records.add_rows(rows, "run")
+    publish.publish(store, RUN, FAST, [])
+    found = [(row["case"], row["kind"], row["flops"]) for row in read(store.results)]
     assert found == [("a", None, 7), ("b", "sum", None)]
     assert caplog.messages == [f"{RUN}.parquet: cells of another type are left out: kind"]
 
 
-def test_rows_that_a_run_publishes_later_have_a_part_of_their_own(workspace):
+def test_rows_that_a_run_publishes_later_have_a_part_of_their_own(store):
     for cells in ({"status": "suspect"}, {"status": "measured"}, {"status": "measured", "flops": 1}):
         row = row_with("a", cells)
         row.identity = str(cells)
-        publish.publish(workspace, [row])
-    parts = workspace.store.results
+        publish.publish(store, RUN, FAST, [row])
+    parts = store.results
     assert [row["status"] for row in read(parts)] == ["suspect", "measured", "measured"]
     assert sorted(part.name for part in parts.iterdir()) == [f"{RUN}-2.parquet", f"{RUN}-3.parquet", f"{RUN}.parquet"]
 
 
-def test_no_flipped_bit_of_a_part_goes_unreported(workspace):
+def test_no_flipped_bit_of_a_part_goes_unreported(store):
     """By `store check`, which compares with the records; reading alone finds all but some flips in the footer."""
     rows = [
         row_with(
@@ -63,9 +63,9 @@ def test_no_flipped_bit_of_a_part_goes_unreported(workspace):
         )
         for i in range(40)
     ]
-    publish.publish(workspace, rows)
-    (part,) = workspace.store.results.iterdir()
-    right, recorded, draw = part.read_bytes(), workspace.store.records.rows_of(part.name), random.Random(1)
+    publish.publish(store, RUN, FAST, rows)
+    (part,) = store.results.iterdir()
+    right, recorded, draw = part.read_bytes(), store.records.rows_of(part.name), random.Random(1)
     shown = parquet.table(part).to_pylist()
     silent, unreported = 0, 0
     for _ in range(400):

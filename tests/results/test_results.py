@@ -3,7 +3,6 @@ import json
 import os
 import sys
 import time
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +17,7 @@ from dispatchflow.results import parquet, publish, rows
 from dispatchflow.results.parquet import COLUMNS, read, write_part
 from dispatchflow.store.records import Record
 from dispatchflow.store.store import Store
+from dispatchflow.timing.protocols import PROTOCOLS
 
 VALUES = {
     "int32": 7, "int64": 2**40, "double": 0.1, "string": "é|,\n", "list<int64>": [0, 2**40], "list<double>": [0.1, 1e300],
@@ -87,6 +87,7 @@ def test_a_cell_of_another_type_is_no_fit_and_nothing_is_converted():
     assert parquet.misfits({"dispatch_medians_ns": [None, 6.0]}) == []  # what the runtime does not tell
 
 
+FAST = PROTOCOLS["fast"]
 PART = "20260101T000000Z-0123abcd.parquet"
 
 
@@ -115,33 +116,31 @@ def test_what_is_no_part_is_left_out_and_named(tmp_path, caplog):
 
 
 @pytest.fixture
-def workspace(tmp_path):
-    return SimpleNamespace(store=Store(tmp_path / "store"), run="run-1")
+def store(tmp_path):
+    return Store(tmp_path / "store")
 
 
-def test_part_is_written_once_and_never_changed(workspace):
-    store = workspace.store
+def test_part_is_written_once_and_never_changed(store):
     store.records.add_rows({"a": ("i1", {"case": "a", "recorded_at": 1.0})}, "run")
-    publish.publish(workspace, [])
+    publish.publish(store, "run-1", FAST, [])
     part = store.results / "run-1.parquet"
     before = (digest_file(part), part.stat().st_mtime_ns)
     store.records.add_rows(
         {"a": ("i1", {"case": "changed", "recorded_at": 1.0}), "b": ("i2", {"case": "b", "recorded_at": 2.0})}, "run"
     )
-    workspace.run = "run-2"
-    publish.publish(workspace, [])
-    publish.publish(workspace, [])
+    publish.publish(store, "run-2", FAST, [])
+    publish.publish(store, "run-2", FAST, [])
     assert (digest_file(part), part.stat().st_mtime_ns) == before
     assert sorted(path.name for path in store.results.iterdir()) == ["run-1.parquet", "run-2.parquet"]
     assert [row["case"] for row in read(store.results)] == ["a", "b"]
 
 
-def test_part_that_a_killed_run_did_not_write_is_written_by_the_next(workspace):
-    workspace.store.records.add_rows({"a": ("i1", {"case": "a", "recorded_at": 1.0})}, "run")
-    workspace.store.records.assign_rows("killed.parquet")
-    publish.publish(workspace, [])
-    assert [path.name for path in workspace.store.results.iterdir()] == ["killed.parquet"]
-    assert [row["case"] for row in read(workspace.store.results)] == ["a"]
+def test_part_that_a_killed_run_did_not_write_is_written_by_the_next(store):
+    store.records.add_rows({"a": ("i1", {"case": "a", "recorded_at": 1.0})}, "run")
+    store.records.assign_rows("killed.parquet")
+    publish.publish(store, "run-1", FAST, [])
+    assert [path.name for path in store.results.iterdir()] == ["killed.parquet"]
+    assert [row["case"] for row in read(store.results)] == ["a"]
 
 
 AROUND = {"host": "h", "cpu": "c", "protocol": "std-1", "run": "r"}
