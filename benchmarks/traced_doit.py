@@ -16,6 +16,7 @@ from pathlib import Path
 from doit.__main__ import main as doit
 
 from dispatchflow.tools import processes
+from dispatchflow.tools.outcome import Outcome
 
 _began = time.monotonic()
 _spans: list[tuple[float, float]] = []
@@ -23,7 +24,7 @@ _lock = threading.Lock()
 _run = processes.run
 
 
-def _noted(command: processes.Command) -> processes.Outcome:
+def _noted(command: processes.Command) -> Outcome:
     begin = time.monotonic()
     try:
         return _run(command)

@@ -20,6 +20,7 @@ from dispatchflow.store import disk
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 from dispatchflow.tools.limits import Limits
+from dispatchflow.tools.outcome import Outcome
 from dispatchflow.tools.toolchain import Toolchain
 
 _SEARCHED = 100_000  # characters of a tool's stderr, half of them from its end
@@ -119,9 +120,7 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
     return {"log": store.put_bytes(log.read_bytes())} if log.exists() and log.stat().st_size else {}
 
 
-def failed(
-    what: str, outcome: processes.Outcome, scratch: Path, facts: dict[str, Any], store: Store, limits: Limits
-) -> Result:
+def failed(what: str, outcome: Outcome, scratch: Path, facts: dict[str, Any], store: Store, limits: Limits) -> Result:
     """`what` failed: `compile`, `run`, `reading x.mlir`. With the limit that it ran or may have run into, whose raising
     tries it again.
 
@@ -136,7 +135,7 @@ def failed(
     return False, f"{what} failed: {hit.reason(reason) if hit else reason}", log_of(store, scratch), facts
 
 
-def reason_of(outcome: processes.Outcome, stderr: str) -> str | None:
+def reason_of(outcome: Outcome, stderr: str) -> str | None:
     """In one line why a tool failed: what it said of it, after the signal that killed it."""
     head = _BACKTRACE.split(stderr, maxsplit=1)[0]
     said = _first_error(head)

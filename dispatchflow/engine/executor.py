@@ -22,6 +22,7 @@ from dispatchflow.store.records import Record
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 from dispatchflow.tools.limits import Limits
+from dispatchflow.tools.outcome import Outcome
 from dispatchflow.tunings import GIVEN, GivenFile
 
 
@@ -68,7 +69,7 @@ class Maker:
         record = self.store.records.get(action.key)
         return None if record is None or self.resolver.again(record) else record
 
-    def run_compiler(self, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> processes.Outcome:
+    def run_compiler(self, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> Outcome:
         environment = self.resolver.toolchain.environment(self.resolver.environment) | command_lines.COMPILING
         command = processes.Command(
             argv, scratch, environment, stdin=stdin,

@@ -24,7 +24,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.store.entries import named_files
 from dispatchflow.store.records import Record
 from dispatchflow.store.store import DamagedObject
-from dispatchflow.tools import processes
+from dispatchflow.tools.outcome import ILLEGAL_INSTRUCTION
 from dispatchflow.workload import Program
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ class Executor(Maker):
 
         def make(scratch: Path) -> Result:
             ok, reason, outputs, facts = verdict(scratch)
-            if reason and processes.ILLEGAL_INSTRUCTION in reason and (cpu := compiled_for(resolver.flags(case))):
+            if reason and ILLEGAL_INSTRUCTION in reason and (cpu := compiled_for(resolver.flags(case))):
                 reason += f"; it was compiled for {cpu} ('doit devices' shows the CPU that this machine has)"
             return ok, reason, outputs, {**facts, **ran_with}
 

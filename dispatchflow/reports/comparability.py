@@ -13,7 +13,7 @@ from typing import Any
 
 from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.libraries.providers import IREE
-from dispatchflow.verification.outcomes import PASSED
+from dispatchflow.verification.verdict_words import PASSED
 
 Row = Mapping[str, Any]
 

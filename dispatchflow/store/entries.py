@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from dispatchflow.keys import Digest, Key
 from dispatchflow.timing.statistics import NOISY, noisy
 
-if TYPE_CHECKING:
-    from dispatchflow.store.records import Records
+
+class Source(Protocol):
+    """Where entries are from: the tables of `records.Records`."""
+
+    def get(self, key: Key) -> Record | None: ...
+
+    def value(self, text: str) -> Any: ...
+
+    def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]: ...
+
+    def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]: ...
+
+    def everything(self) -> tuple[dict[Key, tuple[Any, ...]], dict[Key, tuple[Any, ...]]]: ...
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
@@ -44,7 +55,7 @@ class Found(msgspec.Struct, frozen=True, dict=True):
     code: Digest | None
     """The code digest of a compile."""
     outputs_json: str
-    records: Records
+    records: Source
 
     @cached_property
     def outputs(self) -> Mapping[str, Digest]:
@@ -81,7 +92,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     """Of the runtime that ran the blocks."""
     machine: str | None
     """`machine.identity` where they ran."""
-    records: Records
+    records: Source
 
     @cached_property
     def _rest(self) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
@@ -141,7 +152,7 @@ class Reader(Protocol):
 class Snapshot:
     """Everything that planning reads, as it is now."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Source) -> None:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, Found] = {}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dispatchflow.errors import plain
+from dispatchflow.tools.outcome import Outcome
 
 _LAUNCHER = Path(__file__).with_name("_launcher.py")
 _SHOWN_BYTES = 4000
@@ -36,38 +37,6 @@ class Command:
     """Of what it prints on a stream, the first and the last half of this are kept."""
     cpus: tuple[int, ...] = ()
     """CPUs it may use; empty for all."""
-
-
-ILLEGAL_INSTRUCTION = "it has an instruction that this CPU does not have"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """`code` is negative for a signal; `peak_bytes` is the largest resident size of it and its children."""
-
-    code: int
-    timed_out: bool
-    wall_s: float
-    cpu_s: float
-    peak_bytes: int
-
-    @property
-    def failure(self) -> str | None:
-        """In words, None when it went well."""
-        if self.timed_out:
-            return f"took longer than {self.wall_s:.0f} s"
-        if self.code < 0:
-            if self.code == -signal.SIGILL:
-                return f"died by SIGILL: {ILLEGAL_INSTRUCTION}"
-            known = -self.code in set(signal.Signals)
-            return f"died by {signal.Signals(-self.code).name if known else f'signal {-self.code}'}"
-        return f"exit code {self.code}" if self.code else None
-
-    @property
-    def repeatable(self) -> bool:
-        """Not SIGKILL that is not ours: it comes from outside (out of memory, an impatient person), and the next time
-        may go well."""
-        return self.timed_out or self.code != -9
 
 
 class _Local(threading.local):

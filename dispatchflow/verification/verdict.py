@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dispatchflow.verification.outcomes import PASSED
+from dispatchflow.verification.verdict_words import PASSED
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -24,7 +24,7 @@ class Worst:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`word` is one of `outcomes.VERIFICATIONS`; `score` is the largest error / bound, at most 1 when within, None
+    """`word` is one of `verdict_words.VERIFICATIONS`; `score` is the largest error / bound, at most 1 when within, None
     where bits were compared."""
 
     word: str

@@ -26,7 +26,7 @@ from dispatchflow.project.workspace import Workspace
 from dispatchflow.store.records import Record
 from dispatchflow.tunings import TUNINGS, Tuning
 from dispatchflow.verification.inputs import mistrust
-from dispatchflow.verification.outcomes import PASSED
+from dispatchflow.verification.verdict_words import PASSED
 
 pytestmark = pytest.mark.iree
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dispatchflow.engine.call import reason_of
-from dispatchflow.tools.processes import Outcome
+from dispatchflow.tools.outcome import Outcome
 
 CRASH = """\
 Please report issues to https://github.com/iree-org/iree/issues and include the crash backtrace.

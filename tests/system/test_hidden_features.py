@@ -6,7 +6,7 @@ import shutil
 import pytest
 from support.project import Project, sweep, toolchain
 
-from dispatchflow.tools.processes import ILLEGAL_INSTRUCTION
+from dispatchflow.tools.outcome import ILLEGAL_INSTRUCTION
 
 QEMU = shutil.which("qemu-x86_64")
 

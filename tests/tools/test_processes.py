@@ -11,7 +11,8 @@ import pytest
 
 from dispatchflow.errors import ToolError
 from dispatchflow.tools import processes
-from dispatchflow.tools.processes import Command, Outcome, run, shortened
+from dispatchflow.tools.outcome import Outcome
+from dispatchflow.tools.processes import Command, run, shortened
 
 SHELL = "/bin/sh"
 

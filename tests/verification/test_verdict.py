@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchflow.verification.outcomes import PASSED, VERIFICATIONS
 from dispatchflow.verification.verdict import Verdict, Worst, compare_bits, compare_bounded
+from dispatchflow.verification.verdict_words import PASSED, VERIFICATIONS
 
 NAN, INF = float("nan"), float("inf")
 PLACES = st.tuples(st.integers(0, 3), st.integers(0, 4))
