@@ -11,9 +11,9 @@ from support.operation_faults import seen_by
 from support.project import REPOSITORY
 from support.variants import ALL, BY_NAME, SHAPES, epilogue_of, verdicts
 
-from dispatchflow.cli.variables import AXES
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.operations._contraction import zero_points
+from dispatchflow.planning.sweep_words import AXES
 from dispatchflow.reports.operations import page
 from dispatchflow.results import parquet
 from dispatchflow.verification.inputs import dtype_of, exact, made, mistrust, random
