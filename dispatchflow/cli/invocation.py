@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ class App:
         self._workspaces: list[Workspace] = []
 
     def workspace(self, groups: Iterable[str] = ("cases", "run")) -> Workspace:
-        self._workspaces.append(Workspace(self.root, variables.parse(self.variables, groups), self.recall))
+        values, say = variables.parse(self.variables, groups), partial(print, flush=True)
+        self._workspaces.append(Workspace(self.root, values, self.recall, say))
         return self._workspaces[-1]
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -50,10 +50,16 @@ _SEARCHED = 100_000  # characters of a log, half of them from its end
 
 class Workspace:
     """`root` holds the spec folder, the store and the view; `values` are the parsed variables. `seen` is told what
-    is looked at."""
+    is looked at; `say` gets a line about what takes long before anything else can be shown."""
 
-    def __init__(self, root: Path, values: Mapping[str, Any], seen: Recall | None = None) -> None:
-        self.root, self.values, self._seen = root, values, seen
+    def __init__(
+        self,
+        root: Path,
+        values: Mapping[str, Any],
+        seen: Recall | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.root, self.values, self._seen, self.say = root, values, seen, say
         self.settings: Settings = settings(values, machine.memory_bytes())
         self.began, self.began_monotonic = time.time(), time.monotonic()
         # Chance, since clocks are set back and containers count processes from 1: parts and the newest are named by it.
@@ -83,7 +89,7 @@ class Workspace:
 
     def with_toolchain(self, word: str) -> Workspace:
         """This one, as `iree=WORD` would have it. It has the same store: a full disk allows one connection only."""
-        other = Workspace(self.root, {**self.values, "iree": word})
+        other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other
 
@@ -184,10 +190,6 @@ class Workspace:
 
     def _stamp(self, path: str) -> str:
         return self._seen.look("stamp", path) if self._seen else stamp(path)
-
-    def say(self, line: str) -> None:
-        """Of something that takes long before anything else can be shown."""
-        print(line, flush=True)
 
     @cached_property
     def host(self) -> HostCpu:

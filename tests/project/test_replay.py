@@ -159,6 +159,46 @@ def test_dispatchflow_says_what_doit_says_and_tells_again_without_doit(idle: Idl
         imported[number] = {line.rpartition("|")[2].strip() for line in outcome.err.splitlines()}
     assert "nothing made" in lines[0][-1] and lines[0][:-1] == lines[1][:-1]
     assert "doit" in imported[0] and not {"doit", "numpy", "sqlite3"} & imported[1]
+    assert _ours(imported[1]) == IDLE
+
+
+IDLE = {
+    "cli", "cli.command_line", "cli.main", "cli.output",
+    "errors",
+    "iree", "iree.command_lines",
+    "keys",
+    "planning", "planning.axis",
+    "project", "project.dodo_file", "project.replay",
+    "stages",
+    "store", "store.stamps",
+    "timing", "timing.protocols",
+    "tools", "tools.control_groups", "tools.machine",
+    "units",
+    "workload",
+}  # fmt: skip
+"""Our modules that an idle run imports. Each costs every idle run up to 2 ms: one more needs a reason, one less none."""
+
+
+def _ours(imported: set[str]) -> set[str]:
+    return {name.removeprefix("dispatchflow.") for name in imported if name.startswith("dispatchflow.")}
+
+
+def test_an_idle_run_imports_few_of_our_modules(tmp_path: Path) -> None:
+    """No tools are needed for this one: its answer is given."""
+    (tmp_path / "dodo.py").write_text(DODO)
+    lines = (
+        "import sys",
+        "from dispatchflow.project.replay import Recall",
+        "Recall.said = lambda self: (0, 'all was said; ')",
+        "sys.argv = ['dispatchflow', 'profile:*']",
+        "from dispatchflow.cli.main import command",
+        "command()",
+    )
+    script = [sys.executable, "-X", "importtime", "-c", "\n".join(lines)]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("all was said; ")
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert _ours(imported) == IDLE and not {"doit", "numpy", "sqlite3", "subprocess"} & imported
 
 
 OWN = """\

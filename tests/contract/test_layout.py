@@ -1,0 +1,113 @@
+"""docs/layout.md says what the code is: its picture is the contract of layers, and what it names is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import dispatchflow
+
+PACKAGE = Path(dispatchflow.__file__).parent
+ROOT = PACKAGE.parent
+PAGE = (ROOT / "docs/layout.md").read_text()
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+(LAYERS,) = (contract["layers"] for contract in CONTRACTS if contract["type"] == "layers")
+(PURE,) = (contract["source_modules"] for contract in CONTRACTS if contract["name"] == "What is pure has no effects")
+PACKAGES = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
+ROOMS = {folder.name for folder in PACKAGES if folder.parent == PACKAGE}
+GROUND = {path.stem for path in PACKAGE.glob("[!_]*.py")}
+SECTIONS = dict(re.findall(r"^### (.*)\n\n((?:.+\n)+)", PAGE, re.M))
+EMPTY_NAMES = {"utils", "util", "common", "core", "helpers", "misc"}
+
+
+def modules(folder: Path) -> list[str]:
+    return [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
+
+
+@cache
+def definitions(path: Path) -> set[str]:
+    """Functions, classes and tables of a file, and methods as `Class.method`."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        match node:
+            case ast.FunctionDef(name=name):
+                found.add(name)
+            case ast.ClassDef(name=name, body=body):
+                found |= {name, *(f"{name}.{each.name}" for each in body if isinstance(each, ast.FunctionDef))}
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                found.add(name)
+    return found
+
+
+def test_the_picture_is_the_contract_of_layers() -> None:
+    picture, *others = re.findall(r"^```\n(.*?)\n```$", PAGE, re.M | re.S)
+    assert [re.split(r" {2,}", line)[0] for line in picture.splitlines()] == LAYERS
+    assert not others
+
+
+def test_every_room_has_a_layer_and_a_section() -> None:
+    assert {name for layer in LAYERS for name in re.split(r" [|:] ", layer)} == ROOMS | GROUND
+    packages = {folder.relative_to(PACKAGE).as_posix() for folder in PACKAGES}
+    headings = [name for heading in SECTIONS for name in re.findall(r"`([\w/]+)`", heading)]
+    assert sorted(headings) == sorted(packages)
+    assert [heading for heading in SECTIONS if "`" not in heading] == ["Ground"]
+    assert {f"{name}.py" for name in GROUND} == set(re.findall(r"`(\w+\.py)`", SECTIONS["Ground"]))
+
+
+@pytest.mark.parametrize("heading", SECTIONS)
+def test_a_section_says_what_a_room_holds_imports_and_takes(heading: str) -> None:
+    assert re.findall(r"^- (\w+): ", SECTIONS[heading], re.M) == ["Holds", "Imports", "Add"]
+
+
+def test_what_the_page_calls_pure_is_pure_by_contract() -> None:
+    said = {
+        heading.strip("`") for heading, text in SECTIONS.items() if re.search(r"^- Imports: .*\bPure\b", text, re.M)
+    }
+    held = {name.removeprefix("dispatchflow.") for name in PURE}
+    assert held >= GROUND
+    assert said == held & ROOMS | {"Ground"}
+
+
+def test_files_that_the_page_names_are_there() -> None:
+    named = {name for name in re.findall(r"`([\w./]+\.(?:py|toml))[`:]", PAGE) if not name.endswith("….py")}
+    assert len(named) > 50
+    assert [name for name in sorted(named) if not any((base / name).is_file() for base in (PACKAGE, ROOT))] == []
+    links = re.findall(r"\]\(([^)#]+)", PAGE)
+    assert links and all((ROOT / "docs" / link).is_file() for link in links)
+
+
+def answers() -> list[tuple[str, str]]:
+    table = PAGE.partition("## Where is …?\n")[2].partition("\n## ")[0]
+    lines = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(lines) >= 12 and all("`" in line.split("|")[2] for line in lines)
+    return [found for line in lines for found in re.findall(r"`([\w./]+\.py):([\w.]+)`", line)]
+
+
+@pytest.mark.parametrize(("file", "name"), answers())
+def test_an_answer_names_what_is_there(file: str, name: str) -> None:
+    assert name in definitions(PACKAGE / file)
+
+
+def test_models_to_copy_are_there() -> None:
+    """A section that names one file and a model: the model is defined, or a word, in a file that it names."""
+    for heading, text in SECTIONS.items():
+        add = text.partition("- Add: ")[2]
+        texts = [(PACKAGE / name).read_text() for name in re.findall(r"`([\w/]+\.(?:py|toml))`", add)]
+        for model in re.findall(r"model: `(\w+)`", add):
+            assert any(re.search(rf"\b{model}\b", text) for text in texts), (heading, model)
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: folder.name)
+def test_a_package_is_worth_a_folder_and_named_by_what_it_holds(folder: Path) -> None:
+    assert len(modules(folder)) > 1
+    assert not EMPTY_NAMES & {folder.name, *(name.lstrip("_") for name in modules(folder))}
+
+
+def test_tests_stand_in_the_room_that_they_test() -> None:
+    folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("test_*.py"))}
+    assert folders == ROOMS - {"mlir"} | {"contract", "system"}
