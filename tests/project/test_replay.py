@@ -167,7 +167,6 @@ IDLE = {
     "errors",
     "iree", "iree.command_lines",
     "keys",
-    "planning", "planning.axis",
     "project", "project.dodo_file", "project.replay",
     "stages",
     "store", "store.stamps",
