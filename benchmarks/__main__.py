@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import false_positives, full_run, ninja, noop
-from benchmarks.timing import Line
+from benchmarks.timing import CommandLine
 from dispatchflow.timing.protocols import PROTOCOLS
 
 SIZES = (1_000, 10_000, 100_000)
@@ -29,7 +29,7 @@ def main() -> None:
     parts = options.only or [*PARTS]
     if "noop" in parts and not Path(ninja.NINJA).exists():
         parser.exit(2, "noop compares with ninja, which is not installed here: pip install -e '.[dev]'\n")
-    lines: list[Line] = []
+    lines: list[CommandLine] = []
     with tempfile.TemporaryDirectory(prefix="dispatchflow-benchmark-") as name:
         for part in parts:
             for line in PARTS[part](Path(name), options):
@@ -53,7 +53,7 @@ def _tens(text: str) -> int:
     return int(text)
 
 
-def table(lines: Sequence[Line]) -> str:
+def table(lines: Sequence[CommandLine]) -> str:
     """Markdown, as it stands in docs/performance.md."""
     rows = [("what", "ours", "against", "ratio", "bar"), ("---",) * 5]
     rows += [
@@ -63,32 +63,32 @@ def table(lines: Sequence[Line]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _bar(line: Line) -> str:
+def _bar(line: CommandLine) -> str:
     return line.bar if line.held is None else f"{line.bar}: {'held' if line.held else 'MISSED'}"
 
 
-def _noop(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+def _noop(folder: Path, options: argparse.Namespace) -> Iterator[CommandLine]:
     for cases in options.cases or SIZES:
         yield from noop.noop(folder, cases, options.pairs)
 
 
-def _looks(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+def _looks(folder: Path, options: argparse.Namespace) -> Iterator[CommandLine]:
     yield from noop.looks(folder, options.cases[0] if options.cases else 10_000, options.pairs)
 
 
-def _cold(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+def _cold(folder: Path, options: argparse.Namespace) -> Iterator[CommandLine]:
     return full_run.cold(folder, options.compiles, options.pairs)
 
 
-def _full(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+def _full(folder: Path, options: argparse.Namespace) -> Iterator[CommandLine]:
     return full_run.full(folder, options.measured, options.protocol)
 
 
-def _same(folder: Path, options: argparse.Namespace) -> Iterator[Line]:
+def _same(folder: Path, options: argparse.Namespace) -> Iterator[CommandLine]:
     return false_positives.same(folder, options.comparisons)
 
 
-PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Line]]] = {
+PARTS: dict[str, Callable[[Path, argparse.Namespace], Iterator[CommandLine]]] = {
     "noop": _noop,
     "looks": _looks,
     "cold": _cold,

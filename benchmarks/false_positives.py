@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.timing import Line
+from benchmarks.timing import CommandLine
 from dispatchflow.iree import benchmark_output, command_lines
 from dispatchflow.operations import Operation
 from dispatchflow.planning.location import COMMAND_LINE
@@ -46,10 +46,10 @@ def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Compar
     workspace.close()
 
 
-def same(folder: Path, count: int) -> Iterator[Line]:
+def same(folder: Path, count: int) -> Iterator[CommandLine]:
     (folder / "same").mkdir()
     words = Counter(found.verdict for found in pairs(folder / "same", count))
     false = words["faster"] + words["slower"]
     told = ", ".join(f"{number} {word}" for word, number in words.most_common())
     what = f"{count} comparisons of equal code, {ROUNDS} rounds each: false"
-    yield Line(what, f"{false}", told, None, "≤ 1 of 100", false <= count / 100)
+    yield CommandLine(what, f"{false}", told, None, "≤ 1 of 100", false <= count / 100)

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.synthetic import DODO
-from benchmarks.timing import DOIT, Cost, Line, pairs, run, wall_s
+from benchmarks.timing import DOIT, CommandLine, Cost, pairs, run, wall_s
 from dispatchflow.iree import command_lines
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.stages import STAGES
@@ -35,7 +35,7 @@ def _project(root: Path, cases: int) -> Path:
     return root
 
 
-def cold(folder: Path, cases: int, count: int) -> Iterator[Line]:
+def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
     """`doit -n 2 'compile:*'` into a store that has nothing, against `xargs -P2` of the bare compiler on the same
     modules with the same flags."""
     project, modules = _project(folder / "cold", cases), folder / "modules"
@@ -63,13 +63,13 @@ def cold(folder: Path, cases: int, count: int) -> Iterator[Line]:
         return run(xargs, modules, stdin=os.fspath(folder / "names"), env=env)
 
     mine, other, ratio = pairs(ours, theirs, count)
-    yield Line(
+    yield CommandLine(
         f"cold compile of {cases} cases, -n 2", f"{wall_s(mine):.2f} s",
         f"xargs -P2 of the bare compiler: {wall_s(other):.2f} s", ratio, "≤ 1.10", ratio <= 1.10,
     )  # fmt: skip
 
 
-def full(folder: Path, cases: int, protocol: str) -> Iterator[Line]:
+def full(folder: Path, cases: int, protocol: str) -> Iterator[CommandLine]:
     """From nothing to measured, stage by stage for our own CPU time, then at once for the shares."""
     project = _project(folder / "stages", cases)
     before = _observed(project, folder, "plan")["own_cpu_s"]
@@ -78,13 +78,13 @@ def full(folder: Path, cases: int, protocol: str) -> Iterator[Line]:
         own_ms = (note["own_cpu_s"] - before) / cases * 1e3
         outside_ms = (note["wall_s"] - note["tools_s"]) / cases * 1e3
         what = f"our own CPU time, {stage}, a case (of {cases}; less that of doit plan)"
-        yield Line(what, f"{own_ms:.1f} ms", f"wall time outside tools, start and all: {outside_ms:.1f} ms")
+        yield CommandLine(what, f"{own_ms:.1f} ms", f"wall time outside tools, start and all: {outside_ms:.1f} ms")
     project = _project(folder / "full", cases)
     note = _observed(project, folder, "profile:*", f"protocol={protocol}")
     share = 1 - note["tools_s"] / note["wall_s"]
     what = f"share of a run outside compiler, runtime and blocks; {cases} cases, {protocol}"
     ours, everything = f"{note['wall_s'] - note['tools_s']:.2f} s", f"all of it: {note['wall_s']:.2f} s"
-    yield Line(what, ours, everything, share, "≤ 10 %", share <= 0.1)
+    yield CommandLine(what, ours, everything, share, "≤ 10 %", share <= 0.1)
     yield from _measurements(project, protocol)
     yield from _space(project, cases)
 
@@ -96,7 +96,7 @@ def _observed(project: Path, folder: Path, *words: str) -> Mapping[str, Any]:
     return found
 
 
-def _measurements(project: Path, protocol: str) -> Iterator[Line]:
+def _measurements(project: Path, protocol: str) -> Iterator[CommandLine]:
     """Blocks and seconds of each measurement, calibration aside."""
     with sqlite3.connect(project / ".dispatchflow/records.sqlite") as database:
         query = (
@@ -106,7 +106,7 @@ def _measurements(project: Path, protocol: str) -> Iterator[Line]:
         rows = database.execute(query, (f'%"protocol": "{protocol}-%',)).fetchall()
     calm = [row for row in rows if row[0] == "measured"]
     blocks, seconds = (sorted(row[column] for row in rows) for column in (1, 2))
-    yield Line(
+    yield CommandLine(
         f"cases under {protocol} that are not noisy",
         f"{len(calm)} of {len(rows)}",
         f"blocks: {blocks[0]}, median {median(blocks):g}, {blocks[-1]}; "
@@ -114,11 +114,11 @@ def _measurements(project: Path, protocol: str) -> Iterator[Line]:
     )
 
 
-def _space(project: Path, cases: int) -> Iterator[Line]:
+def _space(project: Path, cases: int) -> Iterator[CommandLine]:
     store = project / ".dispatchflow"
     sizes = {
         part: sum(path.stat().st_blocks * 512 for path in store.glob(pattern) if path.is_file())
         for part, pattern in {"objects": "objects/**/*", "records": "records.sqlite*", "Parquet": "results/*"}.items()
     }
     shares = ", ".join(f"{part} {size / cases / 1e3:.0f} kB" for part, size in sizes.items())
-    yield Line("store, a case", f"{sum(sizes.values()) / cases / 1e3:.0f} kB on disk", shares)
+    yield CommandLine("store, a case", f"{sum(sizes.values()) / cases / 1e3:.0f} kB on disk", shares)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import ninja, synthetic
-from benchmarks.timing import DISPATCHFLOW, DOIT, Cost, Line, pairs, peak_bytes, run, wall_s
+from benchmarks.timing import DISPATCHFLOW, DOIT, CommandLine, Cost, pairs, peak_bytes, run, wall_s
 from dispatchflow.project.workspace import Workspace
 
 RATIO, WALL_S, PEAK_BYTES, ONE_S = 2.5, 0.5, 150e6, 0.3
@@ -15,7 +15,7 @@ ANEW_RATIO = 5
 """To ninja, of so many that the start is no matter, where everything is planned anew."""
 
 
-def noop(folder: Path, cases: int, count: int) -> Iterator[Line]:
+def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
     """`profile:*`, nothing to do."""
     project = synthetic.project(folder / f"{cases}", cases)
     graph = ninja.project(folder / f"{cases}-ninja", Workspace(project, {}))
@@ -59,10 +59,10 @@ def noop(folder: Path, cases: int, count: int) -> Iterator[Line]:
         if run_ours is not anew and cases == 10_000:
             bar = f"≤ {WALL_S} s, {bar}, ≤ {PEAK_BYTES / 1e6:.0f} MB"
             held = held and wall_s(mine) <= WALL_S and peak_bytes(mine) <= PEAK_BYTES
-        yield Line(f"{what}, {when}", ours_told, f"ninja: {theirs_told}", ratio, bar, held)
+        yield CommandLine(f"{what}, {when}", ours_told, f"ninja: {theirs_told}", ratio, bar, held)
 
 
-def looks(folder: Path, cases: int, count: int) -> Iterator[Line]:
+def looks(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
     """What else makes nothing, beside the start of stock doit."""
     project = folder / f"{cases}"
     if not project.exists():
@@ -81,4 +81,4 @@ def looks(folder: Path, cases: int, count: int) -> Iterator[Line]:
     for what, argv in words.items():
         mine, other, ratio = pairs(lambda argv=argv: run((*DOIT, *argv), project), stock, count)  # type: ignore[misc]
         bar, held = (f"≤ {ONE_S} s", wall_s(mine) <= ONE_S) if what.startswith("one") else ("", None)
-        yield Line(what, f"{wall_s(mine):.3f} s", f"doit --version: {wall_s(other):.3f} s", ratio, bar, held)
+        yield CommandLine(what, f"{wall_s(mine):.3f} s", f"doit --version: {wall_s(other):.3f} s", ratio, bar, held)

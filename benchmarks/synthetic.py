@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dispatchflow.engine.state import Chain
+from dispatchflow.engine.state import CaseState
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.operations import Operation
 from dispatchflow.project.workspace import Workspace
@@ -111,7 +111,7 @@ def _add(records: Records, workspace: Workspace, action: Any, outputs: dict[str,
     records.add(Record(action.key, action.stage, True, None, outputs, facts, action.ingredients, 1.0, "earlier", 1e9))
 
 
-def _made(records: Records, workspace: Workspace, chain: Chain, shared: dict[str, Digest]) -> None:
+def _made(records: Records, workspace: Workspace, chain: CaseState, shared: dict[str, Digest]) -> None:
     emit, compiled = chain["emit"].action, chain["compile"].action
     assert emit is not None and compiled is not None
     facts = {
@@ -133,7 +133,7 @@ def _made(records: Records, workspace: Workspace, chain: Chain, shared: dict[str
         _add(records, workspace, expected, {name: digest_of(f"{name}{operation.label}".encode()) for name in names}, {})
 
 
-def _verified(records: Records, workspace: Workspace, chain: Chain) -> None:
+def _verified(records: Records, workspace: Workspace, chain: CaseState) -> None:
     verify, profile = chain["verify"].action, chain["profile"].action
     assert verify is not None and profile is not None
     if not chain["profile"].pending:

@@ -28,7 +28,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Line:
+class CommandLine:
     """One line of the table: medians of ours and of what it is compared with, the median of the pairs' ratios; the bar
     that it is held to, if any, and whether it was held."""
 

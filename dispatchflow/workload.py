@@ -13,7 +13,7 @@ digest."""
 
 
 @dataclass(frozen=True)
-class Program(ABC):
+class Workload(ABC):
     """What a case runs: an `Operation`, whose module is made here, or a user's own `Module`."""
 
     name: ClassVar[str]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 _LIMIT = 2**63  # rows have them as int64
 
 
-def said(program: Program, amount: str) -> Any:
+def said(program: Workload, amount: str) -> Any:
     """What an operation's own file says for this amount. What it raises stands in the value's place: it fits no column,
     and so the row is refused as with any other wrong value."""
     try:
@@ -25,6 +25,6 @@ def counted(value: Any) -> int | None:
     return value if type(value) is int and -_LIMIT <= value < _LIMIT else None  # no bool, nor an integer of numpy's
 
 
-def traffic_bytes(program: Program) -> int | None:
+def traffic_bytes(program: Workload) -> int | None:
     """Of one call; None where nobody said, or said no whole number."""
     return counted(said(program, "traffic_bytes"))

@@ -11,16 +11,16 @@ from dispatchflow.cases.provider import call_text
 from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.iree import flags as extra
 from dispatchflow.iree.configurations import AND, Applied, lacking
-from dispatchflow.iree.release import NEWEST, Syntax
+from dispatchflow.iree.release import NEWEST, Release
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest, digest_of, key_of
 from dispatchflow.libraries.providers import IREE, LIBRARIES, Library
 from dispatchflow.operations import Operation
 from dispatchflow.tunings import Tuning
-from dispatchflow.workload import ENTRY, Program
+from dispatchflow.workload import ENTRY, Workload
 
 if TYPE_CHECKING:
-    from dispatchflow.store.entries import Found, Record
+    from dispatchflow.store.entries import Record, RecordHead
 
 _MAX_NAME_BYTES = 200
 _COPY = "_slow_memcpy"
@@ -29,19 +29,19 @@ _COPY = "_slow_memcpy"
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    operation: Program
+    operation: Workload
     tuning: Tuning
     asks: tuple[str, ...] = ()
     """What a user's module asks of the compiler itself, as `configurations.asked` says it; known once it is printed."""
 
-    def module(self, syntax: Syntax = NEWEST) -> str:
+    def module(self, syntax: Release = NEWEST) -> str:
         """The MLIR text of an operation. Free of paths, dates and names, every location unknown: equal dispatches,
         equal bytes."""
         assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
         lowering = self.tuning.lowering(self.operation, syntax)
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
-    def printed(self, emitted: Record | Found) -> Dispatch:
+    def printed(self, emitted: Record | RecordHead) -> Dispatch:
         """With what the text of a user's module asks for; that of an operation asks what its tuning does."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
@@ -60,7 +60,7 @@ class Dispatch:
 
     def demanded(self, packed: bool = False) -> str | None:
         """All that the compiler's dump must show: as `missed` checks it, in words that enter the compile's key.
-        `packed`: the compiler packs unasked, as `Syntax.packs` says it."""
+        `packed`: the compiler packs unasked, as `Release.packs` says it."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""
@@ -85,7 +85,7 @@ class Dispatch:
 
 
 @lru_cache(maxsize=64)
-def _module(operation: Operation, syntax: Syntax, attribute: str, region: bool = False) -> str:
+def _module(operation: Operation, syntax: Release, attribute: str, region: bool = False) -> str:
     """Most tunings of an operation differ before the module only."""
     body = operation.body_for(syntax, attribute)
     body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
@@ -101,7 +101,7 @@ module @dispatch {{
 
 
 @lru_cache(maxsize=64)
-def program_digest(program: Program) -> Digest:
+def program_digest(program: Workload) -> Digest:
     """What is computed, whoever computes it: equal for all tunings, flags, targets, toolchains and libraries. Of an
     operation its name, sizes, types, layouts and options, and its module without a tuning; of a user's module the bytes
     of its file and of the objects that it names, and the function."""
@@ -146,7 +146,7 @@ class Case:
     cache: str = HOT
 
     @property
-    def operation(self) -> Program:
+    def operation(self) -> Workload:
         return self.dispatch.operation
 
     @property

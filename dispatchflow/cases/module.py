@@ -12,7 +12,7 @@ from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest
 from dispatchflow.mlir.attributes import closing, split, unescaped
 from dispatchflow.mlir.types import ElementType
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 ELEMENT_TYPES = {
     element.mlir: element
@@ -68,7 +68,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Module(Program):
+class Module(Workload):
     """`inputs` None: the random recipe for each argument. What a result is compared with: `expected` files, or what
     `against` makes of the same module; with neither it is only run."""
 

@@ -6,10 +6,10 @@ from dispatchflow.iree.targets import Target
 from dispatchflow.libraries.providers import Library
 from dispatchflow.mlir.types import TensorType
 from dispatchflow.operations import Operation
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 
-def unsupported(library: Library, program: Program, target: Target) -> str | None:
+def unsupported(library: Library, program: Workload, target: Target) -> str | None:
     """Why it cannot compute this, None when it can. The reason of a skip."""
     if not isinstance(program, Operation):
         return f"a user's module is compiled; {library.name} knows operations only"
@@ -28,7 +28,7 @@ def call_text(library: Library, operation: Operation) -> str:
     return f"{library.imports}\n\n\ndef main({names}):\n    return {value}\n"
 
 
-def operand_types(program: Program) -> list[TensorType]:
+def operand_types(program: Workload) -> list[TensorType]:
     """What its call is given. Of a user's module there is no call."""
     assert isinstance(program, Operation)
     return [operand.type for operand in program.operands()]

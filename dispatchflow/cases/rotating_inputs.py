@@ -10,7 +10,7 @@ from dispatchflow import units
 from dispatchflow.iree.targets import LOCAL, Target
 from dispatchflow.mlir.types import TensorType
 from dispatchflow.operations import Operation
-from dispatchflow.workload import ENTRY, Program
+from dispatchflow.workload import ENTRY, Workload
 
 HOT, COLD = "hot", "cold"
 CACHES = (HOT, COLD)
@@ -30,7 +30,7 @@ def sets(operation: Operation, cache_bytes: int) -> int:
     return max(2, -(-2 * cache_bytes // _stride_sum(operation)))
 
 
-def not_coldable(program: Program, target: Target, cache_bytes: int | None, memory_bytes: int) -> str | None:
+def not_coldable(program: Workload, target: Target, cache_bytes: int | None, memory_bytes: int) -> str | None:
     """Why its inputs cannot be rotated here, None when they can. The reason of a skip."""
     if not isinstance(program, Operation):
         return "not coldable: only operations' inputs are rotated, not a user's module's"

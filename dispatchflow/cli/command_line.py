@@ -33,7 +33,7 @@ _ONLY_JOBS = re.compile(r"(-n ?[1-9]\d*|--process[= ][1-9]\d*)?")
 
 
 @dataclass(frozen=True)
-class Line:
+class CommandLine:
     """`before`: what stock doit has acted on (-f, -d, -k)."""
 
     before: Mapping[str, Any]
@@ -47,14 +47,14 @@ class Line:
         return _ONLY_JOBS.fullmatch(" ".join(self.flags)) is not None
 
 
-def read(argv: Sequence[str]) -> Line:
+def read(argv: Sequence[str]) -> CommandLine:
     """Options may stand anywhere, as they may for most tools.
 
     Raises:
         SpecError: a variable is given twice.
     """
     before, rest = _before(argv) if argv and argv[0].startswith("-") else ({}, argv)
-    line, waiting = Line(before), iter(rest)
+    line, waiting = CommandLine(before), iter(rest)
     for word in waiting:
         if match := _VARIABLE.match(word):
             name, value = match[0][:-1], word[match.end() :]

@@ -13,11 +13,11 @@ from doit.task import Task
 from dispatchflow.cli import selection, variables
 from dispatchflow.cli.selection import Selection
 from dispatchflow.errors import SpecError
-from dispatchflow.project.replay import Recall
+from dispatchflow.project.replay import Replay
 from dispatchflow.project.workspace import Workspace
 
 
-class App:
+class Invocation:
     """What one invocation knows: its directory, the dodo file's names, the variables given, all commands. `recall`
     is told what is looked at, where the answer may be said again."""
 
@@ -27,7 +27,7 @@ class App:
         names: Mapping[str, Any],
         variables: Mapping[str, str],
         commands: Sequence[str],
-        recall: Recall | None,
+        recall: Replay | None,
     ) -> None:
         self.root, self.names, self.variables, self.commands, self.recall = root, names, variables, commands, recall
         self._workspaces: list[Workspace] = []
@@ -63,6 +63,6 @@ class App:
 class Loader(TaskLoader2):  # type: ignore[misc]
     cmd_options = DodoTaskLoader.cmd_options
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: Invocation) -> None:
         super().__init__()
         self.app = app

@@ -23,10 +23,10 @@ from typing import Any, NoReturn
 
 from dispatchflow import units
 from dispatchflow.cli import output
-from dispatchflow.cli.command_line import Line, read
+from dispatchflow.cli.command_line import CommandLine, read
 from dispatchflow.errors import DispatchflowError
 from dispatchflow.project import dodo_file
-from dispatchflow.project.replay import Recall
+from dispatchflow.project.replay import Replay
 from dispatchflow.stages import cases_named
 
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -204,15 +204,15 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
     return CmdParseError, InvalidCommand, InvalidDodoFile, InvalidTask
 
 
-def _recall(dodo: Path, line: Line, names: Mapping[str, Any]) -> Recall | None:
-    """None where the answer may depend on more than `Recall` sees: tasks of the user's own among what is selected,
+def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
+    """None where the answer may depend on more than `Replay` sees: tasks of the user's own among what is selected,
     options beside -n, the age of measurements."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)
     if own and not _only_cases(words):
         return None
-    return Recall(dodo, words, line.variables, own)
+    return Replay(dodo, words, line.variables, own)
 
 
 def _only_cases(words: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.cli.progress import Progress
 from dispatchflow.cli.selection import Selection
-from dispatchflow.engine.state import Chain
+from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import DispatchflowError
 from dispatchflow.iree.targets import Device, Target
 from dispatchflow.measurement import trials
@@ -48,7 +48,7 @@ STAGE_DOCS = {
 }
 
 
-class Stages:
+class StageTasks:
     """What the tasks' actions do. Compiles and verifications may run in several threads, blocks in one."""
 
     def __init__(self, workspace: Workspace, progress: Progress) -> None:
@@ -211,7 +211,7 @@ class Stages:
                 self.run("profile", case)
         return looked
 
-    def settle(self, cases: Mapping[Case, str], chains: Sequence[Chain]) -> list[Row]:
+    def settle(self, cases: Mapping[Case, str], chains: Sequence[CaseState]) -> list[Row]:
         """How these cases stand, a row each. Rows of those that were asked for up to `profile` are published; views,
         and what `explain` compares with, are written for those that were touched or do not stand as shown."""
         workspace = self.workspace
@@ -233,11 +233,11 @@ class Stages:
                 records.set_latest(chain.case.name, keys, {name: row.identity} if self._show(chain) else {})
         return rows
 
-    def _rows(self, chains: Sequence[Chain]) -> list[Row]:
+    def _rows(self, chains: Sequence[CaseState]) -> list[Row]:
         w = self.workspace
         return publish.rows_of(chains, w.toolchain, w.settings.protocol, w.run, w.plan.tags, w.ceilings, w.noisy_above)
 
-    def _show(self, chain: Chain) -> bool:
+    def _show(self, chain: CaseState) -> bool:
         """The view is no result: where it cannot be written, the run goes on without."""
         workspace = self.workspace
         if self._blind:
@@ -262,7 +262,9 @@ def made_already(selection: Selection, made: Sequence[Task]) -> list[Task]:
     return [*groups, *empty]
 
 
-def tasks_of(stages: Stages, chain: Chain, wanted: Sequence[str], twins: dict[tuple[Any, ...], str]) -> list[Task]:
+def tasks_of(
+    stages: StageTasks, chain: CaseState, wanted: Sequence[str], twins: dict[tuple[Any, ...], str]
+) -> list[Task]:
     """The tasks of these stages of one case, in order.
 
     `twins` maps (stage, key) to the task that makes it: a second case with the same key waits for the first instead of

@@ -14,7 +14,7 @@ import msgspec
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.module import Module
-from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest, Form, Key, digest_of, key_of
 from dispatchflow.operations import Operation
@@ -100,7 +100,7 @@ def _single(kind: str, **ingredients: Any) -> Action:
 _EMIT = Form("emit", lambda module: {"module": module})
 
 
-def emit(case: Case, syntax: Syntax) -> Action:
+def emit(case: Case, syntax: Release) -> Action:
     """Named by the text that it makes: who printed it does not matter."""
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 

@@ -30,7 +30,7 @@ Result = tuple[bool, str | None, dict[str, Digest], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ModuleCall:
     """Where a module is called: a scratch directory with its `module.vmfb`, a device, that device's tools."""
 
     store: Store
@@ -40,9 +40,9 @@ class Place:
     scratch: Path
     device: Device
 
-    def again(self) -> Place | None:
+    def again(self) -> ModuleCall | None:
         """Where the second call runs, as `command_lines.poisoned` says it; None where nothing is called twice."""
-        return PoisonedPlace(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
+        return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
         """Writes the results as `outputs` into the scratch directory. None when it went well, else the failure."""
@@ -82,22 +82,22 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class PoisonedPlace(Place):
+class PoisonedCall(ModuleCall):
     @property
     def device_flags(self) -> tuple[str, ...]:
         return command_lines.poisoned(command_lines.device_flags(self.device.uri, self.device.cpus))
 
 
 @dataclass(frozen=True, slots=True)
-class LibraryPlace(Place):
+class LibraryCall(ModuleCall):
     """Where a library is called instead: its `call.py` lies in the scratch directory."""
 
     case: Case
     installed: Installed
 
     @staticmethod
-    def of(place: Place, case: Case, installed: Installed) -> LibraryPlace:
-        return LibraryPlace(
+    def of(place: ModuleCall, case: Case, installed: Installed) -> LibraryCall:
+        return LibraryCall(
             place.store, place.toolchain, place.environment, place.limits, place.scratch, place.device, case, installed
         )
 

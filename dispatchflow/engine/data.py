@@ -14,14 +14,14 @@ from dispatchflow.iree.release import syntax_of
 from dispatchflow.iree.targets import Device, Target
 from dispatchflow.keys import Digest
 from dispatchflow.operations import Operation
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
-    from dispatchflow.store.entries import Found, Reader
+    from dispatchflow.store.entries import Reader, RecordHead
     from dispatchflow.tools.toolchain import Toolchain
 
 
-class Supplies:
+class DataResolver:
     """`again` says why a recorded failure is to be tried again, None when it stands."""
 
     def __init__(
@@ -31,30 +31,30 @@ class Supplies:
         host: HostCpu,
         environment: Mapping[str, str],
         device_of: Callable[[Target, int | None], Device],
-        again: Callable[[Found], str | None],
+        again: Callable[[RecordHead], str | None],
         frozen: bool = False,
     ) -> None:
         self._reader, self._toolchain, self._host = reader, toolchain, host
         self._environment, self._device_of, self._again = environment, device_of, again
-        self._known: dict[str | Program, tuple[Data | None, Data | None]] | None = {} if frozen else None
+        self._known: dict[str | Workload, tuple[Data | None, Data | None]] | None = {} if frozen else None
         """Of operations by the shape's name, which says all that an operation is."""
         self._reprints: dict[Module, Action] = {}
 
-    def of_snapshot(self, reader: Reader) -> Supplies:
+    def of_snapshot(self, reader: Reader) -> DataResolver:
         """As they are in a snapshot, where what is not made stays so."""
-        return Supplies(
+        return DataResolver(
             reader, self._toolchain, self._host, self._environment, self._device_of, self._again, frozen=True
         )
 
-    def operands(self, program: Program) -> Data | None:
+    def operands(self, program: Workload) -> Data | None:
         """What it is run on; None while that is not made."""
         return self._made(program)[0]
 
-    def data(self, program: Program) -> Data | None:
+    def data(self, program: Workload) -> Data | None:
         """`operands` and `expected_…`: all that verification compares; None while something is not made."""
         return self._made(program)[1]
 
-    def _made(self, program: Program) -> tuple[Data | None, Data | None]:
+    def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
         """(operands, data)"""
         if self._known is None:
             return self._found(program)
@@ -63,7 +63,7 @@ class Supplies:
             self._known[key] = found = self._found(program)
         return found
 
-    def _found(self, program: Program) -> tuple[Data | None, Data | None]:
+    def _found(self, program: Workload) -> tuple[Data | None, Data | None]:
         operands = self._operands(program)
         if operands is None or not program.compared:
             return operands, operands
@@ -73,7 +73,7 @@ class Supplies:
         wanted = {f"expected_{name}": (digest,) for name, digest in expected.outputs.items() if name != "log"}
         return operands, Data({**operands.digests, **wanted}, operands.arguments)
 
-    def _operands(self, program: Program) -> Data | None:
+    def _operands(self, program: Workload) -> Data | None:
         inputs = self._record(self.inputs_action(program))
         if inputs is None or not inputs.ok:
             return None
@@ -85,17 +85,17 @@ class Supplies:
         digests = {recipe: tuple([made[f"{recipe}_{i}"] for i in indices]) for recipe in program.recipes}
         return Data(digests, arguments)
 
-    def _record(self, action: Action | None) -> Found | None:
+    def _record(self, action: Action | None) -> RecordHead | None:
         return self._reader.found(action.key) if action else None
 
-    def actions(self, program: Program) -> list[Action]:
+    def actions(self, program: Workload) -> list[Action]:
         """All that makes it, as far as it is known."""
         found = [self.inputs_action(program), self.expected_action(program)]
         if isinstance(program, Module):
             found.append(self._reference_compile(program))
         return [action for action in found if action]
 
-    def inputs_action(self, program: Program) -> Action | None:
+    def inputs_action(self, program: Workload) -> Action | None:
         """None while a module's types are not known."""
         if isinstance(program, Operation):
             return actions.inputs(program)
@@ -103,7 +103,7 @@ class Supplies:
         declared = self.declaration(program)
         return actions.arguments(program, declared.inputs) if declared else None
 
-    def expected_action(self, program: Program) -> Action | None:
+    def expected_action(self, program: Workload) -> Action | None:
         """None while it cannot be known, and for what is compared with nothing."""
         if isinstance(program, Operation):
             return actions.expectation(program)
@@ -125,7 +125,7 @@ class Supplies:
             self._reprints[program] = found = actions.reprint(program, self._toolchain.digest)
         return found
 
-    def printed(self, program: Module) -> Found | None:
+    def printed(self, program: Module) -> RecordHead | None:
         """Its text; None while it is not made, or cannot be."""
         found = self._record(self.reprint(program))
         return found if found and found.ok else None
@@ -144,14 +144,14 @@ class Supplies:
         assert program.against is not None
         return self._device_of(program.against, 1)
 
-    def is_reference(self, program: Program, code: Digest | None) -> bool:
+    def is_reference(self, program: Workload, code: Digest | None) -> bool:
         """Whether this code is what makes the results that it would be compared with."""
         if type(program) is not Module or program.against is None or code is None:  # asked of every case
             return False
         made = self._record(self._reference_compile(program))
         return made is not None and made.code == code
 
-    def absent(self, program: Program) -> str | None:
+    def absent(self, program: Workload) -> str | None:
         """Why there is nothing here that could make what it is compared with, None where there is."""
         if type(program) is not Module or program.against is None:  # asked of every case
             return None
@@ -166,7 +166,7 @@ class Supplies:
         text, flags = printed.outputs["module"], self.reference_flags(program)
         return actions.compilation(text, actions.compilations(flags, self._toolchain.digest, self._environment))
 
-    def failure(self, program: Program) -> str | None:
+    def failure(self, program: Workload) -> str | None:
         """Why what it is run on or compared with cannot be made. None when nothing is known to be wrong."""
         if isinstance(program, Module):
             reference = self._record(self._reference_compile(program))

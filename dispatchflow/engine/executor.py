@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dispatchflow.engine.actions import Action
-from dispatchflow.engine.call import Place, Result, failed, log_of
+from dispatchflow.engine.call import ModuleCall, Result, failed, log_of
 from dispatchflow.engine.resolver import Resolver
 from dispatchflow.errors import ToolError
 from dispatchflow.iree import command_lines, configurations, vmfb
@@ -23,10 +23,10 @@ from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 from dispatchflow.tools.limits import Limits
 from dispatchflow.tools.outcome import Outcome
-from dispatchflow.tunings import GIVEN, GivenFile
+from dispatchflow.tunings import GIVEN, TuningFile
 
 
-class Maker:
+class ActionExecutor:
     """What the makers of all actions share. Any thread; any number of invocations at once."""
 
     def __init__(self, store: Store, resolver: Resolver, run: str) -> None:
@@ -36,10 +36,10 @@ class Maker:
     def limits(self) -> Limits:
         return self.resolver.settings.limits
 
-    def place(self, scratch: Path, device: Device, files: Mapping[str, Digest]) -> Place:
+    def place(self, scratch: Path, device: Device, files: Mapping[str, Digest]) -> ModuleCall:
         self.store.place(scratch, files)
         environment = command_lines.device_environment(os.environ)
-        return Place(self.store, self.resolver.toolchain, environment, self.limits, scratch, device)
+        return ModuleCall(self.store, self.resolver.toolchain, environment, self.limits, scratch, device)
 
     def make(self, action: Action, make: Callable[[Path], Result]) -> Record:
         """The record of this action: found, or made now. A recorded failure is tried again as `Resolver` says."""
@@ -83,7 +83,7 @@ class Maker:
         flags: Sequence[str],
         demanded: str | None = None,
         missed: Callable[[Applied], str | None] = lambda found: None,
-        files: Sequence[GivenFile] = (),
+        files: Sequence[TuningFile] = (),
         objects: Mapping[str, Digest] = MappingProxyType({}),
     ) -> Record:
         """A module's vmfb and what the compiler chose for it. `missed` tells, from the compiler's dump, why that is not

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from dispatchflow import units
 from dispatchflow.engine.actions import Data
-from dispatchflow.engine.call import Place, Result
+from dispatchflow.engine.call import ModuleCall, Result
 from dispatchflow.store import disk
 from dispatchflow.verification import inputs
 from dispatchflow.verification.verdict import Verdict, Worst
@@ -57,7 +57,7 @@ class Difference:
 
 
 def difference(
-    place: Place, data: Data, recipe: str, names: Names, function: str, arrays: Sequence[Array]
+    place: ModuleCall, data: Data, recipe: str, names: Names, function: str, arrays: Sequence[Array]
 ) -> Result | Difference | None:
     """None where a second call gives what the first one left in the files `names`. `arrays`: one with the type and the
     sizes of each. A call that fails is its `Result`."""

@@ -19,8 +19,8 @@ from dispatchflow.cases.known_failures import KnownFailures
 from dispatchflow.cases.module import Module
 from dispatchflow.engine import actions
 from dispatchflow.engine.actions import Action, Data
-from dispatchflow.engine.data import Supplies
-from dispatchflow.engine.state import Chain, Step
+from dispatchflow.engine.data import DataResolver
+from dispatchflow.engine.state import CaseState, StageState
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import syntax_of
 from dispatchflow.iree.targets import Device, Target
@@ -32,11 +32,11 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.timing.runtime_drift import Judgement
 from dispatchflow.timing.statistics import NOISY
 from dispatchflow.tools.limits import Limits
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
     from dispatchflow.libraries.installed import Installed
-    from dispatchflow.store.entries import Found, Measurement, Reader, Record
+    from dispatchflow.store.entries import Measurement, Reader, Record, RecordHead
     from dispatchflow.store.records import Records
     from dispatchflow.tools.toolchain import Toolchain
 
@@ -88,14 +88,14 @@ class Resolver:
         self._now, self._run = now, run
         self.settled: set[Key] = set()
         """Measurements that another invocation took while this one waited for them: not to be taken again."""
-        self.unjudged: dict[Case, Chain] = {}
+        self.unjudged: dict[Case, CaseState] = {}
         """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
         self._refuted: set[Key] = set()
         """Verifications by another runtime that do not count with the present one."""
         self._judgements: dict[tuple[str, str], Judgement | None] = {}
         self._target_flags: dict[str, tuple[str, ...]] = {}
         self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
-        self.supplies = Supplies(records, toolchain, host, environment, device_of, self.again)
+        self.supplies = DataResolver(records, toolchain, host, environment, device_of, self.again)
 
     def flags(self, case: Case) -> tuple[str, ...]:
         target = case.target
@@ -110,21 +110,21 @@ class Resolver:
             return actions.emit_call(case.call())
         return actions.emit(case, self.syntax)
 
-    def chain(self, case: Case) -> Chain:
+    def chain(self, case: Case) -> CaseState:
         device, program = self._device_of(case.target, case.threads), case.operation
         emitted = self._step(self.emission(case), "the module is not in the store")
         if case.library is None:
             compiled = self._compile(case, emitted)
         else:
             device = providers.device_of(case.library, case.target, device, self.environment)
-            compiled = Step("compile", "off", f"{case.provider} brings its own code", brought=self.brought(case))
+            compiled = StageState("compile", "off", f"{case.provider} brings its own code", brought=self.brought(case))
         verified = self._verify(program, compiled, device)
         profiled = self._profile(case, compiled, verified, device)
         if self._unsound(verified, profiled, device):
             assert verified.key is not None
             self._refuted.add(verified.key)
             verified = msgspec.structs.replace(verified, state="missing", why=_REFUTED)
-        chain = Chain(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
+        chain = CaseState(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
         if (failed := chain.failure) is not None:
             log = failed.record.outputs.get("log") if failed.record else None
             if (entry := self.known.failing(case, failed.stage, failed.why, log)) is not None:
@@ -135,7 +135,7 @@ class Resolver:
                 self.unjudged[case] = chain
         return chain
 
-    def found(self, action: Action) -> Found | None:
+    def found(self, action: Action) -> RecordHead | None:
         return self._records.found(action.key)
 
     def installed(self, case: Case) -> Installed:
@@ -160,19 +160,19 @@ class Resolver:
         assert self._cache_bytes is not None
         return rotating_inputs.sets(case.operation, self._cache_bytes)
 
-    def _compile(self, case: Case, emitted: Step) -> Step:
+    def _compile(self, case: Case, emitted: StageState) -> StageState:
         assert emitted.action is not None
         dispatch = case.dispatch
         if type(case.operation) is not Module:
             printed = Digest(emitted.action.strings[0])  # an operation's text is known before it is stored
         else:
             if emitted.state == "failed":
-                return Step("compile", "blocked", emitted.why)
+                return StageState("compile", "blocked", emitted.why)
             if emitted.pending or emitted.record is None:
-                return Step("compile", "later", "depends on how the compiler prints the file")
+                return StageState("compile", "later", "depends on how the compiler prints the file")
             if case.operation.function not in (known := emitted.record.facts["functions"]):
                 why = f"no public function '{case.operation.function}'; the file has {', '.join(known) or 'none'}"
-                return Step("compile", "failed", why)
+                return StageState("compile", "failed", why)
             printed, dispatch = emitted.record.outputs["module"], dispatch.printed(emitted.record)
         action = self.compilation(printed, self.flags(case), dispatch.demanded(self.packed(case)))
         return self._step(action, "never compiled with these ingredients")
@@ -214,7 +214,7 @@ class Resolver:
     def _foreign(self, taken: Measurement) -> bool:
         return taken.runtime not in (None, self.toolchain.runtime_digest)
 
-    def chains(self, cases: Sequence[Case]) -> list[Chain]:
+    def chains(self, cases: Sequence[Case]) -> list[CaseState]:
         """Of many cases, all as the records are now."""
         at_once = copy(self)
         at_once._records = reader = self._all_records.reader(len(cases))
@@ -222,7 +222,7 @@ class Resolver:
             at_once.supplies = self.supplies.of_snapshot(reader)
         return [at_once.chain(case) for case in cases]
 
-    def again(self, record: Record | Found) -> str | None:
+    def again(self, record: Record | RecordHead) -> str | None:
         """Why a recorded action is to be tried again, None when the record stands."""
         if record.key in self._refuted and record.facts.get("runtime_digest") != self.toolchain.runtime_digest:
             return _REFUTED
@@ -239,23 +239,23 @@ class Resolver:
             return "another runtime failed to run it, or to run it right"
         return None if facts.get("repeatable", True) else f"may go better now: {reason}"
 
-    def _step(self, action: Action, missing: str) -> Step:
+    def _step(self, action: Action, missing: str) -> StageState:
         record = self._records.found(action.key)
         if record is None:
-            return Step(action.stage, "missing", missing, action)
+            return StageState(action.stage, "missing", missing, action)
         if (why := self.again(record)) is not None:
-            return Step(action.stage, "missing", why, action, record)
+            return StageState(action.stage, "missing", why, action, record)
         if record.ok:
-            return Step(action.stage, "made", "the store has it", action, record)
-        return Step(action.stage, "failed", record.reason or "failed", action, record)
+            return StageState(action.stage, "made", "the store has it", action, record)
+        return StageState(action.stage, "failed", record.reason or "failed", action, record)
 
-    def _verify(self, program: Program, compiled: Step, device: Device) -> Step:
+    def _verify(self, program: Workload, compiled: StageState, device: Device) -> StageState:
         off = self.settings.verify == "off"
         if (absent := device.absent or (None if off else self.supplies.absent(program))) is not None:
-            return Step("verify", "absent", absent)
+            return StageState("verify", "absent", absent)
         data = self.supplies.data(program)
         if early := self._waiting("verify", program, compiled, data):
-            return Step("verify", "off", "verify=off") if off else early
+            return StageState("verify", "off", "verify=off") if off else early
         assert compiled.code is not None and data is not None
         call = actions.Call(compiled.code, program.function, device)
         tolerance = program.tolerance if type(program) is Module else None
@@ -266,15 +266,15 @@ class Resolver:
         known = f"; the store knows: {step.why}" if step.state == "failed" else ""
         return msgspec.structs.replace(step, state="off", why=f"verify=off{known}")
 
-    def _profile(self, case: Case, compiled: Step, verified: Step, device: Device) -> Step:
+    def _profile(self, case: Case, compiled: StageState, verified: StageState, device: Device) -> StageState:
         program, sets = case.operation, self.sets(case)
         if verified.state == "absent" and (device.absent is not None or self.settings.verify == "on"):
-            return Step("profile", "absent", verified.why)
+            return StageState("profile", "absent", verified.why)
         operands = self.supplies.operands(program)
         if early := self._waiting("profile", program, compiled, operands):
             return early
         if verified.state == "failed" and self.settings.verify == "on":
-            return Step(
+            return StageState(
                 "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it all the same"
             )
         assert compiled.code is not None and operands is not None
@@ -292,14 +292,14 @@ class Resolver:
             failed, found = (found, whole) if whole is not None else (None, found)
         if found is None:
             never = f"this code was never measured on this device under {self.settings.protocol.id}"
-            return Step("profile", "missing", refusal or never, action)
+            return StageState("profile", "missing", refusal or never, action)
         if (failed is None or failed.run != self._run) and (again := self._measure_again(found, case)) is not None:
-            return Step("profile", "missing", again, action, measurement=found)
+            return StageState("profile", "missing", again, action, measurement=found)
         if found.status == "failed":
-            return Step("profile", "failed", found.reason or "failed", action, measurement=found)
+            return StageState("profile", "failed", found.reason or "failed", action, measurement=found)
         doubts = [f"measured again later, which failed: {failed.reason}"] if failed is not None else []
         doubts += self._doubts(found, device)
-        return Step(
+        return StageState(
             "profile", "made", f"the store has it{self._whose(found, device)}", action, measurement=found,
             doubt="; ".join(doubts) or None,
         )  # fmt: skip
@@ -312,7 +312,7 @@ class Resolver:
             return ["runtime not verified: another one ran this, and no control was run with the present one"]
         return [f"not known whether the runtime moved: {judgement.text}"] if judgement.unknown else []
 
-    def _unsound(self, verified: Step, profiled: Step, device: Device) -> bool:
+    def _unsound(self, verified: StageState, profiled: StageState, device: Device) -> bool:
         """Whether another runtime verified this, and one of both gives other results."""
         if verified.state != "made" or verified.record is None or profiled.key is None:
             return False
@@ -349,13 +349,13 @@ class Resolver:
             return f"retry=yes; failed before: {found.reason}"
         return self._again(found.conditions, found.reason)
 
-    def _waiting(self, stage: str, program: Program, compiled: Step, data: Data | None) -> Step | None:
+    def _waiting(self, stage: str, program: Workload, compiled: StageState, data: Data | None) -> StageState | None:
         if compiled.state in ("failed", "blocked"):
-            return Step(stage, "blocked", compiled.why)
+            return StageState(stage, "blocked", compiled.why)
         if compiled.pending:
-            return Step(stage, "later", "depends on the code that compile makes")
+            return StageState(stage, "later", "depends on the code that compile makes")
         if data is None:
             if (failure := self.supplies.failure(program)) is not None:
-                return Step(stage, "failed" if stage == "verify" else "blocked", failure)
-            return Step(stage, "later", "inputs and expected results are not made yet")
+                return StageState(stage, "failed" if stage == "verify" else "blocked", failure)
+            return StageState(stage, "later", "inputs and expected results are not made yet")
         return None

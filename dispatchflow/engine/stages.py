@@ -13,8 +13,8 @@ from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.module import Module
 from dispatchflow.engine import actions
 from dispatchflow.engine.actions import Action, Data
-from dispatchflow.engine.call import LibraryPlace, Result, failed
-from dispatchflow.engine.executor import Maker
+from dispatchflow.engine.call import LibraryCall, Result, failed
+from dispatchflow.engine.executor import ActionExecutor
 from dispatchflow.errors import StoreError, ToolError
 from dispatchflow.iree import command_lines, configurations
 from dispatchflow.iree.cpu_features import compiled_for
@@ -25,7 +25,7 @@ from dispatchflow.store.entries import named_files
 from dispatchflow.store.records import Record
 from dispatchflow.store.store import DamagedObject
 from dispatchflow.tools.outcome import ILLEGAL_INSTRUCTION
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
@@ -43,7 +43,7 @@ class Artifacts(NamedTuple):
     data: Data
 
 
-class Printed(NamedTuple):
+class Reprinted(NamedTuple):
     """`objects`: files that the text names, called as it does. `record`: of what printed it."""
 
     text: bytes
@@ -51,7 +51,7 @@ class Printed(NamedTuple):
     record: Record
 
 
-class Executor(Maker):
+class StageExecutor(ActionExecutor):
     """Makes what is asked for and everything that it needs. Any thread; any number of invocations at once."""
 
     def emit(self, case: Case) -> Record:
@@ -106,7 +106,7 @@ class Executor(Maker):
         demanded, missed = dispatch.demanded(packed), partial(dispatch.missed, packed=packed)
         return self.compile_module(text, resolver.flags(case), demanded, missed, dispatch.tuning.files, objects)
 
-    def _printed(self, program: Module) -> Printed | None:
+    def _printed(self, program: Module) -> Reprinted | None:
         for _ in range(_ATTEMPTS):
             record = self._reprint(program)
             if not record.ok or self.resolver.supplies.declaration(program) is None:
@@ -115,12 +115,12 @@ class Executor(Maker):
                 objects = named_files(record.outputs)
                 for digest in objects.values():
                     self.store.checked(digest)
-                return Printed(self.store.checked(record.outputs["module"]).read_bytes(), objects, record)
+                return Reprinted(self.store.checked(record.outputs["module"]).read_bytes(), objects, record)
             except DamagedObject as damaged:
                 _say_damaged(damaged, program.label)
         raise self._too_damaged()
 
-    def inputs(self, program: Program) -> Record | None:
+    def inputs(self, program: Workload) -> Record | None:
         """None while a module's types are not known."""
         action = self.resolver.supplies.inputs_action(program)
 
@@ -138,7 +138,7 @@ class Executor(Maker):
 
         return self.make(action, make) if action else None
 
-    def expected(self, program: Program) -> Record | None:
+    def expected(self, program: Workload) -> Record | None:
         """None for what is compared with nothing, and where that cannot be made."""
         if not program.compared:
             return None
@@ -267,7 +267,7 @@ class Executor(Maker):
         def verdict(scratch: Path) -> Result:
             place = self.place(scratch, device, files)
             if case.library is not None:
-                place = LibraryPlace.of(place, case, resolver.installed(case))
+                place = LibraryCall.of(place, case, resolver.installed(case))
             if isinstance(program, Operation):
                 return verify.verify_operation(place, program, data)
             assert isinstance(program, Module)

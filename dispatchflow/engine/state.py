@@ -15,12 +15,12 @@ from dispatchflow.stages import STAGES
 
 if TYPE_CHECKING:
     from dispatchflow.cases.known_failures import KnownFailure
-    from dispatchflow.store.entries import Found, Measurement
+    from dispatchflow.store.entries import Measurement, RecordHead
 
 _PENDING = ("missing", "later")
 
 
-class Step(msgspec.Struct, frozen=True):
+class StageState(msgspec.Struct, frozen=True):
     """One stage of one case.
 
     state: `made`, `missing`, `later` (its key needs an upstream output), `failed` (recorded), `blocked` (an upstream
@@ -32,7 +32,7 @@ class Step(msgspec.Struct, frozen=True):
     state: str
     why: str
     action: Action | None = None
-    record: Found | None = None
+    record: RecordHead | None = None
     measurement: Measurement | None = None
     brought: Digest | None = None
     """Of a compile: stands for the code that a library brings instead."""
@@ -52,14 +52,14 @@ class Step(msgspec.Struct, frozen=True):
         return self.action.key if self.action else None
 
 
-class Chain(msgspec.Struct, frozen=True):
+class CaseState(msgspec.Struct, frozen=True):
     case: Case
     device: Device
-    steps: Mapping[str, Step]
+    steps: Mapping[str, StageState]
     known: KnownFailure | None = None
     """The entry that knows how it failed."""
 
-    def __getitem__(self, stage: str) -> Step:
+    def __getitem__(self, stage: str) -> StageState:
         return self.steps[stage]
 
     def made(self, stage: str) -> bool:
@@ -77,7 +77,7 @@ class Chain(msgspec.Struct, frozen=True):
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 
     @property
-    def failure(self) -> Step | None:
+    def failure(self) -> StageState | None:
         """The first stage that failed; None when none did."""
         for step in self.steps.values():
             if step.state == "failed":

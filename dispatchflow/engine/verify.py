@@ -12,7 +12,7 @@ from dispatchflow.cases import module
 from dispatchflow.cases.module import Module
 from dispatchflow.engine import repeatability
 from dispatchflow.engine.actions import Data
-from dispatchflow.engine.call import Place, Result
+from dispatchflow.engine.call import ModuleCall, Result
 from dispatchflow.keys import Digest
 from dispatchflow.operations import Operation
 from dispatchflow.store import disk
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations._base import Array
 
 
-def verify_operation(place: Place, operation: Operation, data: Data) -> Result:
+def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
     """On exact inputs bit by bit, on random ones within the bound; and these once more, as `repeatability` says."""
     verdicts: dict[str, Verdict] = {}
     result = operation.result()
@@ -59,7 +59,7 @@ def verify_operation(place: Place, operation: Operation, data: Data) -> Result:
     return ok, reason, outputs, facts
 
 
-def _compared(place: Place, recipe: str, got: Array, operation: Operation, data: Data) -> Verdict:
+def _compared(place: ModuleCall, recipe: str, got: Array, operation: Operation, data: Data) -> Verdict:
     def wanted(name: str, dtype: Any) -> Array:
         return _array(place.store.path(data.digests[f"expected_{name}"][0]), dtype, operation)
 
@@ -86,7 +86,7 @@ def _like(shape: Sequence[int], dtype: Any) -> Array:
 
 
 def verify_module(
-    place: Place, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
+    place: ModuleCall, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
 ) -> Result:
     """Each result against the expected one; `not compared`, and no failure, where there is none, or where this code
     itself made it. Whatever it is compared with, it is called twice, as `repeatability` says."""
@@ -105,7 +105,7 @@ def verify_module(
     return ok, reason, outputs | kept, facts
 
 
-def unsound(place: Place, program: Module, data: Data, results: Sequence[str]) -> Result | None:
+def unsound(place: ModuleCall, program: Module, data: Data, results: Sequence[str]) -> Result | None:
     """Why what a module gives here is no reference: the call failed, or another one gave something else. None where it
     can be one: then its results lie in the files of `module.output_names`."""
     names = module.output_names(results)
@@ -122,7 +122,9 @@ def _text(found: repeatability.Difference, results: Sequence[str]) -> str:
     return found.text(f"result {index}", "byte" if str(index) in _untyped(results) else "element")
 
 
-def _judged_module(place: Place, program: Module, data: Data, results: Sequence[str], names: Sequence[str]) -> Result:
+def _judged_module(
+    place: ModuleCall, program: Module, data: Data, results: Sequence[str], names: Sequence[str]
+) -> Result:
     outputs: dict[str, Digest] = {}
     verdicts: dict[str, Verdict] = {}
     for index, (name, declared) in enumerate(zip(names, results, strict=True)):

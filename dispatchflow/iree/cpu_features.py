@@ -43,7 +43,7 @@ class HostCpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class PrintedCpu:
     """A CPU as the compiler prints it: its name, its features in their order, the first part of the target triple.
 
     Asked for `host`, the compiler lists the features of the CPU that it recognizes, all `+`, and then those that it
@@ -73,15 +73,15 @@ def matters(feature: str) -> bool:
     return feature not in _NEVER_SELECTED
 
 
-def parse(text: str) -> Printed | None:
+def parse(text: str) -> PrintedCpu | None:
     """The CPU in a module that was compiled to executable targets; None where there is none."""
     if (cpu := _CPU.search(text)) is None:
         return None
     triple = _TRIPLE.search(text, cpu.end())
-    return Printed(cpu[1], tuple(filter(None, cpu[2].split(","))), triple[1] if triple else "")
+    return PrintedCpu(cpu[1], tuple(filter(None, cpu[2].split(","))), triple[1] if triple else "")
 
 
-def resolve(host: Printed, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
+def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
     """The CPU to pass for this machine. `implied`: the features of a CPU by name, asked only where it is needed.
 
     The compiler's own name is passed if everything that it implies and that matters is here. Else the highest level

@@ -9,7 +9,7 @@ _NEWEST = (999, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Syntax:
+class Release:
     """Of one release, (major, minor). How text and flags are written is asked here. Which targets it knows
     `Target.since` says; what it fails to compile is a known failure (cases/known_failures.toml), and is tried."""
 
@@ -65,14 +65,14 @@ class Syntax:
         return "the newest IREE" if self.release == _NEWEST else f"IREE {self.release[0]}.{self.release[1]}"
 
 
-NEWEST = Syntax()
+NEWEST = Release()
 
 
-def syntax_of(version: str) -> Syntax:
+def syntax_of(version: str) -> Release:
     """From what `iree-compile --version` says: `3.12.0rc20260917`; a date, `20241104.1068`, is older than 3.0. A build
     tree that says nothing is taken for the newest."""
     match = re.match(r"(\d+)\.(\d+)", version)
     if match is None:
         return NEWEST
     major, minor = int(match[1]), int(match[2])
-    return Syntax((2, 0) if major > 9999 else (major, minor))
+    return Release((2, 0) if major > 9999 else (major, minor))

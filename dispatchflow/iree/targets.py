@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from dispatchflow.iree.cpu_features import HostCpu
-from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.release import Release
 from dispatchflow.keys import Key, key_of
 
 LOCAL = "local"
@@ -45,13 +45,13 @@ class Target:
         """Whether the number of threads is ours to choose."""
         return self.driver == LOCAL
 
-    def inexpressible(self, syntax: Syntax) -> str | None:
+    def inexpressible(self, syntax: Release) -> str | None:
         """Why this release has no word for it, None when it has. The reason of a skip."""
         if syntax.release < self.since:
             return f"{syntax} does not know {self.name}; {_spelt(self.since)} is the first that does"
         return None
 
-    def resolved_flags(self, host: HostCpu, syntax: Syntax) -> tuple[str, ...]:
+    def resolved_flags(self, host: HostCpu, syntax: Release) -> tuple[str, ...]:
         flags = tuple(map(syntax.flag, self.flags))
         if not self.needs_host_cpu:
             return flags

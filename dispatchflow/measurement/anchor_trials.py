@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dispatchflow.engine.stages import Executor
+from dispatchflow.engine.stages import StageExecutor
 from dispatchflow.iree.targets import Device, Target
 from dispatchflow.keys import Digest, Ingredient, key_of
 from dispatchflow.measurement import anchors
@@ -28,7 +28,7 @@ class AnchorTrial(Trial):
 
 
 @dataclass
-class Place:
+class AnchorSet:
     """The anchors of a device with a number of threads, in one session; none where none can be run. `facts`: None where
     the store's history is its own."""
 
@@ -74,19 +74,21 @@ class Place:
 class Anchors:
     """Of one invocation: a place for each number of threads of this CPU, and for each other target."""
 
-    def __init__(self, store: Store, facts: MachineFacts, executor: Executor, ceilings: Ceilings, run: str) -> None:
+    def __init__(
+        self, store: Store, facts: MachineFacts, executor: StageExecutor, ceilings: Ceilings, run: str
+    ) -> None:
         self._store, self._facts, self._executor = store, facts, executor
         self._ceilings, self._run = ceilings, run
-        self._places: dict[tuple[str, int], Place] = {}
+        self._places: dict[tuple[str, int], AnchorSet] = {}
 
-    def of(self, target: Target, device: Device) -> Place:
+    def of(self, target: Target, device: Device) -> AnchorSet:
         """`device`: a library's too, whose processor IREE runs on as well."""
         at = self._ceilings.place(target, device)
         if at not in self._places:
             self._places[at] = self._made(target, device)
         return self._places[at]
 
-    def _made(self, target: Target, device: Device) -> Place:
+    def _made(self, target: Target, device: Device) -> AnchorSet:
         device = self._ceilings.calibrated(target, device)
         kernels = anchors.chosen(self._ceilings.kernels(target))
         ingredients: dict[str, Ingredient] = {
@@ -108,7 +110,7 @@ class Anchors:
             for kernel in kernels
             if kernel.name in objects
         ]
-        return Place(name, self._store.records, facts, objects, self._run, trials)
+        return AnchorSet(name, self._store.records, facts, objects, self._run, trials)
 
     def _begun(
         self, name: str, kernels: Sequence[Kernel], target: Target

@@ -13,7 +13,7 @@ from dispatchflow.cases.amounts import traffic_bytes
 from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.rotating_inputs import COLD
 from dispatchflow.engine.actions import Action, Call, Data, measurement
-from dispatchflow.engine.stages import Executor
+from dispatchflow.engine.stages import StageExecutor
 from dispatchflow.iree.targets import TARGETS, Device, Target
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.measurement import calibration
@@ -63,7 +63,7 @@ class Ceilings:
     """Per number of threads, or target of a GPU: kind → flops or bytes per s, of the fastest block ever recorded, by
     any project of this user on this machine."""
 
-    def __init__(self, store: Store, facts: MachineFacts, toolchain: Toolchain, executor: Executor) -> None:
+    def __init__(self, store: Store, facts: MachineFacts, toolchain: Toolchain, executor: StageExecutor) -> None:
         self._store, self._facts, self._toolchain, self._executor = store, facts, toolchain, executor
         self._known: dict[tuple[str, int], dict[str, float]] = {}
         self._reached: dict[tuple[str, int], dict[str, float]] = {}

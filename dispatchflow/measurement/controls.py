@@ -10,12 +10,12 @@ from typing import Protocol
 
 from dispatchflow import units
 from dispatchflow.cases.dispatch import Case
-from dispatchflow.engine.stages import Executor
-from dispatchflow.engine.state import Chain
+from dispatchflow.engine.stages import StageExecutor
+from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import ToolError, in_one_line
 from dispatchflow.iree.targets import Device
 from dispatchflow.measurement import session
-from dispatchflow.measurement.session import Bench, Trial
+from dispatchflow.measurement.session import BlockRunner, Trial
 from dispatchflow.store import holders
 from dispatchflow.store.records import Measurement
 from dispatchflow.timing import runtime_drift
@@ -39,12 +39,12 @@ _FAILURES = 2
 
 
 def questions(
-    reused: Iterable[Chain], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
-) -> list[tuple[list[Chain], list[Chain]]]:
+    reused: Iterable[CaseState], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
+) -> list[tuple[list[CaseState], list[CaseState]]]:
     """(cases that reuse what another runtime measured, those of them that are to be controls), for each pair of
     runtimes and device on which there is no judgement yet, or one of fewer controls than can be had now, or one of
     another run that found nothing out."""
-    groups: dict[tuple[str, str], list[Chain]] = {}
+    groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(taken_of(chain).runtime), chain.device.uri), []).append(chain)
     found = []
@@ -55,17 +55,17 @@ def questions(
     return found
 
 
-def taken_of(chain: Chain) -> Measurement:
+def taken_of(chain: CaseState) -> Measurement:
     """The measurement that this chain, which has one, reuses."""
     taken = chain["profile"].measurement
     assert taken is not None
     return taken
 
 
-def choose(chains: Iterable[Chain], block_s: float) -> list[Chain]:
+def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
     """The shortest, where the launch is most of the time; the longest of those whose call fits into a block; and the
     middle one. Cases that share a measurement are one."""
-    medians: dict[str, tuple[float, Chain]] = {}
+    medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := taken_of(chain)).blocks_ns:
             medians.setdefault(taken.key, (summary(taken.blocks_ns).median_ns, chain))
@@ -117,11 +117,13 @@ class Say(Protocol):
 class Controls:
     """`trial_of` describes the measurement of a case, whose artifacts it makes sure of; None when it cannot."""
 
-    def __init__(self, executor: Executor, bench: Bench, trial_of: Callable[[Case], Trial | None], say: Say) -> None:
+    def __init__(
+        self, executor: StageExecutor, bench: BlockRunner, trial_of: Callable[[Case], Trial | None], say: Say
+    ) -> None:
         self._executor, self._bench, self._trial_of, self._say = executor, bench, trial_of, say
         self._store, self._resolver, self._run = executor.store, executor.resolver, executor.run
 
-    def judge(self, reused: Iterable[Chain]) -> list[Case]:
+    def judge(self, reused: Iterable[CaseState]) -> list[Case]:
         """Those of these cases whose measurements do not count any more, because the runtime moved.
 
         Not for several threads: blocks are alone anyway. Another invocation may be at the same pair of runtimes: then
@@ -138,7 +140,7 @@ class Controls:
         resolver.forget_judgements()
         return moved
 
-    def _settled(self, name: str, chosen: Sequence[Chain]) -> Judgement | None:
+    def _settled(self, name: str, chosen: Sequence[CaseState]) -> Judgement | None:
         store = self._store
         claim = name.partition(":")[2]
         began = time.monotonic()
@@ -158,7 +160,7 @@ class Controls:
         finally:
             store.claims.drop(claim)
 
-    def _measured(self, chosen: Sequence[Chain]) -> Judgement | None:
+    def _measured(self, chosen: Sequence[CaseState]) -> Judgement | None:
         """None when none of them can be run."""
         toolchain, taken = self._resolver.toolchain, taken_of(chosen[0])
         # The account of each dispatch is for ordinary measurements: it costs a second pass.
@@ -183,7 +185,7 @@ class Controls:
         controls = tuple(side.control() for side in sides)
         return Judgement(old, new, chosen[0].device.uri, self._run, time.time(), controls)
 
-    def _unsound(self, sides: Sequence[_Sides], chosen: Sequence[Chain]) -> bool:
+    def _unsound(self, sides: Sequence[_Sides], chosen: Sequence[CaseState]) -> bool:
         """Whether the new runtime gives other results: times of what it does wrong would say nothing."""
         for side, chain in zip(sides, chosen, strict=True):
             if (why := self._executor.recheck(chain.case, chain.device)) is not None:

@@ -37,7 +37,7 @@ _GROUP_S = 600.0
 
 
 class Anchored(Protocol_):
-    """Anchors that are measured in the same rounds (`anchor_trials.Place`)."""
+    """Anchors that are measured in the same rounds (`anchor_trials.AnchorSet`)."""
 
     @property
     def trials(self) -> Sequence[Trial]: ...
@@ -125,7 +125,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class BlockRunner:
     """What a block needs beside its tools."""
 
     store: Store
@@ -138,7 +138,7 @@ class Session:
 
     def __init__(
         self,
-        bench: Bench,
+        bench: BlockRunner,
         toolchain: Toolchain,
         run: str,
         on_block: Callable[[Trial, int], None] = lambda trial, undecided: None,
@@ -300,7 +300,7 @@ class Session:
         }
 
 
-def run_block(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
+def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
     """One block, alone on the machine, and the seconds that it cost. A number of calls that takes much less than the
     block's time was found while the machine was slower: then it is a block of that time instead.
 
@@ -318,7 +318,7 @@ def run_block(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[benchma
     return block, cost_s
 
 
-def _run(bench: Bench, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
+def _run(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
     """What the benchmark process printed, and its wall time in seconds."""
     with bench.store.scratch() as scratch:
         bench.store.place(scratch, trial.objects)

@@ -10,8 +10,8 @@ from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.provider import operand_types
 from dispatchflow.engine.actions import Action
 from dispatchflow.engine.resolver import Resolver
-from dispatchflow.engine.stages import Artifacts, Executor
-from dispatchflow.engine.state import Chain
+from dispatchflow.engine.stages import Artifacts, StageExecutor
+from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import ToolError
 from dispatchflow.iree.benchmark_output import Block
 from dispatchflow.iree.targets import TARGETS
@@ -81,13 +81,13 @@ def rotation_action(resolver: Resolver, case: Case) -> Action | None:
     return resolver.compilation(digest_of(text), flags)
 
 
-def has_dispatches(chain: Chain) -> bool:
+def has_dispatches(chain: CaseState) -> bool:
     """Whether there is something that the runtime could tell the time of: it refuses a module without a device."""
     compiled = chain["compile"].record
     return compiled is None or bool(compiled.facts.get("dispatches", True))
 
 
-def trial(executor: Executor, chain: Chain, made: Artifacts) -> Trial:
+def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
     """The measurement of this case, whose profile has an action, with what was made for it."""
     case, action, resolver = chain.case, chain["profile"].action, executor.resolver
     assert action is not None

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.release import Release
 from dispatchflow.mlir.types import ElementType, Layout, Signature, TensorType
 from dispatchflow.units import whole
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +87,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation(Program):
+class Operation(Workload):
     """What is computed. Frozen: identity is these fields, and the label tells them apart. `name` equals the file's."""
 
     # field(): else a Program's property would be taken for the default.
@@ -173,7 +173,7 @@ class Operation(Program):
         """MLIR of the function's body, up to and with `return`; operands are `%arg0`, `%arg1`, …; every op
         ends in `loc(unknown)`; `attribute` stands on the op that a tuning configures (empty, or `{…} `)."""
 
-    def body_for(self, syntax: Syntax, attribute: str) -> str:
+    def body_for(self, syntax: Release, attribute: str) -> str:
         """`body` as this release can read it; another text where an op was written otherwise then."""
         return self.body(attribute)
 

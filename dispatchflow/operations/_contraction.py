@@ -14,7 +14,7 @@ from dispatchflow.operations._base import Loop, Operand, Operation, Option
 from dispatchflow.operations._epilogue import ACCUMULATE, Summed
 
 if TYPE_CHECKING:
-    from dispatchflow.iree.release import Syntax
+    from dispatchflow.iree.release import Release
     from dispatchflow.libraries.providers import Library
     from dispatchflow.operations._base import Array
 
@@ -120,7 +120,7 @@ class Contraction(Summed):
         op = self._generic(attribute) if mixed else self._named(attribute)
         return self._filled() + op + self.finished(self._total)
 
-    def body_for(self, syntax: Syntax, attribute: str) -> str:
+    def body_for(self, syntax: Release, attribute: str) -> str:
         if self._row_major or syntax.maps_of(self.name):
             return self.body(attribute)
         return self._filled() + self._generic(attribute) + self.finished(self._total)

@@ -25,9 +25,9 @@ from dispatchflow.planning.axis import Axis
 from dispatchflow.planning.location import Location
 from dispatchflow.planning.shapes import Shape
 from dispatchflow.tunings import Tuning
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
-PROGRAMS: dict[str, type[Program]] = {**OPERATIONS, Module.name: Module}
+PROGRAMS: dict[str, type[Workload]] = {**OPERATIONS, Module.name: Module}
 
 # What a sweep may say. Values are checked in spec_words, where the allowed ones are known.
 _Words = str | list[str]
@@ -55,7 +55,7 @@ class Sweep:
     """One `[[sweep]]` table: axes whose product, filtered, is a set of cases. `shapes` stands for the dims' product;
     `modules` for all of an operation's axes."""
 
-    operation: type[Program]
+    operation: type[Workload]
     dims: tuple[Axis, ...]
     shapes: tuple[Shape, ...]
     signatures: tuple[Signature, ...]
@@ -212,7 +212,7 @@ def _operation_axes(words: Any, operation: type[Operation], place: Location) -> 
     }
 
 
-def _program(name: object, place: str) -> type[Program]:
+def _program(name: object, place: str) -> type[Workload]:
     if isinstance(name, str) and name in PROGRAMS:
         return PROGRAMS[name]
     problem = "a sweep names no operation" if name in (None, "", []) else f"unknown operation {name!r}"
@@ -221,7 +221,7 @@ def _program(name: object, place: str) -> type[Program]:
     raise SpecError(problem, facts, hint or f'Write operation = "{next(iter(OPERATIONS))}".')
 
 
-def _typed(table: Mapping[str, Any], program: type[Program], place: str, replaced: Collection[str]) -> Any:
+def _typed(table: Mapping[str, Any], program: type[Workload], place: str, replaced: Collection[str]) -> Any:
     own = [(dim, Any, None) for dim in program.dims]  # `axis` says better what a size may be
     if issubclass(program, Operation):
         own += [*_OPERATION_FIELDS, *[(word, Any, None) for word in program.options]]

@@ -18,7 +18,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.planning.parser import Sweep
 from dispatchflow.planning.patterns import matches
 from dispatchflow.tunings import TUNINGS, Tuning
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 MAX_CASES = 1_000_000
 (_DEFAULT,) = TUNINGS["default"].expand({})
@@ -153,19 +153,19 @@ def _operations(sweep: Sweep) -> Iterator[Operation]:
         yield sweep.operation(size, signature, layout, chosen)
 
 
-def unsupported_reason(program: Program, tuning: Tuning, target: Target) -> str | None:
+def unsupported_reason(program: Workload, tuning: Tuning, target: Target) -> str | None:
     """Why this combination is a skip, None when it can be tried."""
     return _unfit(program, target) or _unfit_tuning(program, tuning, target)
 
 
-def _unfit(program: Program, target: Target) -> str | None:
+def _unfit(program: Workload, target: Target) -> str | None:
     """The same for all tunings, of which there are many."""
     if not isinstance(program, Operation):
         return None
     return program.illegal(target.backend)
 
 
-def _unfit_tuning(program: Program, tuning: Tuning, target: Target) -> str | None:
+def _unfit_tuning(program: Workload, tuning: Tuning, target: Target) -> str | None:
     if not isinstance(program, Operation):
         if tuning.annotates:
             return f"{tuning.family} is written on an operation, not into a user's module"

@@ -22,7 +22,7 @@ from dispatchflow.planning.axis import Axis, AxisError, axis
 from dispatchflow.planning.location import Location
 from dispatchflow.planning.shapes import Shape, classes, classes_of
 from dispatchflow.tools import limits
-from dispatchflow.tunings import TUNINGS, GivenFile, Tuning
+from dispatchflow.tunings import TUNINGS, Tuning, TuningFile
 from dispatchflow.units import whole
 
 AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
@@ -203,7 +203,7 @@ def _expanded(
         file, content = module_words.file(name, "tuning", place, read)
         title = re.sub(r"[^\w-]", "-", PurePath(name).stem, flags=re.ASCII)
         try:
-            given = GivenFile(file.path, title, content.decode())
+            given = TuningFile(file.path, title, content.decode())
         except UnicodeDecodeError as error:
             facts = {"spec": place.at("tuning"), "file": name, "found": error}
             raise SpecError("this file is no text", facts, "iree-opt prints bytecode as text.") from error

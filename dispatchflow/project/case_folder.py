@@ -12,7 +12,7 @@ from dispatchflow.cases.module import Module
 from dispatchflow.cases.provider import operand_types
 from dispatchflow.cases.rotating_inputs import FILE, HOT
 from dispatchflow.engine.resolver import Resolver
-from dispatchflow.engine.state import Chain
+from dispatchflow.engine.state import CaseState
 from dispatchflow.iree import command_lines as commands
 from dispatchflow.keys import Digest
 from dispatchflow.libraries import calls
@@ -21,10 +21,10 @@ from dispatchflow.operations import Operation
 from dispatchflow.store.entries import named_files
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 
-def write(root: Path, store: Store, resolver: Resolver, chain: Chain) -> Path:
+def write(root: Path, store: Store, resolver: Resolver, chain: CaseState) -> Path:
     """`build/NAME/` with what the store has of this case: module.mlir, module.vmfb, configurations.mlir, logs, inputs,
     expected results, what a wrong module returned, case.txt and repro.sh."""
     root = root.resolve()  # it may be a link itself, and what it holds leads to the store by `..`
@@ -56,7 +56,7 @@ def names(root: Path) -> set[str]:
     return set(os.listdir(root)) if root.is_dir() else set()  # noqa: PTH208 (of thousands only the names)
 
 
-def description(chain: Chain) -> str:
+def description(chain: CaseState) -> str:
     """The case in words: what was asked, what was applied, how it stands, how its inputs are made."""
     case, compiled, verified = chain.case, chain["compile"].record, chain["verify"].record
     lines = {
@@ -76,7 +76,7 @@ def description(chain: Chain) -> str:
     return "".join(f"{name:<13}  {value}\n" for name, value in lines.items() if value is not None)
 
 
-def _inputs(program: Program) -> dict[str, str]:
+def _inputs(program: Workload) -> dict[str, str]:
     from dispatchflow.verification import inputs  # numpy: only when something was made
 
     uniform = f"uniform in [-1, 1), integers over their whole range; seed {inputs.SEED + 1}, operand number"
@@ -102,7 +102,7 @@ def _inputs(program: Program) -> dict[str, str]:
     }
 
 
-def links(chain: Chain, resolver: Resolver) -> dict[str, Digest]:
+def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
     """File name in the view → object."""
     found: dict[str, Digest] = {}
     text = "module.mlir" if chain.case.library is None else "call.py"
@@ -130,7 +130,7 @@ def _link(path: Path, to: Path) -> None:
         path.symlink_to(wanted)
 
 
-def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
+def command_lines(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
     """What was executed, with the inputs' names in the case's folder. The compile writes beside module.vmfb's name:
     call it in an empty directory, as repro.sh does."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
@@ -168,7 +168,7 @@ def command_lines(chain: Chain, resolver: Resolver) -> Mapping[str, tuple[str, .
     }
 
 
-def repro(chain: Chain, resolver: Resolver) -> str:
+def repro(chain: CaseState, resolver: Resolver) -> str:
     """A shell script: `./repro.sh compile`, `run` (then compare again*.bin), `benchmark`."""
     lines = command_lines(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))

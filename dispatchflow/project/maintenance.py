@@ -277,7 +277,7 @@ def _ancestors() -> set[int]:
     return found
 
 
-def _kept(workspace: Workspace, held: Sequence[retention.Held]) -> set[Key]:
+def _kept(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     keys: set[Key] = set()
     for word in workspace.values["keep"]:
         keys |= _referenced(workspace) if word == "referenced" else retention.made_since(held, word, time.time())

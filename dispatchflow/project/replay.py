@@ -101,13 +101,13 @@ def _library(name: str) -> str:
 
 
 def _driver(name: str) -> str:
-    from dispatchflow.store.locks import Machine
+    from dispatchflow.store.locks import MachineLock
     from dispatchflow.tools import devices
     from dispatchflow.tools.limits import Limits
 
     driver, tool, run_s, memory_bytes, store = json.loads(name)
     limits = Limits(run_s=run_s, memory_bytes=memory_bytes)
-    with Machine(Path(store)).busy():
+    with MachineLock(Path(store)).busy():
         return repr(devices.found(driver, tool, limits))
 
 
@@ -125,7 +125,7 @@ _LOOK: dict[str, Callable[[str], str]] = {
 }
 
 
-class Recall:
+class Replay:
     """Of one command line. What is the same for all is looked at here, at the start; the rest is told to `see`."""
 
     def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:

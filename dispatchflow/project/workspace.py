@@ -16,32 +16,32 @@ from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.known_failures import KnownFailure, KnownFailures, shipped
 from dispatchflow.cases.rotating_inputs import COLD, not_coldable
 from dispatchflow.engine.resolver import Resolver, Settings
-from dispatchflow.engine.stages import Executor
-from dispatchflow.engine.state import Chain
+from dispatchflow.engine.stages import StageExecutor
+from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import NothingMatched, ToolchainError, suggestion
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.cpu_features import HostCpu
-from dispatchflow.iree.release import NEWEST, Syntax, syntax_of
+from dispatchflow.iree.release import NEWEST, Release, syntax_of
 from dispatchflow.iree.targets import TARGETS, Device, Target
 from dispatchflow.keys import Digest
 from dispatchflow.libraries import installed
 from dispatchflow.measurement.anchor_trials import Anchors
 from dispatchflow.measurement.ceilings import Ceilings
-from dispatchflow.measurement.session import Bench
+from dispatchflow.measurement.session import BlockRunner
 from dispatchflow.operations import Operation
 from dispatchflow.planning import plan
 from dispatchflow.planning.location import Location
 from dispatchflow.planning.plan import Plan, Skip
 from dispatchflow.planning.sources import Sources
 from dispatchflow.project.dodo_file import cache_path, store_path
-from dispatchflow.project.replay import Recall
+from dispatchflow.project.replay import Replay
 from dispatchflow.project.settings import settings
 from dispatchflow.store.machine_facts import MachineFacts
 from dispatchflow.store.stamps import stamp
 from dispatchflow.store.store import Store
 from dispatchflow.timing.statistics import NOISY
 from dispatchflow.tools import devices, machine, processes, releases, toolchain
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 # The reference holds each element as itself, as float64, and as its magnitude.
 _REFERENCE_BYTES = 24
@@ -56,7 +56,7 @@ class Workspace:
         self,
         root: Path,
         values: Mapping[str, Any],
-        seen: Recall | None = None,
+        seen: Replay | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.root, self.values, self._seen, self.say = root, values, seen, say
@@ -145,7 +145,7 @@ class Workspace:
             return f"verification needs about {units.size(size)} of memory; this machine has {units.size(has)}"
         return None
 
-    def _needed_bytes(self, program: Program) -> int:
+    def _needed_bytes(self, program: Workload) -> int:
         """That its verification takes, about; 0 where nobody said."""
         if not isinstance(program, Operation):
             return 0
@@ -173,7 +173,7 @@ class Workspace:
         return {}
 
     @cached_property
-    def _syntax(self) -> Syntax:
+    def _syntax(self) -> Release:
         # A plan without another toolchain needs no store: `doit list` of a directory that cannot be written.
         return syntax_of(self.toolchain.version) if "iree" in self.values else NEWEST
 
@@ -267,12 +267,12 @@ class Workspace:
         return self.plan.noisy.get(case, NOISY) if self.plan.noisy else NOISY  # to hash a case takes long
 
     @cached_property
-    def executor(self) -> Executor:
-        return Executor(self.store, self.resolver, self.run)
+    def executor(self) -> StageExecutor:
+        return StageExecutor(self.store, self.resolver, self.run)
 
     @cached_property
-    def bench(self) -> Bench:
-        return Bench(self.store, command_lines.device_environment(os.environ), self.settings.limits)
+    def bench(self) -> BlockRunner:
+        return BlockRunner(self.store, command_lines.device_environment(os.environ), self.settings.limits)
 
     @cached_property
     def ceilings(self) -> Ceilings:
@@ -282,5 +282,5 @@ class Workspace:
     def anchors(self) -> Anchors:
         return Anchors(self.store, self.facts, self.executor, self.ceilings, self.run)
 
-    def chains(self, cases: Sequence[Case]) -> list[Chain]:
+    def chains(self, cases: Sequence[Case]) -> list[CaseState]:
         return self.resolver.chains(cases)

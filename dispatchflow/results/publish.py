@@ -12,13 +12,13 @@ from typing import Any
 
 from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.module import Module
-from dispatchflow.engine.state import Chain
+from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import DispatchflowError, raised
 from dispatchflow.keys import digest_of
 from dispatchflow.measurement import calibration
 from dispatchflow.measurement.ceilings import Ceilings
 from dispatchflow.results import parquet
-from dispatchflow.results.rows import Bounds, Row, Surroundings, file_of, row_of
+from dispatchflow.results.rows import Roofline, Row, RowContext, file_of, row_of
 from dispatchflow.store.store import Store
 from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def rows_of(
-    chains: Sequence[Chain],
+    chains: Sequence[CaseState],
     toolchain: Toolchain,
     protocol: Protocol,
     run: str,
@@ -37,20 +37,20 @@ def rows_of(
     noisy_above: Callable[[Case], float],
 ) -> list[Row]:
     """One row a chain, as it stands now."""
-    around = Surroundings(toolchain, platform.node(), machine.cpu().model, protocol.id, run, folder=str(Path.cwd()))
+    around = RowContext(toolchain, platform.node(), machine.cpu().model, protocol.id, run, folder=str(Path.cwd()))
     now = time.time()
-    known: dict[tuple[Any, ...], Bounds] = {}
+    known: dict[tuple[Any, ...], Roofline] = {}
 
-    def bounds_of(chain: Chain) -> Bounds:
+    def bounds_of(chain: CaseState) -> Roofline:
         case = chain.case
         noisy = noisy_above(case)
         place = case.shape_name, case.target.name, chain.device.threads, case.cache, noisy
         if place not in known:
             found = ceilings.of(case, chain.device)
-            known[place] = Bounds.of(case.operation, found, calibration.MARGIN, noisy)
+            known[place] = Roofline.of(case.operation, found, calibration.MARGIN, noisy)
         return known[place]
 
-    def row(chain: Chain, bounds: Bounds) -> dict[str, Any]:
+    def row(chain: CaseState, bounds: Roofline) -> dict[str, Any]:
         return row_of(chain, tags[chain.case], bounds, around, now)
 
     return [Row(chain, bounds_of(chain), row) for chain in chains]

@@ -18,16 +18,16 @@ from dispatchflow.measurement.anchors import Moment
 from dispatchflow.operations import Operation
 from dispatchflow.results.parquet import SCHEMA_VERSION
 from dispatchflow.timing.statistics import NOISY, Summary, summary
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
-    from dispatchflow.engine.state import Chain
+    from dispatchflow.engine.state import CaseState
     from dispatchflow.store.entries import Measurement
     from dispatchflow.tools.toolchain import Toolchain
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RowContext:
     """What rows say beside their chain: this machine, this invocation."""
 
     toolchain: Toolchain
@@ -45,7 +45,7 @@ _CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "governor", "mhz", "
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Roofline:
     """What one call of a program does, and how fast that can be here."""
 
     said: tuple[Any, Any]
@@ -59,8 +59,8 @@ class Bounds:
 
     @classmethod
     def of(
-        cls, program: Program, ceilings: tuple[float | None, float | None], margin: float, noisy: float = NOISY
-    ) -> Bounds:
+        cls, program: Workload, ceilings: tuple[float | None, float | None], margin: float, noisy: float = NOISY
+    ) -> Roofline:
         said = amounts.said(program, "flops"), amounts.said(program, "traffic_bytes")
         work = zip(map(amounts.counted, said), ceilings, strict=True)
         least = (w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None)
@@ -73,7 +73,7 @@ class Bounds:
         return flops, traffic_bytes
 
 
-def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundings, now: float) -> dict[str, Any]:
+def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowContext, now: float) -> dict[str, Any]:
     """One case's line. Rates are of the median and the operation's own flops and compulsory traffic."""
     case, operation = chain.case, chain.case.operation
     compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
@@ -137,7 +137,7 @@ def row_of(chain: Chain, tags: Sequence[str], bounds: Bounds, around: Surroundin
     return row
 
 
-def _reason(chain: Chain, status: str, reason: str | None) -> str | None:
+def _reason(chain: CaseState, status: str, reason: str | None) -> str | None:
     """The status's own reason, and what else a reader should know of the case."""
     verified, profiled = chain["verify"], chain["profile"]
     unsure = verified.state == "absent" or (verified.state == "off" and _verification(chain) == "different")
@@ -157,14 +157,14 @@ def _calls_differ(facts: Mapping[str, Any]) -> str:
     return f"it stores to @{', @'.join(facts['stored'])}, so calls may differ; verified for the first call"
 
 
-def file_of(program: Program, folder: str) -> str | None:
+def file_of(program: Workload, folder: str) -> str | None:
     """Where a user's module lies. Bytes of a path that are no UTF-8 are escaped: Parquet takes text only."""
     if not isinstance(program, Module):
         return None
     return os.path.join(folder, program.source.path).encode(errors="backslashreplace").decode()  # noqa: PTH118 (text)
 
 
-def _data_digest(chain: Chain) -> str | None:
+def _data_digest(chain: CaseState) -> str | None:
     """Of the inputs that a case is measured on, with their types; None while they are not made, or where nothing asks
     for them."""
     if (action := chain["profile"].action) is None:
@@ -172,14 +172,14 @@ def _data_digest(chain: Chain) -> str | None:
     return key_of("data", {name: action.ingredients[name] for name in ("arguments", "data")})
 
 
-def _verification(chain: Chain) -> str:
+def _verification(chain: CaseState) -> str:
     verified = chain["verify"]
     otherwise = "not verified" if verified.state == "off" else "not compared"
     found: str = verified.record.facts.get("verification", otherwise) if verified.record else otherwise
     return found
 
 
-def _makers(chain: Chain, toolchain: Toolchain) -> dict[str, Any]:
+def _makers(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
     """Of a library there is one version only, which `_times` finds where it was measured."""
     if chain.case.library is not None:
         return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))
@@ -190,7 +190,7 @@ def _makers(chain: Chain, toolchain: Toolchain) -> dict[str, Any]:
     }
 
 
-def standing(chain: Chain, bounds: Bounds) -> str:
+def standing(chain: CaseState, bounds: Roofline) -> str:
     """The row's status. A median that the bounds do not allow is suspect."""
     if chain.failure is not None:
         return "failed" if chain.known is None else KNOWN
@@ -219,12 +219,12 @@ def roofline(
     return {"bound": bound, "percent_of_peak": 100 * max(compute_ns, memory_ns) / median_ns}
 
 
-def _measured(chain: Chain) -> Measurement | None:
+def _measured(chain: CaseState) -> Measurement | None:
     step = chain["profile"]
     return step.measurement if step.state == "made" else None
 
 
-_KNOWN: dict[str, Callable[[Chain], Any]] = {
+_KNOWN: dict[str, Callable[[CaseState], Any]] = {
     "case": lambda chain: chain.case.name,
     "operation": lambda chain: chain.case.operation.name,
     "shape": lambda chain: chain.case.operation.shape_name,
@@ -242,7 +242,9 @@ class Row(Mapping[str, Any]):
 
     __slots__ = ("_bounds", "_cells", "_identity", "_make", "chain", "status")
 
-    def __init__(self, chain: Chain, bounds: Bounds, make: Callable[[Chain, Bounds], dict[str, Any]]) -> None:
+    def __init__(
+        self, chain: CaseState, bounds: Roofline, make: Callable[[CaseState, Roofline], dict[str, Any]]
+    ) -> None:
         self.chain, self._bounds, self._make = chain, bounds, make
         self.status = standing(chain, bounds)
         self._cells: dict[str, Any] | None = None
@@ -287,7 +289,7 @@ class Row(Mapping[str, Any]):
         return len(self.cells)
 
 
-def _times(chain: Chain, row: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
+def _times(chain: CaseState, row: Mapping[str, Any], bounds: Roofline) -> dict[str, Any]:
     found = _measured(chain)
     if found is None or found.median_ns is None:
         return {}
@@ -347,7 +349,7 @@ def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str
     }
 
 
-def dispatches(chain: Chain) -> list[tuple[str, str, float | None]]:
+def dispatches(chain: CaseState) -> list[tuple[str, str, float | None]]:
     """Of each different dispatch, in the order of the compiler's dump: its name, its applied configuration, and the
     median over blocks of what all its executions in one call took, in ns; None where the runtime tells none."""
     compiled, found = chain["compile"].record, _measured(chain)
@@ -358,7 +360,7 @@ def dispatches(chain: Chain) -> list[tuple[str, str, float | None]]:
     ]
 
 
-def _each_dispatch(chain: Chain) -> dict[str, Any]:
+def _each_dispatch(chain: CaseState) -> dict[str, Any]:
     columns = ("dispatches", "dispatch_configurations", "dispatch_medians_ns")
     found = dispatches(chain)
     return {name: list(cells) for name, cells in zip(columns, zip(*found, strict=True), strict=True)} if found else {}

@@ -46,7 +46,7 @@ class Record(msgspec.Struct, frozen=True):
     at: float = 0.0
 
 
-class Found(msgspec.Struct, frozen=True, dict=True):
+class RecordHead(msgspec.Struct, frozen=True, dict=True):
     """A record as planning reads thousands: whether it went well and what later keys are made of. The rest is read when
     it is asked for."""
 
@@ -144,7 +144,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
 class Reader(Protocol):
     """What planning reads."""
 
-    def found(self, key: Key) -> Found | None: ...
+    def found(self, key: Key) -> RecordHead | None: ...
 
     def measurement(self, key: Key) -> Measurement | None: ...
 
@@ -155,13 +155,13 @@ class Snapshot:
     def __init__(self, records: Source) -> None:
         self._records = records
         self._rows, self._measured = records.everything()
-        self._found: dict[Key, Found] = {}
+        self._found: dict[Key, RecordHead] = {}
         """One of each key, which reads its rest once."""
 
-    def found(self, key: Key) -> Found | None:
+    def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:
             _, ok, code, outputs = row
-            self._found[key] = found = Found(key, bool(ok), code, outputs, self._records)
+            self._found[key] = found = RecordHead(key, bool(ok), code, outputs, self._records)
         return found
 
     def measurement(self, key: Key) -> Measurement | None:

@@ -145,7 +145,7 @@ def _opened(path: Path) -> int:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
-class Machine:
+class MachineLock:
     """Blocks run when nothing else of ours runs on this machine: not in this invocation, nor in another, of any user.
 
     Everything that loads the machine holds `busy`; a block holds `quiet`. Both are the locks of two directories, shared

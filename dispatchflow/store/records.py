@@ -18,11 +18,11 @@ from typing import Any
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key
 from dispatchflow.store.database import Database
-from dispatchflow.store.entries import Found, Measurement, Reader, Record, Snapshot
-from dispatchflow.store.retention import Held
+from dispatchflow.store.entries import Measurement, Reader, Record, RecordHead, Snapshot
+from dispatchflow.store.retention import StoredRecord
 from dispatchflow.timing.statistics import median
 
-__all__ = ["Found", "Measurement", "Reader", "Record", "Records"]
+__all__ = ["Measurement", "Reader", "Record", "RecordHead", "Records"]
 
 _VERSION = 4
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
@@ -82,12 +82,12 @@ class Records(Database):
         outputs, facts, ingredients = map(self.value, (outputs, facts, ingredients))
         return Record(key, stage, bool(ok), reason, outputs, facts, ingredients, cost_s, run, at)
 
-    def found(self, key: Key) -> Found | None:
+    def found(self, key: Key) -> RecordHead | None:
         rows = self._all("select ok, code, outputs from record where key = ?", key)
         if not rows:
             return None
         ok, code, outputs = rows[0]
-        return Found(key, bool(ok), code, outputs, self)
+        return RecordHead(key, bool(ok), code, outputs, self)
 
     def add(self, record: Record) -> None:
         """The newest of a key stands: a failure that was tried again, an object that was made anew."""
@@ -111,10 +111,10 @@ class Records(Database):
             self._db.execute("delete from record where key in (select key from output where digest = ?)", (digest,))
             self._db.execute("delete from output where digest = ?", (digest,))
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[StoredRecord]:
         """Every record that names objects."""
         rows = self._all("select key, stage, at, outputs from record where outputs <> '{}'")
-        return [Held(key, stage, at, self.value(outputs)) for key, stage, at, outputs in rows]
+        return [StoredRecord(key, stage, at, self.value(outputs)) for key, stage, at, outputs in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
         """These records, on disk when this returns: their objects are removed next, and a power failure must not bring

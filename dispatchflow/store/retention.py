@@ -15,7 +15,7 @@ _DAY_S = 86400
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredRecord:
     """A record that names objects. `at`: when it was made, in seconds since 1970."""
 
     key: Key
@@ -32,7 +32,7 @@ class Removal:
     objects: tuple[Digest, ...] = ()
 
 
-def kinds(sizes: Mapping[Digest, int], held: Iterable[Held]) -> dict[Digest, str]:
+def kinds(sizes: Mapping[Digest, int], held: Iterable[StoredRecord]) -> dict[Digest, str]:
     """Object → what it is, by the first record that names it."""
     found: dict[Digest, str] = {}
     for record in held:
@@ -57,13 +57,16 @@ def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[st
     return {kind: (number[kind], total[kind]) for kind in order}
 
 
-def made_since(held: Iterable[Held], days: int, now: float) -> set[Key]:
+def made_since(held: Iterable[StoredRecord], days: int, now: float) -> set[Key]:
     """The records of the last so many days. When one was last used is not known: an idle run writes nothing."""
     return {record.key for record in held if now - record.at <= days * _DAY_S}
 
 
 def removal(
-    sizes: Mapping[Digest, int], held: Sequence[Held], keep: Set[Key] | None = None, limit_bytes: int | None = None
+    sizes: Mapping[Digest, int],
+    held: Sequence[StoredRecord],
+    keep: Set[Key] | None = None,
+    limit_bytes: int | None = None,
 ) -> Removal:
     """What no record names; then, when one of `keep` and `limit_bytes` is given, what no record of `keep` names: all of
     it without a limit, else the oldest until all objects together have no more bytes than that.
@@ -71,7 +74,7 @@ def removal(
     An object is as old as the newest record that names it. A record that is not to be kept stays all the same while
     all its objects do: it costs nothing and saves the work.
     """
-    records: dict[Digest, list[Held]] = {}
+    records: dict[Digest, list[StoredRecord]] = {}
     for record in held:
         for digest in set(record.outputs.values()):
             records.setdefault(digest, []).append(record)

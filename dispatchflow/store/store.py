@@ -23,7 +23,7 @@ from typing import TypeVar
 from dispatchflow.errors import DiskFull, StoreError, UnreadableObject
 from dispatchflow.keys import Digest, Key, digest_file, digest_of, is_digest
 from dispatchflow.store import disk, holders, scratch
-from dispatchflow.store.locks import Claims, Machine, Users, locked, others
+from dispatchflow.store.locks import Claims, MachineLock, Users, locked, others
 from dispatchflow.store.records import Records
 
 # SQLite's WAL needs shared memory, and flock a kernel of one machine.
@@ -173,7 +173,7 @@ class Store:
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:
-        """While something of ours loads this machine; see `Machine`."""
+        """While something of ours loads this machine; see `MachineLock`."""
         return self._entering(self._machine.busy())
 
     def quiet(self) -> AbstractContextManager[None]:
@@ -181,8 +181,8 @@ class Store:
         return self._entering(self._machine.quiet())
 
     @cached_property
-    def _machine(self) -> Machine:
-        return Machine(self.root)
+    def _machine(self) -> MachineLock:
+        return MachineLock(self.root)
 
     @cached_property
     def claims(self) -> Claims:

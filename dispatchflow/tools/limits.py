@@ -35,7 +35,7 @@ class Limits:
     memory_bytes: int | None = None
     memory_asked: bool = False
 
-    def hit(self, time_limit: str, timed_out: bool, stderr: str) -> Hit | None:
+    def hit(self, time_limit: str, timed_out: bool, stderr: str) -> LimitHit | None:
         """The limit that made a tool fail, or may have, None when none did. `time_limit`: the one that it ran under.
 
         A tool without memory dies in ways that nobody can list (a signal, a linker that it could not start, a library
@@ -43,11 +43,11 @@ class Limits:
         limit that was asked for may be the limit's.
         """
         if timed_out:
-            return Hit(time_limit, self.value(time_limit))
+            return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
             return None
         said = _NO_MEMORY.search(stderr) is not None
-        return Hit("memory_limit", self.memory_bytes, said) if said or self.memory_asked else None
+        return LimitHit("memory_limit", self.memory_bytes, said) if said or self.memory_asked else None
 
     def failure(self, time_limit: str, outcome: Outcome, stderr: str) -> str | None:
         """In words why a tool failed that ran under these, None when it went well."""
@@ -75,7 +75,7 @@ DEFAULT = Limits()
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class LimitHit:
     """A limit that made a tool fail: the setting's name and what it was, in s or B. Not `certain`: it may have."""
 
     name: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dispatchflow.registry import members
-from dispatchflow.tunings._base import GIVEN, GivenFile, Lowering, Tuning
+from dispatchflow.tunings._base import GIVEN, Lowering, Tuning, TuningFile
 
 TUNINGS: dict[str, type[Tuning]] = {cls.family: cls for cls in members(__name__, Tuning)}
 
-__all__ = ["GIVEN", "TUNINGS", "GivenFile", "Lowering", "Tuning"]
+__all__ = ["GIVEN", "TUNINGS", "Lowering", "Tuning", "TuningFile"]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.operations import Operation
@@ -36,7 +36,7 @@ class Lowering(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class GivenFile:
+class TuningFile:
     """A file that a tuning names: identity is its title and content, the path only says where it was read."""
 
     path: str = field(compare=False)
@@ -65,7 +65,7 @@ class Tuning:
     """What its names look like, and which sizes, for who writes one; empty where the family is its only name."""
 
     file_parameter: ClassVar[str | None] = None
-    """The parameter that names a file: `expand` gets a `GivenFile`. On the command line it is `family:PATH`."""
+    """The parameter that names a file: `expand` gets a `TuningFile`. On the command line it is `family:PATH`."""
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
@@ -89,7 +89,7 @@ class Tuning:
         """Injective over the family's fields; begins with the family's name."""
         return self.family
 
-    def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
+    def lowering(self, operation: Operation, syntax: Release) -> Lowering:
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
@@ -101,7 +101,7 @@ class Tuning:
         return type(self).lowering is not Tuning.lowering
 
     @property
-    def files(self) -> tuple[GivenFile, ...]:
+    def files(self) -> tuple[TuningFile, ...]:
         """What the compiler reads beside the module, by the flags' names."""
         return ()
 
@@ -122,7 +122,7 @@ class Tuning:
         """Why this target's hardware cannot have it, None when it can. The reason of a skip."""
         return None
 
-    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+    def inexpressible(self, syntax: Release, target: Target) -> str | None:
         """Why this release has no way to ask for it on this target, None when it has. The reason of a skip."""
         return None
 

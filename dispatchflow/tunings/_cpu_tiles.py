@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.release import Release
 from dispatchflow.tunings import _tiles
 from dispatchflow.tunings._base import Lowering
 
@@ -17,11 +17,11 @@ def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) 
     )
 
 
-def lowering(configured: str, pipeline: str, syntax: Syntax, region: bool = False) -> Lowering:
+def lowering(configured: str, pipeline: str, syntax: Release, region: bool = False) -> Lowering:
     return _tiles.lowering(f"#iree_cpu.lowering_config<{configured}>", syntax.cpu_pipeline(pipeline), region)
 
 
-def inexpressible(syntax: Syntax) -> str | None:
+def inexpressible(syntax: Release) -> str | None:
     return None if syntax.has_cpu_lowering_config else f"{syntax} cannot be given CPU tiles by name"
 
 

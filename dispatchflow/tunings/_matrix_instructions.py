@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Target
 from dispatchflow.mlir.attributes import canonical
 from dispatchflow.mlir.types import Signature
@@ -153,7 +153,7 @@ class MmaTiling(Tuning, ABC):
         options = f"#iree_gpu.pipeline_options<prefetch_num_stages = {self.stages}>"
         return text if self.stages is None else f"{text}, gpu_pipeline_options = {options}"
 
-    def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
+    def lowering(self, operation: Operation, syntax: Release) -> Lowering:
         sizes, *options = self._translation.split(", gpu_pipeline_options", 1)
         dictionary = f", {{gpu_pipeline_options{options[0]}}}" if options else ""
         return _tiles.lowering(
@@ -223,7 +223,7 @@ class MmaTiling(Tuning, ABC):
             size += tile[rows] * tile[columns] * operation.signature.operands[i].bits // 8
         return size
 
-    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+    def inexpressible(self, syntax: Release, target: Target) -> str | None:
         return None if syntax.has_gpu_pipelines else f"{syntax} has other pipelines and intrinsics for GPUs"
 
     def requested(self, operation: Operation) -> str:

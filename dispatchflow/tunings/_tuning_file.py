@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from dispatchflow.iree.configurations import Applied
 from dispatchflow.mlir.attributes import configurations
-from dispatchflow.tunings._base import GIVEN, GivenFile, Tuning
-from dispatchflow.workload import Program
+from dispatchflow.tunings._base import GIVEN, Tuning, TuningFile
+from dispatchflow.workload import Workload
 
 _SHOWN = 3
 # The pass that runs what matches: an op that has a configuration behind it got it from outside. What is applied in the
@@ -21,8 +21,8 @@ _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
 
 
 @dataclass(frozen=True, slots=True)
-class GivenTuning(Tuning, ABC):
-    file: GivenFile
+class FileTuning(Tuning, ABC):
+    file: TuningFile
 
     file_parameter: ClassVar[str | None] = "file"
 
@@ -32,10 +32,10 @@ class GivenTuning(Tuning, ABC):
         return f"{self.family}_{named(self.file)}"
 
     @property
-    def files(self) -> tuple[GivenFile, ...]:
+    def files(self) -> tuple[TuningFile, ...]:
         return (self.file,)
 
-    def requested(self, operation: Program) -> str:
+    def requested(self, operation: Workload) -> str:
         """The configurations that it has to give; of many the first."""
         found = _configurations(self.file.text)
         more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -50,7 +50,7 @@ class GivenTuning(Tuning, ABC):
     def flag(self) -> str:
         """Gives the compiler the file."""
 
-    def ignored(self, operation: Program, applied: Applied) -> str | None:
+    def ignored(self, operation: Workload, applied: Applied) -> str | None:
         """Why no op got one of its configurations and kept it, None when one did."""
         named_here = set(_configurations(self.file.text))
         matched = named_here & set(applied.given)
@@ -64,7 +64,7 @@ class GivenTuning(Tuning, ABC):
         return f"{name} matched no op; the compiler's own choice{same}: {text}"
 
 
-def check(file: GivenFile) -> None:
+def check(file: TuningFile) -> None:
     """Raises:
     ValueError: it names no configuration, so that nothing could tell whether it was applied.
     """
@@ -72,7 +72,7 @@ def check(file: GivenFile) -> None:
         raise ValueError(f"{file.path} names no lowering_config, so that nothing tells whether it was applied")
 
 
-def named(file: GivenFile) -> str:
+def named(file: TuningFile) -> str:
     return f"{file.title}_{file.digest[:8]}"
 
 

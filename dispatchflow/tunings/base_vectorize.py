@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Target
 from dispatchflow.mlir.attributes import canonical
 from dispatchflow.operations import Operation
@@ -68,7 +68,7 @@ class BaseVectorize(Tuning):
     def _translation(self) -> str:
         return f"workgroup_size = [{self._threads[0]}, {self._threads[1]}, 1]"
 
-    def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
+    def lowering(self, operation: Operation, syntax: Release) -> Lowering:
         return _tiles.lowering(
             f"#iree_codegen.lowering_config<{self._configuration(operation)}>",
             f"#iree_gpu.spirv_pipeline<{_PIPELINE}> {self._translation}",
@@ -91,7 +91,7 @@ class BaseVectorize(Tuning):
             return f"needs {threads} invocations in a workgroup; {whose} {limit}"
         return None
 
-    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+    def inexpressible(self, syntax: Release, target: Target) -> str | None:
         return None if syntax.has_gpu_pipelines else f"{syntax} has other pipelines for SPIR-V"
 
     def requested(self, operation: Operation) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Target
 from dispatchflow.operations import Operation
 from dispatchflow.tunings import _cpu_tiles, _tiles
@@ -63,7 +63,7 @@ class ConvTileAndDecompose(Tuning):
             [self.family, *("x".join(map(str, s)) for s in (self.distribution, self.vector, self.reduction))]
         )
 
-    def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
+    def lowering(self, operation: Operation, syntax: Release) -> Lowering:
         # A convolution with a dim of 1 loses that dim, and with it this attribute, unless it is in a dispatch already.
         alone = syntax.generalizes_convolutions or _has_unit(operation)
         return _cpu_tiles.lowering(self.requested(operation), _PIPELINE, syntax, region=alone)
@@ -80,7 +80,7 @@ class ConvTileAndDecompose(Tuning):
             return f"tile-and-decompose is for convolutions of one group and poolings, not for this {operation.name}"
         return None
 
-    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+    def inexpressible(self, syntax: Release, target: Target) -> str | None:
         return _cpu_tiles.inexpressible(syntax)
 
     def _levels(self, channels: str) -> dict[str, dict[str, int]]:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, ClassVar
 
 from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Target
 from dispatchflow.operations import Operation
 from dispatchflow.tunings._base import PRODUCTS, Tuning
@@ -68,7 +68,7 @@ class DataTiling(Tuning):
             return f"{operation.name} multiplies no matrices: it has no operands to pack"
         return None
 
-    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+    def inexpressible(self, syntax: Release, target: Target) -> str | None:
         if self.path == "global_opt" and not syntax.packs_in_global_opt:
             return f"{syntax} has no {_PATHS[self.path]}"
         return None

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Target
 from dispatchflow.operations import Operation
 from dispatchflow.tunings import _cpu_tiles, _tiles
@@ -62,7 +62,7 @@ class DoubleTiling(Tuning):
         cache = "" if self.cache is None else f"_cache_{'x'.join(map(str, self.cache))}"
         return f"{self.family}_{dm}x{dn}_{vm}x{vn}x{self.reduction}{cache}"
 
-    def lowering(self, operation: Operation, syntax: Syntax) -> Lowering:
+    def lowering(self, operation: Operation, syntax: Release) -> Lowering:
         return _cpu_tiles.lowering(self.requested(operation), _PIPELINE, syntax)
 
     def unknown_to(self, backend: str) -> str | None:
@@ -80,7 +80,7 @@ class DoubleTiling(Tuning):
             return f"double tiling is described for sums over k of b, m and n, which {operation.name} is not"
         return None
 
-    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+    def inexpressible(self, syntax: Release, target: Target) -> str | None:
         return _cpu_tiles.inexpressible(syntax)
 
     @property

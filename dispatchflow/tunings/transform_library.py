@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dispatchflow.tunings._base import Tuning
-from dispatchflow.tunings._tuning_file import GivenTuning, check, named
+from dispatchflow.tunings._tuning_file import FileTuning, check, named
 
 _ENTRY = "__kernel_config"
 
 
 @dataclass(frozen=True, slots=True)
-class TransformLibrary(GivenTuning):
+class TransformLibrary(FileTuning):
     """`entry` is the named sequence that the compiler runs on each executable."""
 
     entry: str = _ENTRY

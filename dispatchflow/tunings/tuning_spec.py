@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dispatchflow.iree.release import Syntax
+from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Target
 from dispatchflow.tunings._base import Tuning
-from dispatchflow.tunings._tuning_file import GivenTuning, check
+from dispatchflow.tunings._tuning_file import FileTuning, check
 
 
 @dataclass(frozen=True, slots=True)
-class TuningSpec(GivenTuning):
+class TuningSpec(FileTuning):
     """What iree-tuner writes, or a person: `transform.foreach_match` from ops to their `compilation_info`."""
 
     family: ClassVar[str] = "tuning_spec"
@@ -32,7 +32,7 @@ class TuningSpec(GivenTuning):
     def flag(self) -> str:
         return f"--iree-codegen-tuning-spec-path={self.file.name}"
 
-    def inexpressible(self, syntax: Syntax, target: Target) -> str | None:
+    def inexpressible(self, syntax: Release, target: Target) -> str | None:
         if syntax.reads_tuning_spec(target.backend):
             return None
         library = "transform_library:FILE, with @__kernel_config"

@@ -12,7 +12,7 @@ PRINTED = tomllib.loads((Path(__file__).parent.parent / "data/cpus.toml").read_t
 
 
 def implied(name: str) -> tuple[str, ...]:
-    return cpu_features.Printed(name, tuple(filter(None, PRINTED["implied"].get(name, "").split(","))), "").present
+    return cpu_features.PrintedCpu(name, tuple(filter(None, PRINTED["implied"].get(name, "").split(","))), "").present
 
 
 def resolved(machine: str) -> HostCpu | None:
@@ -75,19 +75,19 @@ def test_features_that_only_the_name_implies_are_not_passed_when_the_name_is_not
 
 @pytest.mark.parametrize("architecture", ["", "riscv64"])
 def test_a_cpu_of_an_architecture_without_levels_has_no_name_where_features_are_hidden(architecture):
-    host = cpu_features.Printed("x1", ("+v", "+m", "-v"), architecture)
+    host = cpu_features.PrintedCpu("x1", ("+v", "+m", "-v"), architecture)
     assert cpu_features.resolve(host, implied) is None
-    assert cpu_features.resolve(cpu_features.Printed("x1", ("+v", "+m"), architecture), implied) == HostCpu(
+    assert cpu_features.resolve(cpu_features.PrintedCpu("x1", ("+v", "+m"), architecture), implied) == HostCpu(
         "x1", "+v,+m"
     )
 
 
 def test_levels_fall_to_the_one_that_is_here_in_full():
     features = (*implied("skylake-avx512"), "-avx512f", "-avx2", "-popcnt")
-    host = cpu_features.resolve(cpu_features.Printed("skylake-avx512", features, "x86_64"), implied)
+    host = cpu_features.resolve(cpu_features.PrintedCpu("skylake-avx512", features, "x86_64"), implied)
     assert host is not None
     assert host.name == "x86-64"
-    without = cpu_features.Printed("skylake-avx512", (*features, "-sse2"), "x86_64")
+    without = cpu_features.PrintedCpu("skylake-avx512", (*features, "-sse2"), "x86_64")
     assert cpu_features.resolve(without, implied) is None
 
 

@@ -9,7 +9,7 @@ from conftest import TOOLCHAIN
 from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.iree.configurations import Applied, AppliedExecutable, parse
 from dispatchflow.iree.cpu_features import HostCpu
-from dispatchflow.iree.release import NEWEST, Syntax, syntax_of
+from dispatchflow.iree.release import NEWEST, Release, syntax_of
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.tunings import TUNINGS
@@ -42,15 +42,15 @@ def test_release_is_called_as_its_users_call_it():
     [((3, 11), "= CPUDoubleTilingExpert>"), ((3, 12), "= #iree_cpu.pipeline<DoubleTilingExpert>>")],
 )
 def test_pipeline_is_spelt_as_the_release_spells_it(release, pipeline, case_of):
-    text = case_of(tuning=TILED.name).dispatch.module(Syntax(release))
+    text = case_of(tuning=TILED.name).dispatch.module(Release(release))
     assert f"translation_info<pipeline {pipeline}" in text
 
 
 @pytest.mark.parametrize(("release", "alone"), [((3, 9), True), ((3, 10), True), ((3, 11), False)])
 def test_convolution_of_two_images_is_put_into_a_dispatch_where_it_would_lose_its_configuration(release, alone):
     tuning, operation = TUNINGS["conv_tile_and_decompose"].expand({})[0], OPERATIONS["conv2d"]
-    assert tuning.lowering(operation.make((2, 8, 8, 4, 4, 3, 3)), Syntax(release)).region == alone
-    assert tuning.lowering(operation.make((1, 8, 8, 4, 4, 3, 3)), Syntax(release)).region
+    assert tuning.lowering(operation.make((2, 8, 8, 4, 4, 3, 3)), Release(release)).region == alone
+    assert tuning.lowering(operation.make((1, 8, 8, 4, 4, 3, 3)), Release(release)).region
 
 
 @pytest.mark.parametrize("spelling", ["#iree_cpu.pipeline<DoubleTilingExpert>", "CPUDoubleTilingExpert"])
@@ -60,21 +60,21 @@ def test_applied_pipeline_has_one_name_in_all_releases(spelling):
 
 
 def test_release_without_the_configuration_skips_it_with_a_reason():
-    assert TILED.inexpressible(Syntax((3, 6)), CPU) == "IREE 3.6 cannot be given CPU tiles by name"
-    assert TILED.inexpressible(Syntax((3, 7)), CPU) is None
-    assert all(tuning.inexpressible(Syntax((2, 0)), CPU) is None for tuning in TUNINGS["default"].expand({}))
+    assert TILED.inexpressible(Release((3, 6)), CPU) == "IREE 3.6 cannot be given CPU tiles by name"
+    assert TILED.inexpressible(Release((3, 7)), CPU) is None
+    assert all(tuning.inexpressible(Release((2, 0)), CPU) is None for tuning in TUNINGS["default"].expand({}))
 
 
 def test_text_of_what_did_not_change_is_the_same_for_all_releases(case_of):
     dispatch = case_of(tuning="default").dispatch
-    assert dispatch.module(Syntax((3, 0))) == dispatch.module(NEWEST)
+    assert dispatch.module(Release((3, 0))) == dispatch.module(NEWEST)
 
 
 @pytest.mark.parametrize(("name", "first", "before"), [("matmul", (3, 1), (3, 0)), ("batch_matmul", (3, 3), (3, 2))])
 def test_column_major_operand_is_a_generic_ops_where_the_named_op_takes_no_maps(name, first, before, golden):
     def text(layout, release):
         operation = OPERATIONS[name].make((2, 3, 4, 5)[-len(OPERATIONS[name].dims) :], "f16_f32", layout)
-        return Dispatch(operation, TUNINGS["default"].expand({})[0]).module(Syntax(release))
+        return Dispatch(operation, TUNINGS["default"].expand({})[0]).module(Release(release))
 
     golden(f"{name}_nt_before_{first[0]}.{first[1]}.mlir", old := text("nt", before))
     assert text("nt", first) == text("nt", NEWEST.release)
@@ -105,14 +105,14 @@ def test_dispatches_are_not_counted_where_the_release_packs_unasked(version, tar
 )
 def test_data_tiling_had_one_path(release, why):
     for name, expected in (("data_tiling_global_opt_ukernels_none", why), ("data_tiling", None)):
-        assert TUNINGS["data_tiling"].parse(name).inexpressible(Syntax(release), CPU) == expected
+        assert TUNINGS["data_tiling"].parse(name).inexpressible(Release(release), CPU) == expected
 
 
 @pytest.mark.parametrize(
     ("release", "flag"), [((3, 10), "--iree-hip-target=gfx942"), ((3, 11), "--iree-rocm-target=gfx942")]
 )
 def test_amds_flags_are_spelt_as_the_release_spells_them(release, flag):
-    flags = TARGETS["rocm-gfx942"].resolved_flags(HostCpu("znver4", "+avx"), Syntax(release))
+    flags = TARGETS["rocm-gfx942"].resolved_flags(HostCpu("znver4", "+avx"), Release(release))
     assert flag in flags
     assert TARGETS["rocm-gfx942"].resolved_flags(HostCpu("znver4", "+avx"), NEWEST) == TARGETS["rocm-gfx942"].flags
 
@@ -128,4 +128,4 @@ def test_amds_flags_are_spelt_as_the_release_spells_them(release, flag):
     ],
 )
 def test_target_is_not_of_every_release(name, release, why):
-    assert TARGETS[name].inexpressible(Syntax(release)) == why
+    assert TARGETS[name].inexpressible(Release(release)) == why

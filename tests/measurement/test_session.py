@@ -94,8 +94,8 @@ def test_what_is_wanted_in_the_middle_joins_the_rounds(session, taken):
     assert len(taken) == 63 * BLOCKS
 
 
-class Place:
-    """Anchors as `anchor_trials.Place` has them."""
+class AnchorSet:
+    """Anchors as `anchor_trials.AnchorSet` has them."""
 
     def __init__(self, *labels):
         self.trials = [
@@ -124,7 +124,7 @@ def anchored(session, place, shapes, protocol="fast"):
 
 
 def test_anchors_have_a_block_in_each_round_of_the_cases(session, taken):
-    place = Place("compute", "read")
+    place = AnchorSet("compute", "read")
     first, second = anchored(session, place, {"a": 1, "b": 1})
     session.decide(first)
     session.decide(second)
@@ -140,7 +140,7 @@ def test_anchors_have_a_block_in_each_round_of_the_cases(session, taken):
 
 
 def test_a_case_that_comes_later_is_anchored_by_the_blocks_of_its_own_rounds(session, taken):
-    place = Place("compute")
+    place = AnchorSet("compute")
     (first,) = anchored(session, place, {"a": 1})
     session.decide(first)
     (second,) = anchored(session, place, {"b": 1})
@@ -157,7 +157,7 @@ def test_an_anchor_that_fails_is_left_out_and_no_case_fails(session, monkeypatch
         return Block(1e6, {}, 10), 0.1
 
     monkeypatch.setattr(measure, "run_block", run_block)
-    place = Place("compute", "read")
+    place = AnchorSet("compute", "read")
     (trial,) = anchored(session, place, {"a": 1})
     session.decide(trial)
     assert (trial.outcome, [anchor.label for anchor in place.trials]) == ("measured", ["read"])

@@ -19,7 +19,7 @@ from dispatchflow.results import parquet
 from dispatchflow.verification.inputs import dtype_of, exact, made, mistrust, random
 from dispatchflow.verification.reference import bounds, expected, widened
 from dispatchflow.verification.verdict import compare_bits, compare_bounded
-from dispatchflow.workload import Program
+from dispatchflow.workload import Workload
 
 EACH = pytest.mark.parametrize("name", OPERATIONS)
 
@@ -39,7 +39,7 @@ def test_labels_tell_all_operations_apart():
 
 
 def test_dims_and_options_are_columns_and_no_word_means_two_things():
-    own = {"operation", *vars(Program), *parquet.COLUMNS} - {*DIMS, *OPTIONS}
+    own = {"operation", *vars(Workload), *parquet.COLUMNS} - {*DIMS, *OPTIONS}
     assert not own & {*DIMS, *OPTIONS}
     assert not set(DIMS) & set(OPTIONS)
     assert set(parquet.COLUMNS) >= {*DIMS, *OPTIONS}

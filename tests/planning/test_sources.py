@@ -5,7 +5,7 @@ import os
 import pytest
 
 from dispatchflow.errors import SpecError
-from dispatchflow.project.replay import Recall
+from dispatchflow.project.replay import Replay
 from dispatchflow.project.workspace import Workspace
 
 MODULE = '[[sweep]]\noperation = "module"\nfile = "{}"\n'
@@ -39,14 +39,14 @@ def test_a_pipe_is_told_and_not_waited_for(specs):
     os.mkfifo(specs / "pipe.mlir")
     with pytest.raises(SpecError, match="a file cannot be read"):
         plan_of(specs)
-    assert Recall(specs.parent / "dodo.py", [], {}).look("file", os.fspath(specs / "pipe.mlir")) == "absent"
+    assert Replay(specs.parent / "dodo.py", [], {}).look("file", os.fspath(specs / "pipe.mlir")) == "absent"
 
 
 def test_an_answer_depends_on_a_named_object_that_is_not_there_too(specs):
     (specs / "a.toml").write_text(MODULE.format("../there/a.mlir"))
     (specs.parent / "there/a.mlir").write_text('func.func @main() {}\n#o = #hal.executable.object<{path = "../k.o"}>')
     seen = {}
-    recall = Recall(specs.parent / "dodo.py", [], {})
+    recall = Replay(specs.parent / "dodo.py", [], {})
     recall.see = lambda kind, name, value: seen.setdefault((kind, name), value)
     assert Workspace(specs.parent, {}, recall).plan.cases[0].operation.objects == ()
     assert seen["file", os.fspath(specs / "../there/../k.o")] == "absent"

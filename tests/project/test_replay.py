@@ -18,7 +18,7 @@ from support.project import DODO, Project, finished, sweep, toolchain
 
 from dispatchflow.keys import Key, digest_of
 from dispatchflow.libraries import installed
-from dispatchflow.project.replay import Recall
+from dispatchflow.project.replay import Replay
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.store.records import Records
 
@@ -187,8 +187,8 @@ def test_an_idle_run_imports_few_of_our_modules(tmp_path: Path) -> None:
     (tmp_path / "dodo.py").write_text(DODO)
     lines = (
         "import sys",
-        "from dispatchflow.project.replay import Recall",
-        "Recall.said = lambda self: (0, 'all was said; ')",
+        "from dispatchflow.project.replay import Replay",
+        "Replay.said = lambda self: (0, 'all was said; ')",
         "sys.argv = ['dispatchflow', 'profile:*']",
         "from dispatchflow.cli.main import command",
         "command()",
@@ -318,8 +318,8 @@ def records(root: Path) -> Iterator[Records]:
     found.close()
 
 
-def asked(root: Path, *words: str) -> Recall:
-    return Recall(root / "dodo.py", words, {})
+def asked(root: Path, *words: str) -> Replay:
+    return Replay(root / "dodo.py", words, {})
 
 
 def test_an_answer_is_said_again(root: Path, records: Records) -> None:

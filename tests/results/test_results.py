@@ -187,8 +187,8 @@ def row(case_of, records, resolver_of):
                 {"cpus": [0], "load_1m": 0.5, "session": session}
                 | ({"dispatches_ns": dispatches} if dispatches else {}),
             )
-        around = rows.Surroundings(resolver.toolchain, **AROUND)
-        bounds = rows.Bounds.of(case.operation, ceilings, 1.1, noisy)
+        around = rows.RowContext(resolver.toolchain, **AROUND)
+        bounds = rows.Roofline.of(case.operation, ceilings, 1.1, noisy)
         return rows.row_of(resolver.chain(case), ("tag",), bounds, around, time.time())
 
     return make

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dispatchflow.store import holders, locks
-from dispatchflow.store.locks import Claims, Machine
+from dispatchflow.store.locks import Claims, MachineLock
 
 HOLDS = """\
 import sys
@@ -23,7 +23,7 @@ from pathlib import Path
 from dispatchflow.store import locks
 shared, store, how = sys.argv[1:]
 locks._SHARED_MEMORY = Path(shared)
-with getattr(locks.Machine(Path(store)), how)():
+with getattr(locks.MachineLock(Path(store)), how)():
     print("in", flush=True)
     sys.stdin.readline()
 """
@@ -162,7 +162,7 @@ def test_within_a_block_the_same_thread_may_be_busy(tmp_path: Path, monkeypatch:
     (tmp_path / "locks").mkdir()
     for shared in (Path("/dev/shm"), tmp_path):
         monkeypatch.setattr(locks, "_SHARED_MEMORY", shared)
-        machine = Machine(tmp_path)
+        machine = MachineLock(tmp_path)
         with machine.quiet(), machine.busy():
             pass
         with machine.busy(), machine.busy():

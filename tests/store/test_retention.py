@@ -16,12 +16,12 @@ from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key
 from dispatchflow.reports import store as report
 from dispatchflow.store.records import Record, Records
-from dispatchflow.store.retention import UNREFERENCED, Held, Removal, kinds, made_since, removal, tally
+from dispatchflow.store.retention import UNREFERENCED, Removal, StoredRecord, kinds, made_since, removal, tally
 from dispatchflow.store.store import Store
 
 
 def held(key, at, *digests, stage="compile"):
-    return Held(Key(key), stage, at, {f"out_{i}": Digest(digest) for i, digest in enumerate(digests)})
+    return StoredRecord(Key(key), stage, at, {f"out_{i}": Digest(digest) for i, digest in enumerate(digests)})
 
 
 # --- the rule
@@ -122,10 +122,10 @@ def test_days_count_from_when_a_record_was_made():
 
 def test_objects_are_counted_once_by_kind_and_unreferenced_ones_come_last():
     records = [
-        Held(Key("1"), "emit", 0.0, {"module": Digest("a")}),
-        Held(Key("2"), "compile", 0.0, {"vmfb": Digest("b"), "log": Digest("c")}),
-        Held(Key("3"), "verify", 0.0, {"got_exact": Digest("d"), "log": Digest("c")}),
-        Held(Key("4"), "expected", 0.0, {"reference": Digest("e")}),
+        StoredRecord(Key("1"), "emit", 0.0, {"module": Digest("a")}),
+        StoredRecord(Key("2"), "compile", 0.0, {"vmfb": Digest("b"), "log": Digest("c")}),
+        StoredRecord(Key("3"), "verify", 0.0, {"got_exact": Digest("d"), "log": Digest("c")}),
+        StoredRecord(Key("4"), "expected", 0.0, {"reference": Digest("e")}),
     ]
     sizes = {Digest(name): number for number, name in enumerate("abcdex", 1)}
     found = tally(sizes, kinds(sizes, records))

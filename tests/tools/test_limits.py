@@ -1,6 +1,6 @@
 import pytest
 
-from dispatchflow.tools.limits import Hit, Limits, shown
+from dispatchflow.tools.limits import LimitHit, Limits, shown
 
 LIMITS = Limits(compile_s=300.0, run_s=5, block_s=7, memory_bytes=8 << 30)
 
@@ -8,7 +8,7 @@ LIMITS = Limits(compile_s=300.0, run_s=5, block_s=7, memory_bytes=8 << 30)
 @pytest.mark.parametrize(("name", "value"), [("compile_limit", 300), ("run_limit", 5), ("block_limit", 7)])
 def test_a_tool_that_took_too_long_hit_the_limit_it_ran_under(name, value):
     hit = LIMITS.hit(name, True, "error: out of memory")
-    assert hit == Hit(name, value)
+    assert hit == LimitHit(name, value)
     assert hit.reason("died") == f"took longer than {name}={value}; a higher {name} tries again"
 
 
@@ -24,7 +24,7 @@ def test_a_tool_that_took_too_long_hit_the_limit_it_ran_under(name, value):
 )
 def test_a_tool_that_says_it_has_no_memory_hit_the_limit_of_memory_if_there_is_one(stderr):
     hit = LIMITS.hit("compile_limit", False, stderr)
-    assert hit == Hit("memory_limit", 8 << 30)
+    assert hit == LimitHit("memory_limit", 8 << 30)
     assert hit.reason("died") == "ran out of memory at memory_limit=8GiB; a higher memory_limit tries again"
     assert Limits().hit("compile_limit", False, stderr) is None
 
@@ -35,7 +35,7 @@ def test_a_tool_that_failed_otherwise_hit_no_limit():
 
 def test_a_tool_that_failed_otherwise_may_have_hit_a_limit_of_memory_that_was_asked_for():
     hit = Limits(memory_bytes=20 << 20, memory_asked=True).hit("compile_limit", False, "error: failed to link")
-    assert hit == Hit("memory_limit", 20 << 20, certain=False)
+    assert hit == LimitHit("memory_limit", 20 << 20, certain=False)
     assert hit.reason("died") == "died, under memory_limit=20MiB; a higher memory_limit tries again"
     assert Limits(memory_asked=True).hit("compile_limit", False, "error: failed to link") is None
 

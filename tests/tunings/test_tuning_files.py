@@ -10,7 +10,7 @@ from support.project import Project, sweep
 from dispatchflow.errors import SpecError
 from dispatchflow.iree import configurations
 from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import NEWEST, Syntax
+from dispatchflow.iree.release import NEWEST, Release
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.mlir import attributes
 from dispatchflow.planning import parser, plan
@@ -140,7 +140,7 @@ def test_configuration_in_a_comment_is_none():
     [((3, 10), ["rocm", "cuda"]), ((3, 11), ["llvm-cpu", "rocm"]), (NEWEST.release, ["llvm-cpu", "rocm"])],
 )
 def test_spec_that_no_pipeline_reads_is_a_skip_with_the_tuning_that_is_read(release, readers):
-    tuning, syntax = given("a/mine.mlir").tuning, Syntax(release)
+    tuning, syntax = given("a/mine.mlir").tuning, Release(release)
     reasons = {target.backend: tuning.inexpressible(syntax, target) for target in TARGETS.values()}
     assert [backend for backend, reason in reasons.items() if reason is None] == sorted(
         readers, key=list(reasons).index

@@ -10,7 +10,7 @@ from dispatchflow import units
 from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.known_failures import KnownFailure
 from dispatchflow.cli.selection import Selection
-from dispatchflow.engine.state import Chain, Step
+from dispatchflow.engine.state import CaseState, StageState
 from dispatchflow.errors import ToolchainError
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.targets import HINTS, TARGETS
@@ -69,7 +69,7 @@ def plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]
     yield f"about {units.seconds(total_s)} with -n {jobs}" + (f", and {never}" if never else "")
 
 
-def _unmade(chain: Chain, step: Step) -> str | None:
+def _unmade(chain: CaseState, step: StageState) -> str | None:
     """Why a stage is not to be made and never was; None for the others."""
     if chain.known is not None and step.state in ("failed", "blocked"):
         return f"known failure: {chain.known.reason}"
@@ -85,7 +85,7 @@ def _controls(workspace: Workspace, last: Mapping[Case, str]) -> Iterator[str]:
         yield f"controls {len(chosen)} to measure: {why}"
 
 
-def explain(workspace: Workspace, chain: Chain) -> Iterator[str]:
+def explain(workspace: Workspace, chain: CaseState) -> Iterator[str]:
     """`doit explain profile:NAME`: for each stage why it would run or not, what its key is made of and what of that
     changed; where the artifacts are; the commands that repeat it by hand."""
     records = workspace.store.records
@@ -147,7 +147,7 @@ def _difference(old: Any, new: Any) -> str:
     return _short(old)
 
 
-def _artifacts(workspace: Workspace, chain: Chain) -> Iterator[str]:
+def _artifacts(workspace: Workspace, chain: CaseState) -> Iterator[str]:
     links = case_folder.links(chain, workspace.resolver)
     if not links:
         yield "\nnothing is made yet"
@@ -238,7 +238,7 @@ def known_failures(workspace: Workspace, selection: Selection) -> Iterator[str]:
     yield f"{len(entries)} entries; {units.count(len(last), 'case')} selected"
 
 
-def _stands(chain: Chain, entry: KnownFailure) -> str:
+def _stands(chain: CaseState, entry: KnownFailure) -> str:
     if chain.known is entry:
         return "as known"
     if chain.failure is not None:

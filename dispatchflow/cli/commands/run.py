@@ -19,11 +19,11 @@ from dispatchflow.cases.dispatch import Case
 from dispatchflow.cli import output, stage_tasks
 from dispatchflow.cli.command_line import JOBS
 from dispatchflow.cli.doit_runner import ExclusiveRunner
-from dispatchflow.cli.invocation import App
+from dispatchflow.cli.invocation import Invocation
 from dispatchflow.cli.progress import Progress
 from dispatchflow.cli.selection import Selection
-from dispatchflow.cli.stage_tasks import Stages
-from dispatchflow.engine.state import Chain
+from dispatchflow.cli.stage_tasks import StageTasks
+from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import NothingMatched
 from dispatchflow.planning.plan import Skip
 from dispatchflow.project import dodo_file
@@ -32,7 +32,7 @@ from dispatchflow.stages import STAGES
 from dispatchflow.tools.machine import cores
 
 
-class Run(DoitRun):  # type: ignore[misc]
+class RunCommand(DoitRun):  # type: ignore[misc]
     """Make what is missing of the selected cases, then say how they all stand."""
 
     name = "run"
@@ -47,7 +47,7 @@ class Run(DoitRun):  # type: ignore[misc]
         return {}
 
     def execute(self, params: Any, args: list[str]) -> int:
-        app: App = self.loader.app
+        app: Invocation = self.loader.app
         workspace = app.workspace()
         own = app.foreign()
         words = args or dodo_file.default_words(app.names)
@@ -62,7 +62,7 @@ class Run(DoitRun):  # type: ignore[misc]
         pending = [(c, wanted) for c, stage in zip(chains, last.values(), strict=True) if (wanted := c.pending(stage))]
         totals = {stage: sum(stage in wanted for _, wanted in pending) for stage in STAGES}
         with Progress(totals) as progress:
-            stages = Stages(workspace, progress)
+            stages = StageTasks(workspace, progress)
             failed = False
             if pending or selection.foreign:
                 failed = self._make(app, stages, pending, selection, own, params["jobs"] or len(cores()))
@@ -78,9 +78,9 @@ class Run(DoitRun):  # type: ignore[misc]
 
     def _make(
         self,
-        app: App,
-        stages: Stages,
-        pending: list[tuple[Chain, list[str]]],
+        app: Invocation,
+        stages: StageTasks,
+        pending: list[tuple[CaseState, list[str]]],
         selection: Selection,
         own: list[Task],
         jobs: int,
@@ -133,14 +133,14 @@ def _is_ours(task: Task) -> bool:
     return bool(task.meta and "stage" in task.meta) or task.name in STAGES
 
 
-def _publish(stages: Stages, last: Mapping[Case, str]) -> None:
+def _publish(stages: StageTasks, last: Mapping[Case, str]) -> None:
     """Before a user's own task: it may read the rows."""
     stages.judge(last)
     stages.settle(last, stages.workspace.chains(list(last)))
 
 
 def _conclude(
-    stages: Stages, last: Mapping[Case, str], chains: Sequence[Chain], skips: Sequence[Skip], failed: bool
+    stages: StageTasks, last: Mapping[Case, str], chains: Sequence[CaseState], skips: Sequence[Skip], failed: bool
 ) -> tuple[int, str]:
     """Rows, table, summary; the exit code, and what is printed but for the seconds it took."""
     workspace = stages.workspace

@@ -15,13 +15,13 @@ from doit.task import Task
 
 from dispatchflow import units
 from dispatchflow.cli import stage_tasks, variables
-from dispatchflow.cli.command_line import JOBS, Line
-from dispatchflow.cli.commands.run import Run
-from dispatchflow.cli.invocation import App, Loader
+from dispatchflow.cli.command_line import JOBS, CommandLine
+from dispatchflow.cli.commands.run import RunCommand
+from dispatchflow.cli.invocation import Invocation, Loader
 from dispatchflow.errors import SpecError, escaped, plain, suggestion
 from dispatchflow.planning.plan import Skip
 from dispatchflow.project import dodo_file
-from dispatchflow.project.replay import Recall
+from dispatchflow.project.replay import Replay
 from dispatchflow.stages import STAGES
 from dispatchflow.tools.machine import cores
 
@@ -29,7 +29,7 @@ _LIMITS = ("compile_limit", "run_limit", "memory_limit")
 """Of what a toolchain is asked."""
 
 
-class Look(Command):  # type: ignore[misc]
+class QueryCommand(Command):  # type: ignore[misc]
     """A command that makes nothing."""
 
     # What such a command needs beside the plan is imported in it: an idle run, the most frequent of all, needs none.
@@ -43,7 +43,7 @@ class Look(Command):  # type: ignore[misc]
         return [CmdOption(option) for option in (*DodoTaskLoader.cmd_options, *self.cmd_options)]
 
 
-class List(Look):
+class ListCommand(QueryCommand):
     name = "list"
     doc_purpose = "the stages and other tasks; with a stage and --all, or a pattern, the cases"
     cmd_options = (
@@ -99,11 +99,11 @@ class List(Look):
 def _named(own: Sequence[Task]) -> dict[str, str]:
     """What may stand first on a command line, and what it does."""
     lines = {stage: stage_tasks.STAGE_DOCS[stage] for stage in STAGES}
-    lines |= {command.name: command.doc_purpose for command in COMMANDS if command is not Run}
+    lines |= {command.name: command.doc_purpose for command in COMMANDS if command is not RunCommand}
     return lines | {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}
 
 
-class Help(Look):
+class HelpCommand(QueryCommand):
     """Of a word: `doit help` alone is doit's."""
 
     name = "help"
@@ -112,7 +112,7 @@ class Help(Look):
     def execute(self, params: Any, args: list[str]) -> int:
         commands = {command.name: command for command in COMMANDS}
         known = {name: variable.meaning for name, variable in variables.VARIABLES.items()}
-        known |= {Run.name: Run.doc_purpose, **_named(self.app.foreign())}
+        known |= {RunCommand.name: RunCommand.doc_purpose, **_named(self.app.foreign())}
         for word in (each.partition(":")[0] for each in args):
             if word not in known:
                 raise SpecError(f"there is no help on '{word}'", {}, suggestion(word, known) or "doit list shows all.")
@@ -139,7 +139,7 @@ def _print_aligned(lines: Mapping[str, str]) -> None:
     print("\n".join(f"{name:<{width}}  {line}" for name, line in lines.items()))
 
 
-class Variables(Look):
+class VariablesCommand(QueryCommand):
     name = "variables"
     doc_purpose = "what name=value can say"
 
@@ -156,7 +156,7 @@ class Variables(Look):
         return 0
 
 
-class Plan(Look):
+class PlanCommand(QueryCommand):
     name = "plan"
     doc_purpose = "the dry run: what a run would make, why, and about how long it takes"
     cmd_options = (JOBS,)
@@ -173,7 +173,7 @@ class Plan(Look):
         return 0
 
 
-class Explain(Look):
+class ExplainCommand(QueryCommand):
     name = "explain"
     doc_purpose = "why a case would run or not: keys, ingredients, changes, artifacts, commands"
 
@@ -207,7 +207,7 @@ def _unwritable(out: Path, error: OSError) -> SpecError:
     return SpecError(problem, {"found": error.strerror})
 
 
-class Known(Look):
+class KnownCommand(QueryCommand):
     name = "known"
     doc_purpose = "the known failures: how many cases each covers, and what the records say of them"
 
@@ -220,7 +220,7 @@ class Known(Look):
         return 0
 
 
-class Report(Look):
+class ReportCommand(QueryCommand):
     name = "report"
     doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out= (doit variables)"
     fastest = False
@@ -241,14 +241,14 @@ class Report(Look):
         return 0
 
 
-class Best(Report):
+class BestCommand(ReportCommand):
     name = "best"
     doc_purpose = "the fastest verified configuration of each shape, and its speed-up over default"
     fastest = True
     groups = ("report", "tags")
 
 
-class Toolchains(Look):
+class ToolchainsCommand(QueryCommand):
     name = "toolchains"
     doc_purpose = "the compilers at hand: version, revision, digest, size; remove=3.12.0 removes a fetched one"
 
@@ -265,7 +265,7 @@ class Toolchains(Look):
         return 2 if workspace.values.get("iree") in unusable else 0
 
 
-class Devices(Look):
+class DevicesCommand(QueryCommand):
     name = "devices"
     doc_purpose = "the targets, the device that runs each, or why there is none"
 
@@ -277,7 +277,7 @@ class Devices(Look):
         return 0
 
 
-class Store(Look):
+class StoreCommand(QueryCommand):
     name = "store"
     doc_purpose = "what takes the space; store check: is all sound; store clean: remove what is not needed"
 
@@ -302,21 +302,22 @@ class Store(Look):
 
 
 COMMANDS: tuple[type[Command], ...] = (
-    Run, List, Plan, Explain, Known, Report, Best, Devices, Store, Toolchains, Variables, Help,
-)  # fmt: skip
+    *(RunCommand, ListCommand, PlanCommand, ExplainCommand, KnownCommand, ReportCommand, BestCommand),
+    *(DevicesCommand, StoreCommand, ToolchainsCommand, VariablesCommand, HelpCommand),
+)
 
 
-def answer(root: Path, names: Mapping[str, Any], line: Line, recall: Recall | None) -> int:
+def answer(root: Path, names: Mapping[str, Any], line: CommandLine, recall: Replay | None) -> int:
     """The exit code of one command line, answered by the command that it names, or by `run`."""
     commands = {command.name: command for command in COMMANDS}
     reset_vars()
     for name, value in line.variables.items():
         set_var(name, value)  # the user's own tasks may ask for them
-    app = App(root, names, line.variables, sorted(commands), recall)
+    app = Invocation(root, names, line.variables, sorted(commands), recall)
     name, *words = line.words if line.words and line.words[0] in commands else ("run", *line.words)
     flags = line.flags
     if {"-h", "--help"} & set(flags):
-        name, words, flags = Help.name, line.words, []
+        name, words, flags = HelpCommand.name, line.words, []
     command = commands[name](
         task_loader=Loader(app), config={}, bin_name="doit", cmds=commands,
         opt_vals=line.before,
