@@ -16,9 +16,9 @@ T = TypeVar("T")
 HINT = "docs/adding.md says what such a file holds."
 
 
-def members(package: str, base: Callable[..., T], word: str | None = None) -> list[type[T]]:
+def members(package: str, base: Callable[..., T], word: str | None = None, suffix: str = "") -> list[type[T]]:
     """The subclasses of `base` that the package's public files define, in the order of the files' names. `word`: the
-    attribute that repeats the file's name.
+    attribute that repeats the file's name. `suffix` ends the names of the classes.
 
     Raises:
         DispatchflowError: a file that defines none, a class not named as its file (`matmul.py` holds `Matmul`), or one
@@ -30,7 +30,7 @@ def members(package: str, base: Callable[..., T], word: str | None = None) -> li
     assert folder is not None
     for path in sorted(Path(folder).parent.glob("[!_]*.py")):
         module = _imported(f"{package}.{path.stem}", path)
-        name = "".join(part.capitalize() for part in path.stem.split("_"))
+        name = "".join(part.capitalize() for part in path.stem.split("_")) + suffix
         cls = getattr(module, name, None)
         if not (isinstance(cls, type) and issubclass(cls, base)):
             classes = [

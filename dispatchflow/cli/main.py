@@ -160,7 +160,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
             code, text = said
             output.say_last(text + units.seconds(time.monotonic() - began))
             return code
-        from dispatchflow.cli.commands.table import answer  # an idle run, the most frequent of all, ends before
+        from dispatchflow.cli.answer import answer  # an idle run, the most frequent of all, ends before
 
         return answer(dodo.parent, names, line, recall)
     except DispatchflowError as error:

@@ -1,8 +1,8 @@
 import pytest
 from doit.task import Task
 
+from dispatchflow.cli.answer import answer
 from dispatchflow.cli.command_line import read
-from dispatchflow.cli.commands.table import answer
 from dispatchflow.cli.selection import foreign_tasks, select, with_dependencies
 from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.project.dodo_file import namespace

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from dispatchflow.cli import command_line
-from dispatchflow.cli.commands import table
+from dispatchflow.cli.answer import answer
 from dispatchflow.cli.variables import VARIABLES, parse
 from dispatchflow.errors import SpecError
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
@@ -143,7 +143,7 @@ def test_every_variable_says_what_it_means_and_belongs_to_a_group():
 
 
 def test_every_variable_is_printed(tmp_path, capsys):
-    assert table.answer(tmp_path, {}, command_line.read(["variables"]), None) == 0
+    assert answer(tmp_path, {}, command_line.read(["variables"]), None) == 0
 
     assert set(re.findall(r"^  (\w+)= ", capsys.readouterr().out, re.M)) == set(VARIABLES)
 

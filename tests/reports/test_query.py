@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dispatchflow.cli.answer import answer
 from dispatchflow.cli.command_line import read
-from dispatchflow.cli.commands.table import answer
 from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.results.parquet import write_part

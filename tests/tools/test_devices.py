@@ -7,7 +7,7 @@ import pytest
 from support import lavapipe
 from support.project import REPOSITORY, Project, environment, sweep, write_script
 
-from dispatchflow.cli.commands import queries
+from dispatchflow.cli.commands.devices import table_of
 from dispatchflow.errors import SpecError
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.targets import TARGETS, named
@@ -78,7 +78,7 @@ def test_hopper_card_is_told_whose_code_it_runs(capability, tmp_path):
     note = (
         "cuda://0 is sm_90: IREE does not know it. A Hopper card runs the code of cuda-sm_89: its driver compiles it."
     )
-    assert (note in queries.devices(opened).splitlines()) == (capability == "9.0")
+    assert (note in table_of(opened).splitlines()) == (capability == "9.0")
 
 
 @pytest.mark.iree

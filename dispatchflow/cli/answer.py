@@ -1,0 +1,37 @@
+"""Answers a command line by one of the commands: the files of `commands/`, each of which holds one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from doit.cmd_base import Command
+from doit.doit_cmd import reset_vars, set_var
+
+from dispatchflow.cli.command_line import CommandLine
+from dispatchflow.cli.invocation import Invocation, Loader
+from dispatchflow.project.replay import Replay
+from dispatchflow.registry import members
+
+COMMANDS = members("dispatchflow.cli.commands", Command, "name", "Command")
+
+
+def answer(root: Path, names: Mapping[str, Any], line: CommandLine, recall: Replay | None) -> int:
+    """The exit code of one command line, answered by the command that it names, or by `run`."""
+    commands = {command.name: command for command in COMMANDS}
+    reset_vars()
+    for name, value in line.variables.items():
+        set_var(name, value)  # the user's own tasks may ask for them
+    app = Invocation(root, names, line.variables, sorted(commands), recall)
+    name, *words = line.words if line.words and line.words[0] in commands else ("run", *line.words)
+    flags = line.flags
+    if {"-h", "--help"} & set(flags):
+        name, words, flags = "help", line.words, []
+    command = commands[name](
+        task_loader=Loader(app), config={}, bin_name="doit", cmds=commands,
+        opt_vals=line.before,
+    )  # fmt: skip
+    code: int = command.parse_execute(flags + words)
+    app.close()
+    return code

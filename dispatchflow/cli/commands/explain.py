@@ -1,0 +1,128 @@
+"""`doit explain`: why a case would run or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dispatchflow import units
+from dispatchflow.cli.commands._base import QueryCommand, print_skips
+from dispatchflow.engine.state import CaseState
+from dispatchflow.errors import SpecError, plain
+from dispatchflow.iree import command_lines
+from dispatchflow.project import case_folder
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.reports import table
+from dispatchflow.results.rows import dispatches
+from dispatchflow.stages import STAGES
+from dispatchflow.tools import processes
+
+
+class ExplainCommand(QueryCommand):
+    name = "explain"
+    doc_purpose = "why a case would run or not: keys, ingredients, changes, artifacts, commands"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        if not args:
+            raise SpecError(
+                "explain needs a case",
+                {"form": "doit explain profile:NAME"},
+                "doit list --all profile shows every name.",
+            )
+        workspace = self.app.workspace()
+        selection = self.app.select(workspace, args, self.app.foreign())
+        if own := [name for name in selection.foreign if name in args or not selection.cases]:
+            hint = "doit plan says which cases it depends on."
+            raise SpecError(f"'{own[0]}' is a task of your own", {"form": "doit explain profile:NAME"}, hint)
+        for case in selection.last_stage():
+            # A user's function, a flag or a file's name may hold anything.
+            print(plain("\n".join(_explained(workspace, workspace.resolver.chain(case)))))
+        if not selection.last_stage():
+            print_skips(selection.skips)
+        return 0
+
+
+def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
+    """`doit explain profile:NAME`: for each stage why it would run or not, what its key is made of and what of that
+    changed; where the artifacts are; the commands that repeat it by hand."""
+    records = workspace.store.records
+    latest = records.latest(chain.case.name)
+    yield chain.case.name
+    for stage in STAGES:
+        step = chain[stage]
+        yield f"\n{stage}: {'would run' if step.pending else step.state}: {step.why}"
+        if chain.known is not None and step is chain.failure:
+            yield f"  known failure: {chain.known.reason} ({chain.known.place})"
+        if step.action is None:
+            continue
+        yield f"  key  {step.action.key}"
+        before = _ingredients_before(workspace, latest.get(stage), stage)
+        for name, value in step.action.ingredients.items():
+            yield f"  {name:<11} {_short(value)}"
+            if before is not None and _plain(before.get(name)) != _plain(value):
+                was = _difference(before.get(name), value)
+                yield f"  {'':<11} CHANGED since the last record of this name: was {was}"
+    if found := dispatches(chain):
+        yield "\ndispatches, with the time of all their executions in one call:"
+        cells = [[name, units.nanoseconds(ns) if ns else "-", text] for name, text, ns in found]
+        yield from (f"  {line}" for line in table.aligned(cells, (False, True, False)).splitlines())
+    yield from _artifacts(workspace, chain)
+
+
+def _ingredients_before(workspace: Workspace, key: Any, stage: str) -> Mapping[str, Any] | None:
+    if key is None:
+        return None
+    found = workspace.store.records.measurement(key) if stage == "profile" else workspace.store.records.get(key)
+    return found.ingredients if found else None
+
+
+def _plain(value: Any) -> Any:
+    """As it comes back from JSON."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_short(item)}" for name, item in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return " ".join(map(_short, value))
+    text = str(value)
+    # A configuration of a GPU is whole, a library's program is not.
+    return text if len(text) <= 400 else f"{text[:300]}… ({len(text)} characters)"
+
+
+def _difference(old: Any, new: Any) -> str:
+    """Only what differs, for lists (flags) and mappings."""
+    old, new = _plain(old), _plain(new)
+    if isinstance(old, list) and isinstance(new, list):
+        gone, come = [x for x in old if x not in new], [x for x in new if x not in old]
+        return f"without {_short(come)}, with {_short(gone)}"
+    if isinstance(old, dict) and isinstance(new, dict):
+        return _short({name: item for name, item in old.items() if new.get(name) != item})
+    return _short(old)
+
+
+def _artifacts(workspace: Workspace, chain: CaseState) -> Iterator[str]:
+    links = case_folder.links(chain, workspace.resolver)
+    if not links:
+        yield "\nnothing is made yet"
+        return
+    place = workspace.view_path / chain.case.name
+    shown = all((place / name).resolve() == workspace.store.path(digest).resolve() for name, digest in links.items())
+    yield f"\nartifacts, also in {place}:" if shown else "\nartifacts:"
+    width = max(map(len, links))
+    yield from (f"  {name:<{width}}  {workspace.store.path(digest)}" for name, digest in sorted(links.items()))
+    if not shown:
+        yield f"\n{place} is not of this; a run of it with these words writes there what repeats it by hand"
+        return
+    yield "\nby hand (repro.sh in that directory has the same):"
+    seen = workspace.toolchain.environment(workspace.resolver.environment)
+    folder = processes.quoted([str(place)])
+    for name, argv in case_folder.command_lines(chain, workspace.resolver).items():
+        # The compiler gets an empty directory: in the view its output would be written through a link into the store.
+        compiles = name == "compile"
+        inside, given = ('"$(mktemp -d)"', f" < {folder}/module.mlir") if compiles else (folder, "")
+        environment = processes.spelled(seen | command_lines.COMPILING if compiles else seen)
+        yield f"  {name}: cd {inside} && {environment} {processes.quoted(argv)}{given}"

@@ -1,0 +1,55 @@
+"""`doit known`: the known failures, and how the cases that they cover stand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from dispatchflow import units
+from dispatchflow.cases.known_failures import KnownFailure
+from dispatchflow.cli.commands._base import QueryCommand
+from dispatchflow.cli.selection import Selection
+from dispatchflow.engine.state import CaseState
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.stages import STAGES
+
+_STANDINGS = ("as known", "otherwise", "passes", "not tried")
+
+
+class KnownCommand(QueryCommand):
+    name = "known"
+    doc_purpose = "the known failures: how many cases each covers, and what the records say of them"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        workspace = self.app.workspace()
+        selection = self.app.select(workspace, args or list(STAGES[-1:]), self.app.foreign())
+        print("\n".join(_known_failures(workspace, selection)))
+        return 0
+
+
+def _known_failures(workspace: Workspace, selection: Selection) -> Iterator[str]:
+    """`doit known`: each entry about this release, how many selected cases it covers, and how those stand: they fail as
+    it says, fail otherwise, pass its stage, or were not tried."""
+    entries, last = workspace.known.entries, selection.last_stage()
+    counts = {id(entry): Counter[str]() for entry in entries}
+    for chain in workspace.chains(list(last)):
+        for entry in workspace.known.covering(chain.case):
+            counts[id(entry)][_stands(chain, entry)] += 1
+    for entry in sorted(entries, key=lambda entry: -counts[id(entry)].total()):
+        found = counts[id(entry)]
+        said = ", ".join(f"{found[word]} {word}" for word in _STANDINGS if found[word])
+        yield f"{units.count(found.total(), 'case')}{': ' if said else ''}{said}"
+        yield f"  {entry.reason}"
+        releases = f" with IREE {entry.toolchain}" if entry.toolchain else ""
+        yield f"  {entry.stage}{releases}, {'some of ' if entry.some else ''}{entry.matched}: {entry.message.pattern}"
+        yield f"  {entry.place}"
+    yield f"{len(entries)} entries; {units.count(len(last), 'case')} selected"
+
+
+def _stands(chain: CaseState, entry: KnownFailure) -> str:
+    if chain.known is entry:
+        return "as known"
+    if chain.failure is not None:
+        return "otherwise"
+    return "passes" if chain[entry.stage].state == "made" else "not tried"

@@ -1,0 +1,89 @@
+"""`doit list`: the stages and other tasks; the cases of a stage or a pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from doit.cmd_base import Command
+from doit.task import Task
+
+from dispatchflow import units
+from dispatchflow.cli import stage_tasks
+from dispatchflow.cli.commands._base import QueryCommand, print_aligned, print_skips
+from dispatchflow.cli.selection import Selection
+from dispatchflow.errors import SpecError
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.stages import STAGES
+
+RUN = "run"
+"""The command that needs no name."""
+
+
+class ListCommand(QueryCommand):
+    name = "list"
+    doc_purpose = "the stages and other tasks; with a stage and --all, or a pattern, the cases"
+    cmd_options = (
+        {"name": "all", "short": "", "long": "all", "type": bool, "default": False, "help": "every case"},
+        {
+            "name": "status",
+            "short": "s",
+            "long": "status",
+            "type": bool,
+            "default": False,
+            "help": "every case, and what would be made of it",
+        },
+    )
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        workspace, own = self.app.workspace(), self.app.foreign()
+        listed, status = params["all"] or params["status"], params["status"]
+        if args == ["skipped"]:
+            if listed:
+                raise SpecError("list skipped takes no option", {}, "It prints every skip.")
+            print_skips(workspace.plan.skips)
+            return 0
+        if listed or args:
+            selection = self.app.select(workspace, args or list(STAGES), own)
+            docs = {task.name: task.doc for task in own}
+            if status and not selection.cases:
+                raise SpecError(
+                    "-s tells of cases", {"given": " ".join(args)}, "doit itself decides on your own tasks."
+                )
+            if args and not listed and all(word in STAGES for word in args):
+                args = [
+                    f"{len(selection.cases[word]):>6,} cases  {word:<8} {stage_tasks.STAGE_DOCS[word]}" for word in args
+                ]
+                print("\n".join(args))
+                return 0
+            for line in _cases(workspace, selection, status):
+                print(line)
+            if not selection.last_stage():
+                print_skips(selection.skips)
+            for name in selection.foreign:
+                print(f"{name:<8}  {docs[name]}")
+            return 0
+        print_aligned(named(own, self.commands))
+        cases, skips = workspace.plan.cases, workspace.plan.skips
+        skipped = f" and {len(skips):,} skipped (doit list skipped)" if skips else ""
+        example = f"; for example: doit 'profile:{cases[0].operation.name}_*'" if cases else ""
+        print(f"\n{units.count(len(cases), 'case')}{skipped}{example}")
+        return 0
+
+
+def _cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator[str]:
+    """`doit list PATTERN`: a line a case, with what would be made for it when asked."""
+    for stage, found in selection.cases.items():
+        if not status:
+            yield from (f"{stage}:{case.name}" for case in found)
+            continue
+        for chain in workspace.chains(list(found)):
+            pending = chain.pending(stage)
+            yield f"{stage}:{chain.case.name}  {'to make: ' + ', '.join(pending) if pending else 'made'}"
+
+
+def named(own: Sequence[Task], commands: Mapping[str, type[Command]]) -> dict[str, str]:
+    """What may stand first on a command line, and what it does."""
+    lines = {stage: stage_tasks.STAGE_DOCS[stage] for stage in STAGES}
+    lines |= {name: command.doc_purpose for name, command in commands.items() if name != RUN}
+    return lines | {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}

@@ -1,0 +1,85 @@
+"""`doit plan`: the dry run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dispatchflow import units
+from dispatchflow.cases.dispatch import Case
+from dispatchflow.cli.command_line import JOBS
+from dispatchflow.cli.commands._base import QueryCommand
+from dispatchflow.cli.selection import Selection
+from dispatchflow.engine.state import CaseState, StageState
+from dispatchflow.measurement.controls import questions
+from dispatchflow.project import dodo_file
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.stages import STAGES
+from dispatchflow.tools.machine import cores
+
+
+class PlanCommand(QueryCommand):
+    name = "plan"
+    doc_purpose = "the dry run: what a run would make, why, and about how long it takes"
+    cmd_options = (JOBS,)
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        workspace, own = self.app.workspace(), self.app.foreign()
+        words = args or dodo_file.default_words(self.app.names)
+        selection = self.app.to_make(workspace, words, own)
+        print("\n".join(_plan(workspace, selection, params["jobs"] or len(cores()))))
+        if selection.foreign:
+            print(f"then of your own: {', '.join(selection.foreign)}")
+        return 0
+
+
+def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]:
+    """`doit plan`: what a run would do, why, and about how long it would take."""
+    costs = workspace.store.records.costs()
+    last = selection.last_stage()
+    chains = workspace.chains(list(last))
+    wanted = [(chain, STAGES.index(stage)) for chain, stage in zip(chains, last.values(), strict=True)]
+    total_s, unknown = 0.0, []
+    for number, stage in enumerate(STAGES):
+        steps = [chain[stage] for chain, furthest in wanted if number <= furthest]
+        pending = {step.key or index: step for index, step in enumerate(steps) if step.pending}
+        yield f"{stage:<8} {len(pending)} to make of {len(steps)}"
+        for why, count in Counter(step.why for step in pending.values()).most_common(10):
+            yield f"           {count} {why}"
+        unmade = Counter(_unmade(chain, chain[stage]) for chain, furthest in wanted if number <= furthest)
+        said = Counter({why: count for why, count in unmade.items() if why})
+        yield from (f"           {count} {why}" for why, count in said.most_common(10))
+        workers = 1 if stage == "profile" else jobs
+        if stage in costs:
+            total_s += len(pending) * costs[stage] / workers
+        elif pending:
+            unknown.append(stage)
+    for reason, count in Counter(skip.reason for skip in selection.skips).most_common(10):
+        yield f"skipped  {count}: {reason}"
+    yield from _controls(workspace, last)
+    yield from (f"note: {note}" for note in workspace.plan.notes)
+    if not any(chain[stage].pending for chain, furthest in wanted for stage in STAGES[: furthest + 1]):
+        yield "nothing to make"
+        return
+    never = f"{', '.join(unknown)}, of which no time is recorded" if unknown else ""
+    if never and not total_s:
+        yield f"no estimate of {never}"
+        return
+    yield f"about {units.seconds(total_s)} with -n {jobs}" + (f", and {never}" if never else "")
+
+
+def _unmade(chain: CaseState, step: StageState) -> str | None:
+    """Why a stage is not to be made and never was; None for the others."""
+    if chain.known is not None and step.state in ("failed", "blocked"):
+        return f"known failure: {chain.known.reason}"
+    return f"not: {step.why}" if step.state in ("failed", "blocked", "absent") else None
+
+
+def _controls(workspace: Workspace, last: Mapping[Case, str]) -> Iterator[str]:
+    resolver = workspace.resolver
+    block_s = resolver.settings.protocol.block_s
+    reused = [chain for case, chain in resolver.unjudged.items() if last.get(case) == "profile"]
+    for group, chosen in questions(reused, resolver.judged, block_s, workspace.run):
+        why = f"another runtime measured what {units.count(len(group), 'case')} on {group[0].device.uri} reuse"
+        yield f"controls {len(chosen)} to measure: {why}"

@@ -1,0 +1,32 @@
+"""`doit store`: what takes the space; check; clean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dispatchflow.cli.commands._base import LIMITS, QueryCommand
+from dispatchflow.errors import SpecError
+
+
+class StoreCommand(QueryCommand):
+    name = "store"
+    doc_purpose = "what takes the space; store check: is all sound; store clean: remove what is not needed"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        from dispatchflow.project import maintenance
+
+        match args:
+            case []:
+                print(maintenance.overview(self.app.workspace(("store",))))
+                return 0
+            case ["check"]:
+                text, sound = maintenance.check(self.app.workspace(("check", "iree", *LIMITS)))
+                print(text)
+                return 0 if sound else 1
+            case ["clean"]:
+                # Nothing else asks which cases there are, and what their toolchains make of them.
+                referenced = "referenced" in self.app.variables.get("keep", "")
+                groups = ("clean", "cases", "iree", *LIMITS) if referenced else ("clean",)
+                print(maintenance.clean(self.app.workspace(groups)))
+                return 0
+        raise SpecError("store takes one word, or none", {"given": " ".join(args), "known": "check, clean"})

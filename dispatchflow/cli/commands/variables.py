@@ -1,0 +1,25 @@
+"""`doit variables`: what `name=value` can say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dispatchflow.cli import variables
+from dispatchflow.cli.commands._base import QueryCommand, no_words, print_aligned
+
+
+class VariablesCommand(QueryCommand):
+    name = "variables"
+    doc_purpose = "what name=value can say"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        no_words(self.name, args)
+        variables.parse(self.app.variables, ())
+        groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
+        groups |= {"history": "what report alone shows"}
+        groups |= {"toolchains": "what toolchains removes"}
+        groups |= {"check": "what store check looks at", "clean": "what store clean removes"}
+        for group, title in groups.items():
+            print(f"{title}:")
+            print_aligned({f"  {n}=": v.meaning for n, v in variables.VARIABLES.items() if v.group == group})
+        return 0
