@@ -18,7 +18,8 @@ from dispatchflow.keys import digest_of
 from dispatchflow.measurement import calibration
 from dispatchflow.measurement.ceilings import Ceilings
 from dispatchflow.results import parquet
-from dispatchflow.results.rows import Roofline, Row, RowContext, file_of, row_of
+from dispatchflow.results.roofline import Roofline
+from dispatchflow.results.rows import Row, RowContext, file_of, row_of
 from dispatchflow.store.store import Store
 from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine

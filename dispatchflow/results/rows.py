@@ -8,21 +8,20 @@ from dataclasses import dataclass
 from math import exp
 from typing import TYPE_CHECKING, Any
 
-from dispatchflow.cases import amounts
 from dispatchflow.cases.dispatch import program_digest
-from dispatchflow.cases.known_failures import STATUS as KNOWN
 from dispatchflow.cases.module import Module
 from dispatchflow.iree.flags import quoted
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.measurement.anchors import Moment
 from dispatchflow.operations import Operation
 from dispatchflow.results.parquet import SCHEMA_VERSION
-from dispatchflow.timing.statistics import NOISY, Summary, summary
+from dispatchflow.results.roofline import Roofline, roofline
+from dispatchflow.results.status import measured, reason_of, standing, verification_of
+from dispatchflow.timing.statistics import Summary, summary
 from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
     from dispatchflow.engine.state import CaseState
-    from dispatchflow.store.entries import Measurement
     from dispatchflow.tools.toolchain import Toolchain
 
 
@@ -42,35 +41,6 @@ class RowContext:
 _AMOUNTS = ("flops", "traffic_bytes")
 _MACHINE = ("machine", "kernel", "cores", "hypervisor")
 _CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")
-
-
-@dataclass(frozen=True, slots=True)
-class Roofline:
-    """What one call of a program does, and how fast that can be here."""
-
-    said: tuple[Any, Any]
-    """The cells of `flops` and `traffic_bytes`."""
-    ceilings: tuple[float | None, float | None]
-    """Flops and bytes per s."""
-    credible_ns: float
-    """The shortest call that the ceilings allow, each times the margin; 0 when unknown."""
-    noisy: float = NOISY
-    """Half-widths above this are."""
-
-    @classmethod
-    def of(
-        cls, program: Workload, ceilings: tuple[float | None, float | None], margin: float, noisy: float = NOISY
-    ) -> Roofline:
-        said = amounts.said(program, "flops"), amounts.said(program, "traffic_bytes")
-        work = zip(map(amounts.counted, said), ceilings, strict=True)
-        least = (w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None)
-        return cls(said, ceilings, max(least, default=0.0), noisy)
-
-    @property
-    def amounts(self) -> tuple[int | None, int | None]:
-        """(flops, bytes) of one call; None as in `amounts.traffic_bytes`."""
-        flops, traffic_bytes = map(amounts.counted, self.said)
-        return flops, traffic_bytes
 
 
 def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowContext, now: float) -> dict[str, Any]:
@@ -103,7 +73,7 @@ def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowC
         "compile_key": compiled.key,
         "verify_key": verified.key,
         "measurement_key": profiled.key,
-        "verification": _verification(chain),
+        "verification": verification_of(chain),
         "known_failure": chain.known.reason if chain.known else None,
         **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
         "requested_configuration": chain.dispatch.requested,
@@ -133,28 +103,8 @@ def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowC
             loud = f"the median's interval is ±{half or 0:.1%} after {blocks} blocks"
             slow = f"{blocks} blocks took all of the protocol's time, too few for an interval of the median"
             row["reason"] = slow if half is None else loud
-    row["reason"] = _reason(chain, status, row.get("reason"))
+    row["reason"] = reason_of(chain, status, row.get("reason"))
     return row
-
-
-def _reason(chain: CaseState, status: str, reason: str | None) -> str | None:
-    """The status's own reason, and what else a reader should know of the case."""
-    verified, profiled = chain["verify"], chain["profile"]
-    unsure = verified.state == "absent" or (verified.state == "off" and _verification(chain) == "different")
-    if reason is None and unsure:
-        reason = verified.why
-    if (doubt := profiled.doubt) is not None and status != "not measured":
-        reason = "; ".join(filter(None, (reason, doubt)))
-    emitted = chain["emit"].record if isinstance(chain.case.operation, Module) else None
-    stateful = [f"stateful: {_calls_differ(emitted.facts)}"] if emitted and emitted.facts.get("stored") else []
-    told = verified.record.facts.get("why") if verified.record else None
-    if why := "; ".join([*filter(None, [told]), *stateful]):
-        reason = why if status == "not measured" else "; ".join(filter(None, (why, reason)))
-    return reason
-
-
-def _calls_differ(facts: Mapping[str, Any]) -> str:
-    return f"it stores to @{', @'.join(facts['stored'])}, so calls may differ; verified for the first call"
 
 
 def file_of(program: Workload, folder: str) -> str | None:
@@ -172,13 +122,6 @@ def _data_digest(chain: CaseState) -> str | None:
     return key_of("data", {name: action.ingredients[name] for name in ("arguments", "data")})
 
 
-def _verification(chain: CaseState) -> str:
-    verified = chain["verify"]
-    otherwise = "not verified" if verified.state == "off" else "not compared"
-    found: str = verified.record.facts.get("verification", otherwise) if verified.record else otherwise
-    return found
-
-
 def _makers(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
     """Of a library there is one version only, which `_times` finds where it was measured."""
     if chain.case.library is not None:
@@ -190,40 +133,6 @@ def _makers(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
     }
 
 
-def standing(chain: CaseState, bounds: Roofline) -> str:
-    """The row's status. A median that the bounds do not allow is suspect."""
-    if chain.failure is not None:
-        return "failed" if chain.known is None else KNOWN
-    if chain["profile"].state == "absent":
-        return "no device"
-    found = _measured(chain)
-    if found is None or found.median_ns is None:
-        return "not measured"
-    if found.median_ns < bounds.credible_ns:
-        return "suspect"
-    if found.status == "failed":
-        return found.status
-    return "noisy" if found.noisy_above(bounds.noisy) else "measured"
-
-
-def roofline(
-    flops: int | None, traffic_bytes: int | None, ceilings: tuple[float | None, float | None], median_ns: float
-) -> dict[str, Any]:
-    """`bound`: what keeps a call from being faster at last, `compute` or `memory`; and the part of that peak that it
-    reached, in percent. None where a ceiling that counts is not known."""
-    if flops is None or traffic_bytes is None or ceilings[1] is None or (flops and ceilings[0] is None):
-        return {"bound": None, "percent_of_peak": None}
-    compute_ns = flops / ceilings[0] * 1e9 if ceilings[0] else 0.0
-    memory_ns = traffic_bytes / ceilings[1] * 1e9
-    bound = "compute" if compute_ns > memory_ns else "memory"
-    return {"bound": bound, "percent_of_peak": 100 * max(compute_ns, memory_ns) / median_ns}
-
-
-def _measured(chain: CaseState) -> Measurement | None:
-    step = chain["profile"]
-    return step.measurement if step.state == "made" else None
-
-
 _KNOWN: dict[str, Callable[[CaseState], Any]] = {
     "case": lambda chain: chain.case.name,
     "operation": lambda chain: chain.case.operation.name,
@@ -232,8 +141,8 @@ _KNOWN: dict[str, Callable[[CaseState], Any]] = {
     "provider": lambda chain: chain.case.provider,
     "cache": lambda chain: chain.case.cache,
     "threads": lambda chain: chain.device.threads,
-    "verification": _verification,
-    "median_ns": lambda chain: found.median_ns if (found := _measured(chain)) else None,
+    "verification": verification_of,
+    "median_ns": lambda chain: found.median_ns if (found := measured(chain)) else None,
 }
 
 
@@ -279,7 +188,7 @@ class Row(Mapping[str, Any]):
             if (known := _KNOWN.get(name)) is not None:
                 return known(self.chain)
             if name == "reason" and self.status == "measured":  # which needs none of its own
-                return _reason(self.chain, self.status, None)
+                return reason_of(self.chain, self.status, None)
         return self.cells[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -290,7 +199,7 @@ class Row(Mapping[str, Any]):
 
 
 def _times(chain: CaseState, row: Mapping[str, Any], bounds: Roofline) -> dict[str, Any]:
-    found = _measured(chain)
+    found = measured(chain)
     if found is None or found.median_ns is None:
         return {}
     times, conditions = summary(found.blocks_ns), found.conditions
@@ -352,7 +261,7 @@ def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str
 def dispatches(chain: CaseState) -> list[tuple[str, str, float | None]]:
     """Of each different dispatch, in the order of the compiler's dump: its name, its applied configuration, and the
     median over blocks of what all its executions in one call took, in ns; None where the runtime tells none."""
-    compiled, found = chain["compile"].record, _measured(chain)
+    compiled, found = chain["compile"].record, measured(chain)
     times = found.conditions.get("dispatches_ns", {}) if found else {}
     return [
         (name, configuration, summary(times[name]).median_ns if name in times else None)

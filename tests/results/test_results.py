@@ -13,7 +13,7 @@ from dispatchflow.keys import digest_file
 from dispatchflow.measurement.calibration import Work, ceilings, compute_kind, processor
 from dispatchflow.mlir.types import signature
 from dispatchflow.operations import OPERATIONS
-from dispatchflow.results import parquet, publish, rows
+from dispatchflow.results import parquet, publish, roofline, rows
 from dispatchflow.results.parquet import COLUMNS, read, write_part
 from dispatchflow.store.records import Record
 from dispatchflow.store.store import Store
@@ -188,7 +188,7 @@ def row(case_of, records, resolver_of):
                 | ({"dispatches_ns": dispatches} if dispatches else {}),
             )
         around = rows.RowContext(resolver.toolchain, **AROUND)
-        bounds = rows.Roofline.of(case.operation, ceilings, 1.1, noisy)
+        bounds = roofline.Roofline.of(case.operation, ceilings, 1.1, noisy)
         return rows.row_of(resolver.chain(case), ("tag",), bounds, around, time.time())
 
     return make
@@ -298,7 +298,7 @@ def test_roofline_side_and_percent_of_peak(row, ceilings, bound, percent):
 
 
 def test_what_only_moves_is_bound_by_memory():
-    assert rows.roofline(0, 100, (None, 1e9), 200.0) == {"bound": "memory", "percent_of_peak": 50}
+    assert roofline.roofline(0, 100, (None, 1e9), 200.0) == {"bound": "memory", "percent_of_peak": 50}
 
 
 F32 = OPERATIONS["matmul"].make((4, 5, 6)).signature

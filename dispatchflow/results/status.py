@@ -1,0 +1,62 @@
+"""How a case stands, in a row's words: the status, the verification, and the reason for a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dispatchflow.cases.known_failures import STATUS as KNOWN
+from dispatchflow.cases.module import Module
+from dispatchflow.results.roofline import Roofline
+
+if TYPE_CHECKING:
+    from dispatchflow.engine.state import CaseState
+    from dispatchflow.store.entries import Measurement
+
+
+def standing(chain: CaseState, bounds: Roofline) -> str:
+    """The row's status. A median that the bounds do not allow is suspect."""
+    if chain.failure is not None:
+        return "failed" if chain.known is None else KNOWN
+    if chain["profile"].state == "absent":
+        return "no device"
+    found = measured(chain)
+    if found is None or found.median_ns is None:
+        return "not measured"
+    if found.median_ns < bounds.credible_ns:
+        return "suspect"
+    if found.status == "failed":
+        return found.status
+    return "noisy" if found.noisy_above(bounds.noisy) else "measured"
+
+
+def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
+    """The status's own reason, and what else a reader should know of the case."""
+    verified, profiled = chain["verify"], chain["profile"]
+    unsure = verified.state == "absent" or (verified.state == "off" and verification_of(chain) == "different")
+    if reason is None and unsure:
+        reason = verified.why
+    if (doubt := profiled.doubt) is not None and status != "not measured":
+        reason = "; ".join(filter(None, (reason, doubt)))
+    emitted = chain["emit"].record if isinstance(chain.case.operation, Module) else None
+    stateful = [f"stateful: {_calls_differ(emitted.facts)}"] if emitted and emitted.facts.get("stored") else []
+    told = verified.record.facts.get("why") if verified.record else None
+    if why := "; ".join([*filter(None, [told]), *stateful]):
+        reason = why if status == "not measured" else "; ".join(filter(None, (why, reason)))
+    return reason
+
+
+def _calls_differ(facts: Mapping[str, Any]) -> str:
+    return f"it stores to @{', @'.join(facts['stored'])}, so calls may differ; verified for the first call"
+
+
+def verification_of(chain: CaseState) -> str:
+    verified = chain["verify"]
+    otherwise = "not verified" if verified.state == "off" else "not compared"
+    found: str = verified.record.facts.get("verification", otherwise) if verified.record else otherwise
+    return found
+
+
+def measured(chain: CaseState) -> Measurement | None:
+    step = chain["profile"]
+    return step.measurement if step.state == "made" else None
