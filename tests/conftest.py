@@ -14,7 +14,8 @@ import pytest
 
 import dispatchflow
 from dispatchflow.cases.dispatch import Case
-from dispatchflow.engine.resolver import Resolver, Settings
+from dispatchflow.engine.resolver import Resolver
+from dispatchflow.engine.settings import Settings
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.targets import Device, Target
 from dispatchflow.keys import Digest

@@ -147,7 +147,7 @@ class StageTasks:
     def session(self) -> Session:
         w = self.workspace
         pauses = _NO_PAUSES not in os.environ
-        return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.refusal, pauses=pauses)
+        return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.reuse.refusal, pauses=pauses)
 
     def _trial(self, case: Case) -> Trial | None:
         """None when the case cannot be measured."""

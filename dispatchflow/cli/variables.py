@@ -8,7 +8,7 @@ from typing import Any
 
 from dispatchflow.cases import known_failures
 from dispatchflow.cases.module import Module
-from dispatchflow.engine.resolver import VERIFY_MODES
+from dispatchflow.engine.settings import VERIFY_MODES
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.libraries.providers import PROVIDERS
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, refuse_taken

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +19,8 @@ from dispatchflow.cases.module import Module
 from dispatchflow.engine import actions
 from dispatchflow.engine.actions import Action, Data
 from dispatchflow.engine.data import DataResolver
+from dispatchflow.engine.reuse import Reuse
+from dispatchflow.engine.settings import Settings
 from dispatchflow.engine.state import CaseState, StageState
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import syntax_of
@@ -27,11 +28,7 @@ from dispatchflow.iree.targets import Device, Target
 from dispatchflow.keys import Digest, Form, Key, digest_of
 from dispatchflow.libraries import providers
 from dispatchflow.operations import Operation
-from dispatchflow.timing import runtime_drift
-from dispatchflow.timing.protocols import Protocol
-from dispatchflow.timing.runtime_drift import Judgement
 from dispatchflow.timing.statistics import NOISY
-from dispatchflow.tools.limits import Limits
 from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
@@ -39,22 +36,6 @@ if TYPE_CHECKING:
     from dispatchflow.store.entries import Measurement, Reader, Record, RecordHead
     from dispatchflow.store.records import Records
     from dispatchflow.tools.toolchain import Toolchain
-
-VERIFY_MODES = ("on", "off", "warn")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How this invocation runs its cases. `remeasure`: `yes`, `noisy`, or older than so many days. `noisy`: the
-    half-width above which a row is called so; None for what the case's sweep says."""
-
-    protocol: Protocol
-    verify: str = "on"
-    remeasure: str | int | None = None
-    retry: bool = False
-    noisy: float | None = None
-    limits: Limits = field(default_factory=Limits)
-
 
 _REFUTED = "another runtime verified it, and one of the two is wrong"
 
@@ -79,20 +60,20 @@ class Resolver:
         known: KnownFailures | None = None,
     ) -> None:
         self._noisy_above = noisy_above
-        self._installed, self._cache_bytes, self._machine = installed, cache_bytes, machine
+        self._installed, self._cache_bytes = installed, cache_bytes
         self.known = known or KnownFailures((), toolchain.version, lambda log: "")
         self._all_records, self.toolchain, self.host = records, toolchain, host
         self._records: Reader = records
         self.syntax = syntax_of(toolchain.version)
         self.environment, self.settings, self._device_of = environment, settings, device_of
         self._now, self._run = now, run
+        self.reuse = Reuse(records.remembered, toolchain.runtime_digest, machine)
         self.settled: set[Key] = set()
         """Measurements that another invocation took while this one waited for them: not to be taken again."""
         self.unjudged: dict[Case, CaseState] = {}
         """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
         self._refuted: set[Key] = set()
         """Verifications by another runtime that do not count with the present one."""
-        self._judgements: dict[tuple[str, str], Judgement | None] = {}
         self._target_flags: dict[str, tuple[str, ...]] = {}
         self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
         self.supplies = DataResolver(records, toolchain, host, environment, device_of, self.again)
@@ -120,7 +101,11 @@ class Resolver:
             compiled = StageState("compile", "off", f"{case.provider} brings its own code", brought=self.brought(case))
         verified = self._verify(program, compiled, device)
         profiled = self._profile(case, compiled, verified, device)
-        if self._unsound(verified, profiled, device):
+        if (
+            verified.state == "made"
+            and profiled.key is not None
+            and self.reuse.refutes(verified, self._records.measurement(profiled.key), device)
+        ):
             assert verified.key is not None
             self._refuted.add(verified.key)
             verified = msgspec.structs.replace(verified, state="missing", why=_REFUTED)
@@ -129,8 +114,8 @@ class Resolver:
             log = failed.record.outputs.get("log") if failed.record else None
             if (entry := self.known.failing(case, failed.stage, failed.why, log)) is not None:
                 chain = msgspec.structs.replace(chain, known=entry)
-        if profiled.state == "made" and profiled.measurement and self._foreign(profiled.measurement):
-            judgement = self.judged(profiled.measurement, device)
+        if profiled.state == "made" and profiled.measurement and self.reuse.foreign(profiled.measurement):
+            judgement = self.reuse.judged(profiled.measurement, device)
             if judgement is None or judgement.thin:
                 self.unjudged[case] = chain
         return chain
@@ -185,34 +170,10 @@ class Resolver:
             self._compiles[shared] = form
         return actions.compilation(module, form)
 
-    def judged(self, taken: Measurement, device: Device) -> Judgement | None:
-        """On the runtime that took this measurement and the present one; None while there is none."""
-        place = (str(taken.runtime), device.uri)
-        if place not in self._judgements:
-            text = self._all_records.remembered(
-                runtime_drift.name(place[0], self.toolchain.runtime_digest, device.identity)
-            )
-            self._judgements[place] = runtime_drift.from_json(text) if text else None
-        return self._judgements[place]
-
     def forget_judgements(self) -> None:
         """A new one was recorded."""
-        self._judgements.clear()
+        self.reuse.forget()
         self.unjudged.clear()
-
-    def refusal(self, taken: Measurement, device: Device) -> str | None:
-        """Why this measurement does not count here and with the present runtime, None when it does."""
-        if taken.machine not in (None, self._machine):
-            return f"measured on another machine, {taken.conditions.get('host')}"
-        if not self._foreign(taken):
-            return None
-        if taken.status == "failed":
-            return "another runtime failed to measure it"
-        judgement = self.judged(taken, device)
-        return judgement.text if judgement is not None and judgement.moved else None
-
-    def _foreign(self, taken: Measurement) -> bool:
-        return taken.runtime not in (None, self.toolchain.runtime_digest)
 
     def chains(self, cases: Sequence[Case]) -> list[CaseState]:
         """Of many cases, all as the records are now."""
@@ -281,14 +242,14 @@ class Resolver:
         call = actions.Call(compiled.code, program.function, device)
         action = actions.measurement(call, operands.only(program.recipes[-1]), self.settings.protocol, sets)
         found = self._records.measurement(action.key)
-        refusal = self.refusal(found, device) if found is not None else None
+        refusal = self.reuse.refusal(found, device) if found is not None else None
         if refusal is not None:
             older = self._all_records.measurements(action.key)
-            found = next((m for m in older if not self.refusal(m, device)), None)
+            found = next((m for m in older if not self.reuse.refusal(m, device)), None)
         failed = None
         if found is not None and found.status == "failed":  # it hides no complete one
             older = self._all_records.measurements(action.key)
-            whole = next((m for m in older if m.status != "failed" and not self.refusal(m, device)), None)
+            whole = next((m for m in older if m.status != "failed" and not self.reuse.refusal(m, device)), None)
             failed, found = (found, whole) if whole is not None else (None, found)
         if found is None:
             never = f"this code was never measured on this device under {self.settings.protocol.id}"
@@ -298,36 +259,11 @@ class Resolver:
         if found.status == "failed":
             return StageState("profile", "failed", found.reason or "failed", action, measurement=found)
         doubts = [f"measured again later, which failed: {failed.reason}"] if failed is not None else []
-        doubts += self._doubts(found, device)
+        doubts += self.reuse.doubts(found, device)
         return StageState(
-            "profile", "made", f"the store has it{self._whose(found, device)}", action, measurement=found,
+            "profile", "made", f"the store has it{self.reuse.whose(found, device)}", action, measurement=found,
             doubt="; ".join(doubts) or None,
         )  # fmt: skip
-
-    def _doubts(self, found: Measurement, device: Device) -> list[str]:
-        if not self._foreign(found):
-            return []
-        judgement = self.judged(found, device)
-        if judgement is None:
-            return ["runtime not verified: another one ran this, and no control was run with the present one"]
-        return [f"not known whether the runtime moved: {judgement.text}"] if judgement.unknown else []
-
-    def _unsound(self, verified: StageState, profiled: StageState, device: Device) -> bool:
-        """Whether another runtime verified this, and one of both gives other results."""
-        if verified.state != "made" or verified.record is None or profiled.key is None:
-            return False
-        newest = self._records.measurement(profiled.key)
-        if newest is None or not self._foreign(newest):
-            return False
-        if (judgement := self.judged(newest, device)) is None or not judgement.unsound:
-            return False
-        return bool(verified.record.facts.get("runtime_digest") != self.toolchain.runtime_digest)
-
-    def _whose(self, found: Measurement, device: Device) -> str:
-        if not self._foreign(found):
-            return ""
-        judgement = self.judged(found, device)
-        return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
 
     def _measure_again(self, found: Measurement, case: Case) -> str | None:
         wish = self.settings.remeasure

@@ -131,7 +131,7 @@ class Controls:
         """
         resolver, block_s = self._resolver, self._resolver.settings.protocol.block_s
         moved: list[Case] = []
-        for group, chosen in questions(reused, resolver.judged, block_s, self._run):
+        for group, chosen in questions(reused, resolver.reuse.judged, block_s, self._run):
             taken, device = taken_of(group[0]), group[0].device
             name = runtime_drift.name(str(taken.runtime), resolver.toolchain.runtime_digest, device.identity)
             if (judgement := self._settled(name, chosen)) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dispatchflow.engine.resolver import Settings
+from dispatchflow.engine.settings import Settings
 from dispatchflow.timing.protocols import PROTOCOLS
 from dispatchflow.tools import limits
 

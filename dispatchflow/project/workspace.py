@@ -15,7 +15,8 @@ from dispatchflow import units
 from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.known_failures import KnownFailure, KnownFailures, shipped
 from dispatchflow.cases.rotating_inputs import COLD, not_coldable
-from dispatchflow.engine.resolver import Resolver, Settings
+from dispatchflow.engine.resolver import Resolver
+from dispatchflow.engine.settings import Settings
 from dispatchflow.engine.stages import StageExecutor
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import NothingMatched, ToolchainError, suggestion

@@ -1,5 +1,5 @@
 from dispatchflow.cli.variables import parse
-from dispatchflow.engine.resolver import Settings
+from dispatchflow.engine.settings import Settings
 from dispatchflow.project.settings import settings
 from dispatchflow.timing.protocols import PROTOCOLS
 from dispatchflow.tools.limits import Limits

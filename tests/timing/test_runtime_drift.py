@@ -138,7 +138,7 @@ def test_judgement_of_few_controls_is_asked_again_when_more_can_be_had(measured,
         resolver = resolver_of()
         chains = [resolver.chain(case) for case in cases]
         assert list(resolver.unjudged) == list(cases)
-        return [len(chosen) for _, chosen in questions(chains, resolver.judged, 0.1, "now")]
+        return [len(chosen) for _, chosen in questions(chains, resolver.reuse.judged, 0.1, "now")]
 
     assert asked(one) == []
     assert asked(one, two) == [2]
@@ -156,8 +156,8 @@ def test_controls_that_are_all_undecided_say_nothing_and_another_run_asks_again(
     assert step.doubt == f"not known whether the runtime moved: {UNKNOWN.text}"
     assert list(resolver.unjudged) == [case]
     chains = [*resolver.unjudged.values()]
-    assert questions(chains, resolver.judged, 0.1, "another run")
-    assert not questions(chains, resolver.judged, 0.1, UNKNOWN.run)
+    assert questions(chains, resolver.reuse.judged, 0.1, "another run")
+    assert not questions(chains, resolver.reuse.judged, 0.1, UNKNOWN.run)
 
 
 def test_row_of_another_runtime_says_that_no_control_was_run(measured, judge, resolver_of):
@@ -198,7 +198,7 @@ def test_controls_are_the_shortest_the_longest_that_is_cheap_and_one_between(mea
 def test_each_pair_of_runtimes_is_a_question(measured, resolver_of):
     resolver = resolver_of()
     chains = [resolver.chain(measured(runtime, m=m)) for m, runtime in ((2, OTHER), (3, THIRD), (5, OTHER))]
-    found = questions(chains, resolver.judged, 0.1, "now")
+    found = questions(chains, resolver.reuse.judged, 0.1, "now")
     assert [([c.case.operation.sizes[0] for c in group], len(chosen)) for group, chosen in found] == [
         ([2, 5], 2),
         ([3], 1),

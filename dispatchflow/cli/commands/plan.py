@@ -80,6 +80,6 @@ def _controls(workspace: Workspace, last: Mapping[Case, str]) -> Iterator[str]:
     resolver = workspace.resolver
     block_s = resolver.settings.protocol.block_s
     reused = [chain for case, chain in resolver.unjudged.items() if last.get(case) == "profile"]
-    for group, chosen in questions(reused, resolver.judged, block_s, workspace.run):
+    for group, chosen in questions(reused, resolver.reuse.judged, block_s, workspace.run):
         why = f"another runtime measured what {units.count(len(group), 'case')} on {group[0].device.uri} reuse"
         yield f"controls {len(chosen)} to measure: {why}"
