@@ -13,7 +13,7 @@ from dispatchflow.cli import output
 from dispatchflow.stages import STAGES
 
 if TYPE_CHECKING:
-    from dispatchflow.measurement.session import Trial
+    from dispatchflow.measurement.trials import Trial
 
 _SILENCE_S = 10.0
 

@@ -26,7 +26,8 @@ from dispatchflow.errors import DispatchflowError
 from dispatchflow.iree.targets import Device, Target
 from dispatchflow.measurement import trials
 from dispatchflow.measurement.controls import Controls
-from dispatchflow.measurement.session import Session, Trial
+from dispatchflow.measurement.session import Session
+from dispatchflow.measurement.trials import Trial
 from dispatchflow.project import case_folder
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.results import publish

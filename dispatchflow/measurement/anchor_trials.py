@@ -16,7 +16,7 @@ from dispatchflow.measurement import anchors
 from dispatchflow.measurement.anchors import History, Moment
 from dispatchflow.measurement.calibration import Kernel
 from dispatchflow.measurement.ceilings import Ceilings
-from dispatchflow.measurement.session import Trial
+from dispatchflow.measurement.trials import Trial
 from dispatchflow.store.machine_facts import MachineFacts
 from dispatchflow.store.records import Record, Records
 from dispatchflow.store.store import DamagedObject, Store

@@ -18,7 +18,8 @@ from dispatchflow.iree.targets import TARGETS, Device, Target
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.measurement import calibration
 from dispatchflow.measurement.calibration import Kernel, Processor, Work
-from dispatchflow.measurement.session import Session, Trial
+from dispatchflow.measurement.session import Session
+from dispatchflow.measurement.trials import Trial
 from dispatchflow.operations import Operation
 from dispatchflow.store.machine_facts import MachineFacts
 from dispatchflow.store.records import Record

@@ -15,7 +15,8 @@ from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import ToolError, in_one_line
 from dispatchflow.iree.targets import Device
 from dispatchflow.measurement import session
-from dispatchflow.measurement.session import BlockRunner, Trial
+from dispatchflow.measurement.session import BlockRunner
+from dispatchflow.measurement.trials import Trial
 from dispatchflow.store import holders
 from dispatchflow.store.records import Measurement
 from dispatchflow.timing import runtime_drift

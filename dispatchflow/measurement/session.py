@@ -9,119 +9,25 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf
-from typing import Any, ClassVar
-from typing import Protocol as Protocol_
+from dataclasses import dataclass
+from typing import Any
 
 from dispatchflow.errors import ToolError, in_one_line
-from dispatchflow.iree import benchmark_output, command_lines
+from dispatchflow.iree import benchmark_output
 from dispatchflow.iree.targets import Device
-from dispatchflow.keys import Digest, Key
-from dispatchflow.measurement.anchors import Moment
+from dispatchflow.keys import Key
+from dispatchflow.measurement.trials import Trial
 from dispatchflow.store import disk, holders
 from dispatchflow.store.records import Measurement
 from dispatchflow.store.store import Store
 from dispatchflow.timing import statistics
-from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine, processes
 from dispatchflow.tools.limits import Limits
 from dispatchflow.tools.toolchain import Toolchain
-from dispatchflow.workload import ENTRY
 
 _PATIENCE_S = 0.2
-_DISPATCH_BLOCKS = 6
-"""Of a case's blocks the first so many have the runtime's account of each dispatch."""
 _GROUP_S = 600.0
 """Of the budgets of a group's cases together; a shape with more is a group alone."""
-
-
-class Anchored(Protocol_):
-    """Anchors that are measured in the same rounds (`anchor_trials.AnchorSet`)."""
-
-    @property
-    def trials(self) -> Sequence[Trial]: ...
-
-    def failed(self, trial: Trial) -> None: ...
-
-    def marks(self) -> dict[str, int]: ...
-
-    def moment(self, since: dict[str, int]) -> tuple[Moment, dict[str, list[float]]]: ...
-
-
-@dataclass
-class Trial:
-    """One measurement on its way. `outcome` is None until it is decided: `measured`, `noisy` or `failed`."""
-
-    key: Key
-    label: str
-    objects: Mapping[str, Digest]
-    """The files that a block reads, by the names on its command line; `module.vmfb` is one."""
-    inputs: Sequence[str]
-    """As `command_lines.block_argv` takes them."""
-    device: Device
-    ingredients: Mapping[str, Any]
-    protocol: Protocol
-    function: str = ENTRY
-    shape: str = ""
-    """What is compared has the same, and is in the same rounds."""
-    dispatches: bool = True
-    """Whether the runtime has dispatches to tell the time of."""
-    blocks_ns: list[float] = field(default_factory=list)
-    dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
-    """Of each dispatch, by the blocks that tell them apart."""
-    spent_s: float = 0.0
-    iterations: int | None = None
-    id: int | None = None
-    began: dict[str, Any] = field(default_factory=dict)
-    rounds: str | None = None
-    """The rounds that it is in, until it is decided: the run, and the number of its group there."""
-    claimed: bool = False
-    awaited: bool = False
-    outcome: str | None = None
-    reason: str | None = None
-    failure: dict[str, Any] = field(default_factory=dict)
-    """What decides whether a failure is tried again: `limit`, `repeatable`; recorded with the conditions."""
-    adopted: bool = False
-    """Another invocation measured it while this one was waiting."""
-
-    anchors: Anchored | None = None
-    """What tells how fast the machine is meanwhile."""
-    since: dict[str, int] = field(default_factory=dict)
-    """The anchors' blocks before its own."""
-
-    rotation: ClassVar[str | None] = None
-    """The module that calls the measured one with other inputs each time."""
-    longest_s: ClassVar[float] = inf
-    """That one block may take, whatever the limit is."""
-    what: ClassVar[str] = "case"
-    """Of which this is the measurement."""
-
-    def spent(self, block: benchmark_output.Block, wall_s: float) -> float:
-        """Seconds of a block that count towards the protocol's budget."""
-        return wall_s
-
-    def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
-        """What ran the blocks, among the conditions. A digest: of a runtime that controls compare with another."""
-        return {
-            "runtime": toolchain.runtime_version,
-            "runtime_digest": toolchain.runtime_digest,
-            "toolchain": toolchain.version,
-        }
-
-    def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
-        return command_lines.block_argv(
-            toolchain.tool("iree-benchmark-module"),
-            "module.vmfb",
-            command_lines.device_flags(self.device.uri, self.device.cpus),
-            self.inputs,
-            self.protocol,
-            self.iterations,
-            # A second pass as long as the first: enough of them for a median, not one a block.
-            dispatches=self.dispatches and toolchain.dispatch_statistics and len(self.blocks_ns) < _DISPATCH_BLOCKS,
-            function=self.function,
-            rotation=self.rotation,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,12 @@
-"""What is measured of a case: its module, its module behind a rotation of its inputs, or a library's call."""
+"""One measurement on its way: of a case's module, its module behind a rotation of its inputs, or a library's call."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
 from typing import Any, ClassVar
+from typing import Protocol as Protocol_
 
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.dispatch import Case
@@ -13,14 +16,108 @@ from dispatchflow.engine.resolver import Resolver
 from dispatchflow.engine.stages import Artifacts, StageExecutor
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import ToolError
+from dispatchflow.iree import command_lines
 from dispatchflow.iree.benchmark_output import Block
-from dispatchflow.iree.targets import TARGETS
-from dispatchflow.keys import digest_of
+from dispatchflow.iree.targets import TARGETS, Device
+from dispatchflow.keys import Digest, Key, digest_of
 from dispatchflow.libraries import calls
 from dispatchflow.libraries.installed import Installed
-from dispatchflow.measurement.session import Trial
+from dispatchflow.measurement.anchors import Moment
 from dispatchflow.operations import Operation
+from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools.toolchain import Toolchain
+from dispatchflow.workload import ENTRY
+
+_DISPATCH_BLOCKS = 6
+"""Of a case's blocks the first so many have the runtime's account of each dispatch."""
+
+
+class Anchored(Protocol_):
+    """Anchors that are measured in the same rounds (`anchor_trials.AnchorSet`)."""
+
+    @property
+    def trials(self) -> Sequence[Trial]: ...
+
+    def failed(self, trial: Trial) -> None: ...
+
+    def marks(self) -> dict[str, int]: ...
+
+    def moment(self, since: dict[str, int]) -> tuple[Moment, dict[str, list[float]]]: ...
+
+
+@dataclass
+class Trial:
+    """One measurement on its way. `outcome` is None until it is decided: `measured`, `noisy` or `failed`."""
+
+    key: Key
+    label: str
+    objects: Mapping[str, Digest]
+    """The files that a block reads, by the names on its command line; `module.vmfb` is one."""
+    inputs: Sequence[str]
+    """As `command_lines.block_argv` takes them."""
+    device: Device
+    ingredients: Mapping[str, Any]
+    protocol: Protocol
+    function: str = ENTRY
+    shape: str = ""
+    """What is compared has the same, and is in the same rounds."""
+    dispatches: bool = True
+    """Whether the runtime has dispatches to tell the time of."""
+    blocks_ns: list[float] = field(default_factory=list)
+    dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
+    """Of each dispatch, by the blocks that tell them apart."""
+    spent_s: float = 0.0
+    iterations: int | None = None
+    id: int | None = None
+    began: dict[str, Any] = field(default_factory=dict)
+    rounds: str | None = None
+    """The rounds that it is in, until it is decided: the run, and the number of its group there."""
+    claimed: bool = False
+    awaited: bool = False
+    outcome: str | None = None
+    reason: str | None = None
+    failure: dict[str, Any] = field(default_factory=dict)
+    """What decides whether a failure is tried again: `limit`, `repeatable`; recorded with the conditions."""
+    adopted: bool = False
+    """Another invocation measured it while this one was waiting."""
+
+    anchors: Anchored | None = None
+    """What tells how fast the machine is meanwhile."""
+    since: dict[str, int] = field(default_factory=dict)
+    """The anchors' blocks before its own."""
+
+    rotation: ClassVar[str | None] = None
+    """The module that calls the measured one with other inputs each time."""
+    longest_s: ClassVar[float] = inf
+    """That one block may take, whatever the limit is."""
+    what: ClassVar[str] = "case"
+    """Of which this is the measurement."""
+
+    def spent(self, block: Block, wall_s: float) -> float:
+        """Seconds of a block that count towards the protocol's budget."""
+        return wall_s
+
+    def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
+        """What ran the blocks, among the conditions. A digest: of a runtime that controls compare with another."""
+        return {
+            "runtime": toolchain.runtime_version,
+            "runtime_digest": toolchain.runtime_digest,
+            "toolchain": toolchain.version,
+        }
+
+    def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
+        return command_lines.block_argv(
+            toolchain.tool("iree-benchmark-module"),
+            "module.vmfb",
+            command_lines.device_flags(self.device.uri, self.device.cpus),
+            self.inputs,
+            self.protocol,
+            self.iterations,
+            # A second pass as long as the first: enough of them for a median, not one a block.
+            dispatches=self.dispatches and toolchain.dispatch_statistics and len(self.blocks_ns) < _DISPATCH_BLOCKS,
+            function=self.function,
+            rotation=self.rotation,
+        )
 
 
 @dataclass

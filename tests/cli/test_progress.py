@@ -6,8 +6,7 @@ import pytest
 
 from dispatchflow.cli.progress import Progress
 from dispatchflow.measurement.ceilings import _KernelTrial
-from dispatchflow.measurement.session import Trial
-from dispatchflow.measurement.trials import LibraryTrial
+from dispatchflow.measurement.trials import LibraryTrial, Trial
 from dispatchflow.stages import STAGES
 from dispatchflow.timing.protocols import PROTOCOLS
 

@@ -12,6 +12,7 @@ from dispatchflow.keys import digest_of
 from dispatchflow.measurement import session as measure
 from dispatchflow.measurement.anchor_trials import AnchorTrial
 from dispatchflow.measurement.anchors import PROTOCOL, History
+from dispatchflow.measurement.trials import Trial
 from dispatchflow.store.store import Store
 from dispatchflow.timing.protocols import PROTOCOLS
 
@@ -43,7 +44,7 @@ def trials(session, shapes, protocol="std"):
     names = sorted((number, shape) for shape, count in shapes.items() for number in range(count))
     return [
         session.add(
-            measure.Trial(
+            Trial(
                 digest_of(f"{shape}{number}".encode()), f"{shape}{number}", {}, (), Device("local-sync", 1, (0,), "d"), {},
                 PROTOCOLS[protocol], shape=shape,
             )
