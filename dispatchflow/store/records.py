@@ -1,11 +1,4 @@
-"""What executed actions left, in SQLite (WAL): a killed process loses nothing that was recorded.
-
-record        one a key: a success, or a failure that would repeat itself
-latest        the key that a case's stage had when it was last made: for `explain`
-measurement   append-only; blocks are recorded as they end; never pooled
-row           what goes to Parquet: first here, then in a part that can be written again from here
-said          the identity of each case's newest row under a protocol, and of what a view shows of it
-"""
+"""What executed actions left, in SQLite (WAL): a killed process loses nothing that was recorded."""
 
 from __future__ import annotations
 
@@ -20,39 +13,13 @@ from dispatchflow.keys import Digest, Key
 from dispatchflow.store.database import Database
 from dispatchflow.store.entries import Measurement, Reader, Record, RecordHead, Snapshot
 from dispatchflow.store.retention import StoredRecord
+from dispatchflow.store.schema import SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
 __all__ = ["Measurement", "Reader", "Record", "RecordHead", "Records"]
 
-_VERSION = 4
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
 """To look up one key takes as long as to read so many records in their order."""
-
-# The indexes of records and measurements hold all that planning reads of them: it never goes to the wide rows.
-_SCHEMA = """
-create table record (
-  id integer primary key, key text not null, stage text not null, ok integer not null, reason text,
-  code text, outputs text not null, facts text not null, ingredients text not null, cost_s real not null,
-  run text not null, at real not null
-);
-create index record_key on record (key, ok, code, outputs);
-create table output (digest text not null, key text not null, primary key (digest, key)) without rowid;
-create table latest (name text, stage text, key text not null, primary key (name, stage)) without rowid;
-create table measurement (
-  id integer primary key, key text not null, status text not null, reason text, median_ns real, runtime text,
-  machine text,
-  conditions text not null, ingredients text not null, run text not null, at real not null
-);
-create index measurement_key on measurement (key, status, median_ns, runtime, machine);
-create table block (
-  measurement integer not null, number integer not null, ns real not null, dispatch_ns real, cost_s real not null,
-  at real not null, primary key (measurement, number)
-) without rowid;
-create table row (identity text primary key, content text not null, part text);
-create index row_part on row (part);
-create table said (name text primary key, identity text not null) without rowid;
-create table remembered (name text primary key, value text not null) without rowid;
-"""
 
 
 def _text(reason: str | None) -> str | None:
@@ -64,7 +31,7 @@ class Records(Database):
     """One connection, any thread."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, _SCHEMA, _VERSION)
+        super().__init__(path, SCHEMA, VERSION)
 
     def _begin(self) -> None:
         # A new database beside old parts goes on behind them, at up to a million rows a second.
