@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import ClassVar
 
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest
-from dispatchflow.mlir.attributes import closing, split, unescaped
+from dispatchflow.mlir.attributes import unescaped
 from dispatchflow.mlir.types import ElementType
 from dispatchflow.workload import Workload
 
@@ -23,26 +23,9 @@ ELEMENT_TYPES = {
 RECIPES = ("random", "integers")
 """`random`: uniform in [-1, 1), integers over their whole range; `integers`: -3 … 3 (0 … 3 where unsigned)."""
 
-# `main`, `"a b"`, `"a\22b"`.
-_SYMBOL = r"\"(?:[^\"\\]|\\.)+\"|[\w.$-]+"
-# A function as the compiler prints it: any dialect's, public, on one line, in the outermost module: that of another
-# one has other callers (a custom dispatch's own code, say).
-_FUNCTION = re.compile(rf"^  (?:func|util)\.func\s+(?:public\s+)?@({_SYMBOL})\s*\(", re.MULTILINE)
-# As a person writes it, perhaps behind other text, or generic; comments and strings have braces and names of their own.
-# Every branch begins with a letter of its own, so that the rest of the text is skipped fast.
-_WRITTEN = re.compile(
-    r"//[^\n]*"
-    r"|\"(?:func|util)\.func\"\s*\(\s*\)\s*<\{(?P<properties>.*?)\}>\s*\((?=\{)"
-    rf"|\.func(?<=func\.func|util\.func)\s+(?:(?P<visibility>private|public|nested)\s+)?@(?P<name>{_SYMBOL})"
-    r"|\"[^\"\\]*(?:\\.[^\"\\]*)*\"|\{|\}",
-    re.DOTALL,
-)
-_PROPERTY = re.compile(r"sym_(name|visibility)\s*=\s*\"((?:[^\"\\]|\\.)+)\"")
 _OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
 # The one other attribute that makes the compiler read a file (iree-preprocessing-attr-based-pipeline).
 _READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path)[\w-]*=[^\"\s}]*)")
-_TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
-_TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
 BUFFER_VIEW = "!hal.buffer_view"
 """A tensor whose sizes and element type come with it at run time, as in functions of IREE's own later dialects."""
 SAME_CODE = "the reference is the same code"
@@ -124,88 +107,6 @@ class Module(Workload):
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """A function's types as the runtime's tools spell them: `4x8xf32`, `?x8xf32`, `i32`."""
-
-    inputs: tuple[str, ...]
-    results: tuple[str, ...]
-
-
-def functions(text: str) -> list[str]:
-    """The names of the outermost public functions in the order of a person's text; none where it is bytecode.
-    A guess, which needs no toolchain: what the compiler prints has the last word (`declarations`)."""
-    depth, found = 0, list[tuple[int, str]]()
-    for match in _WRITTEN.finditer(text):
-        if match[0] in "{}":
-            depth += 1 if match[0] == "{" else -1
-        elif match["properties"]:
-            said = dict(_PROPERTY.findall(match["properties"]))
-            if "name" in said and said.get("visibility", "public") == "public":
-                found.append((depth, unescaped(said["name"])))
-        elif match["name"] and match["visibility"] in (None, "public"):
-            found.append((depth, _symbol(match["name"])))
-    outermost = min((depth for depth, _ in found), default=0)
-    return list(dict.fromkeys(name for depth, name in found if depth == outermost))
-
-
-def is_bytecode(content: bytes) -> bool:
-    return content.startswith(b"ML\xefR")
-
-
-def stranger(path: str, content: bytes) -> str | None:
-    """What a file is that is no MLIR, as far as it shows; None where the compiler may be asked."""
-    if not content.strip():
-        return "is empty"
-    if is_bytecode(content):
-        return None
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "is UTF-16; MLIR is UTF-8"
-    if path.endswith(".onnx"):
-        return "is an ONNX model; iree-import-onnx makes MLIR of it"
-    if content.startswith(b"PK\x03\x04"):
-        return "is a zip archive, as compiled modules and PyTorch's files are; not MLIR"
-    return "is binary data, neither MLIR text nor its bytecode" if b"\0" in content else None
-
-
-_STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_graph)?)\b[^@\n]*@({_SYMBOL})")
-
-
-def stored(text: str) -> list[str]:
-    """The globals that a module as the compiler prints it writes to, outside of initializers, which run once."""
-    functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
-    return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
-
-
-def callable_name(name: str) -> bool:
-    """Whether the runtime's tools can be told this name: UTF-8 (what is not, is read as U+FFFD), no zero byte."""
-    return "\ufffd" not in name and "\0" not in name
-
-
-def mentions(text: str, name: str) -> bool:
-    """Whether a symbol of this name may be there, in whatever form."""
-    return re.search(rf'[@"]{re.escape(name)}(?![\w.$-])', unescaped(text)) is not None
-
-
-def declarations(text: str) -> dict[str, Declaration]:
-    """Of the outermost public functions, from a module as the compiler prints it. A type that is neither tensor nor
-    number stays as it is written."""
-    found = {}
-    for match in _FUNCTION.finditer(text):
-        end = closing(text, match.end() - 1)
-        inputs = [part.split(":", 1)[1] for part in split(text[match.end() : end])]
-        tail = re.match(r"\s*->\s*", text[end + 1 :])
-        results: Sequence[str] = ()
-        if tail:
-            begin = end + 1 + tail.end()
-            if text[begin] == "(":
-                results = split(text[begin + 1 : closing(text, begin)])
-            else:
-                results = [re.split(r"\s+(?:attributes\s*)?\{|\s+loc\(|\n", text[begin:], maxsplit=1)[0]]
-        found[_symbol(match[1])] = Declaration(tuple(map(_spelling, inputs)), tuple(map(_spelling, results)))
-    return found
-
-
 def objects(text: str) -> list[str]:
     """The paths of the files that a module names; not where the attribute has the file's `data`."""
     return list(dict.fromkeys(unescaped(match[2]) for match in _OBJECT.finditer(text)))
@@ -282,29 +183,3 @@ def integer(word: str, element: str) -> int:
 
 def is_integer(element: str) -> bool:
     return re.fullmatch(r"index|i\d+", element) is not None
-
-
-def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:
-    """What `to_facts` wrote."""
-    return {name: Declaration(tuple(inputs), tuple(results)) for name, (inputs, results) in facts.items()}
-
-
-def to_facts(found: Mapping[str, Declaration]) -> dict[str, list[list[str]]]:
-    return {name: [list(d.inputs), list(d.results)] for name, d in found.items()}
-
-
-def _symbol(written: str) -> str:
-    """The name that `_SYMBOL` stands for: as the runtime knows it."""
-    return unescaped(written[1:-1]) if written.startswith('"') else written
-
-
-def _spelling(written: str) -> str:
-    """`tensor<4x8xf32> {…}` and `!torch.vtensor<[4,8],f32>` → `4x8xf32`."""
-    text = written.strip()
-    if match := _TENSOR.match(text):
-        return f"{match[1]}{match[2]}" if match[1] else f"tensor<{match[2]}>"
-    if match := _TORCH.match(text):
-        element = re.sub(r"^[su]i(?=\d)", "i", match[2])
-        dims = [dim for dim in match[1].split(",") if dim]
-        return "x".join([*dims, element]) if dims else f"tensor<{element}>"
-    return text.split(" ")[0]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from dispatchflow.cases import module
-from dispatchflow.cases.module import Declaration, Module
+from dispatchflow.cases.module import Module
 from dispatchflow.engine import actions
 from dispatchflow.engine.actions import Action, Data
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import syntax_of
 from dispatchflow.iree.targets import Device, Target
 from dispatchflow.keys import Digest
+from dispatchflow.mlir.functions import Declaration, from_facts
 from dispatchflow.operations import Operation
 from dispatchflow.workload import Workload
 
@@ -133,7 +133,7 @@ class DataResolver:
     def declaration(self, program: Module) -> Declaration | None:
         """The types of its function; None while it is not printed, or where it has no such function."""
         printed = self.printed(program)
-        return module.from_facts(printed.facts["functions"]).get(program.function) if printed else None
+        return from_facts(printed.facts["functions"]).get(program.function) if printed else None
 
     def reference_flags(self, program: Module) -> tuple[str, ...]:
         assert program.against is not None

@@ -20,6 +20,7 @@ from dispatchflow.iree import command_lines, configurations
 from dispatchflow.iree.cpu_features import compiled_for
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest
+from dispatchflow.mlir.functions import declarations, stored, stranger, to_facts
 from dispatchflow.operations import Operation
 from dispatchflow.store.entries import named_files
 from dispatchflow.store.records import Record
@@ -73,7 +74,7 @@ class StageExecutor(ActionExecutor):
             from dispatchflow.verification import module_data
 
             content = module_data.content(source)
-            if (what := module.stranger(source.path, content)) is not None:
+            if (what := stranger(source.path, content)) is not None:
                 return False, f"{PurePath(source.path).name} {what}", {}, {}
             (scratch / "source.mlir").write_bytes(content)
             outcome = self.run_compiler(command_lines.reprint_argv(toolchain.printer), scratch, None)
@@ -83,12 +84,12 @@ class StageExecutor(ActionExecutor):
             named, text = module_data.objects(program, printed)
             outputs = {name: self.store.put_bytes(content) for name, content in named.items()}
             outputs["module"] = self.store.put_bytes(text.encode(errors="surrogateescape"))
-            functions = module.to_facts(module.declarations(text))
+            functions = to_facts(declarations(text))
             return (
                 True,
                 None,
                 outputs,
-                {"functions": functions, "asks": configurations.asked(text), "stored": module.stored(text)},
+                {"functions": functions, "asks": configurations.asked(text), "stored": stored(text)},
             )
 
         return self.make(actions.reprint(program, toolchain.digest), make)

@@ -14,6 +14,7 @@ from dispatchflow.cases.module import RECIPES, File, Input, Module
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import digest_of
+from dispatchflow.mlir.functions import callable_name, functions, is_bytecode, mentions
 from dispatchflow.planning.location import Location
 from dispatchflow.workload import ENTRY
 
@@ -54,7 +55,7 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
         source, content = file(name, "file", place, read)
         title, objects = words.name or PurePath(name).stem, _objects(name, content, read)
         for entry in _entries(words.function, content, name, place):
-            if not module.callable_name(entry):
+            if not callable_name(entry):
                 facts = {"spec": place.at("file"), "file": name, "function": repr(entry)}
                 hint = f"Rename it, to UTF-8 without a zero byte, or name others: {place.spelt('function', 'main')}."
                 raise SpecError("a function cannot be called", facts, hint)
@@ -95,9 +96,9 @@ def _objects(name: str, content: bytes, read: Read) -> tuple[tuple[str, File], .
 
 def _entries(written: str | list[str] | None, content: bytes, name: str, place: Location) -> list[str]:
     text = content.decode(errors="replace")
-    public = module.functions(text)
+    public = functions(text)
     if written is None:
-        if not public and not module.is_bytecode(content):
+        if not public and not is_bytecode(content):
             return [ENTRY]  # what is wrong with the file is this case's failure
         if not public:
             facts = {"spec": place.at("file"), "file": name}
@@ -107,7 +108,7 @@ def _entries(written: str | list[str] | None, content: bytes, name: str, place: 
         return public
     wanted = _list(written)
     for entry in wanted if public else ():  # bytecode is not read here
-        if entry not in public and not module.mentions(text, entry):  # else the printed module says what it is
+        if entry not in public and not mentions(text, entry):  # else the printed module says what it is
             facts = {"spec": place.at("function"), "file": name, "functions": ", ".join(public)}
             raise SpecError(f"no public function '{entry}'", facts, suggestion(entry, public))
     return wanted

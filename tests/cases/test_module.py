@@ -4,9 +4,9 @@ from pathlib import PurePath
 
 import pytest
 
-from dispatchflow.cases import module
-from dispatchflow.cases.module import Declaration
 from dispatchflow.errors import SpecError
+from dispatchflow.mlir import functions
+from dispatchflow.mlir.functions import Declaration
 from dispatchflow.planning import parser, plan
 from dispatchflow.planning.location import COMMAND_LINE
 
@@ -29,7 +29,7 @@ module @m {
 
 
 def test_public_functions_are_found_in_any_dialect():
-    assert module.functions(TEXT) == ["two", "one", "none", "odd name"]
+    assert functions.functions(TEXT) == ["two", "one", "none", "odd name"]
 
 
 WRITTEN = """\
@@ -53,9 +53,9 @@ module @outer attributes {a.b = {c = "}"}} {
 
 
 def test_functions_are_found_wherever_they_stand_and_those_of_inner_modules_are_none():
-    assert module.functions(WRITTEN) == ["main", "second", "third"]
+    assert functions.functions(WRITTEN) == ["main", "second", "third"]
     inner = "module @m {\n  module @inner {\n    func.func @helper() {\n    }\n  }\n  func.func @main() {\n  }\n}\n"
-    assert list(module.declarations(inner)) == ["main"]
+    assert list(functions.declarations(inner)) == ["main"]
 
 
 def test_names_are_read_without_the_escapes_of_mlir():
@@ -63,9 +63,9 @@ def test_names_are_read_without_the_escapes_of_mlir():
     text = "\n".join(f'  func.func @"{written}"() {{\n  }}' for _, written in names)
     generic = "\n".join(f'"func.func"() <{{sym_name = "{written}"}}> ({{}}) : () -> ()' for _, written in names)
     found = [name for name, _ in names]
-    assert module.functions(text) == module.functions(generic) == list(module.declarations(text)) == found
-    assert all(module.mentions(generic, name) for name in found)
-    assert not module.mentions(generic, "C3")
+    assert functions.functions(text) == functions.functions(generic) == list(functions.declarations(text)) == found
+    assert all(functions.mentions(generic, name) for name in found)
+    assert not functions.mentions(generic, "C3")
 
 
 @pytest.mark.parametrize("written", [r"a\FF", r"a\00", "a\udcff"])
@@ -81,14 +81,14 @@ def test_a_named_function_is_taken_at_its_word_while_its_name_is_in_the_text():
 
 
 def test_types_are_read_as_the_runtime_spells_them():
-    assert module.declarations(TEXT) == {
+    assert functions.declarations(TEXT) == {
         "two": Declaration(("4x8xf32", "i32", "?x8xbf16"), ("4x8xf32", "?x8xbf16", "i32")),
         "one": Declaration(("2x?xi64", "tensor<f32>"), ("2xi8",)),
         "none": Declaration((), ("16xi1",)),
         "odd name": Declaration(("2x3xf8E4M3FN", "tensor<f32>", "!hal.buffer_view"), ()),
     }
-    found = module.declarations(TEXT)
-    assert module.from_facts(module.to_facts(found)) == found
+    found = functions.declarations(TEXT)
+    assert functions.from_facts(functions.to_facts(found)) == found
 
 
 FILES = {

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support.project import Project, sweep
 
-from dispatchflow.cases.module import stored, stranger
+from dispatchflow.mlir.functions import stored, stranger
 
 pytest_plugins = ["support.project"]
 
