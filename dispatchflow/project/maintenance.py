@@ -1,35 +1,20 @@
-"""`doit store`: what takes the space, whether it is sound, and removing what is not needed."""
+"""`doit store`: what takes the space, and removing what is not needed."""
 
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TypeVar
 
-from dispatchflow.engine.executor import dumped
-from dispatchflow.errors import SpecError, StoreError, ToolchainError, UnreadableObject
-from dispatchflow.iree import command_lines, vmfb
-from dispatchflow.keys import Digest, Key, digest_file, digest_of
+from dispatchflow.errors import SpecError, StoreError
+from dispatchflow.keys import Key
 from dispatchflow.measurement import trials
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.reports import store as report
-from dispatchflow.results import parquet
-from dispatchflow.store import disk, retention
-from dispatchflow.store.entries import named_files
-from dispatchflow.store.records import Record
-from dispatchflow.store.store import DamagedObject, Store
-from dispatchflow.tools import processes, releases, toolchain
-from dispatchflow.tools.toolchain import Toolchain
-
-_SAMPLE = 20
-_OBJECTS_A_COMPILE = 10
-_REWRITTEN = "Remove it: the next run writes it again"
-
-_Item = TypeVar("_Item")
+from dispatchflow.store import retention
+from dispatchflow.tools import releases
 
 
 def overview(workspace: Workspace) -> str:
@@ -59,176 +44,6 @@ def _taken(paths: Iterator[Path]) -> tuple[int, int]:
         with suppress(FileNotFoundError):  # a run beside us is done with it
             found.append(0 if path.is_dir() else path.lstat().st_size)
     return len(found), sum(found)
-
-
-# --- check
-
-
-def check(workspace: Workspace) -> tuple[str, bool]:
-    """`doit store check`: what was found, and whether all was sound. What is damaged is dropped, with its records, so
-    that a run that needs it makes it anew; a compile whose bytes differ now is told and its record left."""
-    store, found = workspace.store, report.Findings()
-    if problems := store.records.problems():  # then nothing that they say can be relied on
-        found.wrong += [f"{store.root / 'records.sqlite'}: {' '.join(problem.split())}" for problem in problems]
-        found.wrong.append("move that file away to begin anew; the Parquet parts in results/ stay readable")
-        return report.checked(found), False
-    store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
-    wanted = workspace.values.get("sample", _SAMPLE)
-    _check_parts(store, found)
-    _check_objects(store, None if wanted is None else wanted * _OBJECTS_A_COMPILE, found)
-    _check_compiles(workspace, wanted, found)
-    _check_releases(store, found)
-    return report.checked(found), not found.wrong
-
-
-def _check_releases(store: Store, found: report.Findings) -> None:
-    for version in releases.at_hand(store):
-        if edits := releases.edited(store, version):
-            found.wrong.append(releases.warning(version, edits))
-
-
-def _sample(items: Sequence[_Item], count: int | None) -> list[_Item]:
-    """Other ones each time: in the long run all are looked at."""
-    return list(items) if count is None else random.sample(items, min(count, len(items)))
-
-
-def _check_parts(store: Store, found: report.Findings) -> None:
-    recorded = set(store.records.parts())
-    for part in sorted(store.results.glob("*.parquet")):
-        other = None
-        try:
-            if (table := parquet.table(part)) is None:
-                continue
-            if part.name in recorded:
-                other = parquet.difference(table, store.records.rows_of(part.name))
-        except (OSError, ValueError) as error:
-            found.wrong.append(f"{part} cannot be read: {str(error).rstrip('.')}. {_REWRITTEN}")
-            continue
-        found.parts += 1
-        if other is not None:
-            found.wrong.append(f"{part}: {other}. {_REWRITTEN}")
-
-
-def _check_objects(store: Store, count: int | None, found: report.Findings) -> None:
-    held = store.records.held()  # before the objects: what a run beside us publishes later is not missing
-    sizes = store.objects()
-    kind_of = retention.kinds(sizes, held)
-    named = {digest: record for record in held for digest in record.outputs.values()}
-    missing = [digest for digest in named if digest not in sizes]
-    chosen = _sample(list(sizes), count)
-    found.objects, found.objects_read = len(sizes), len(chosen)
-    for digest in (*missing, *chosen):
-        record = named.get(digest)
-        _is_sound(store, digest, f"{record.stage} of {_name(store, record.key)}" if record else kind_of[digest], found)
-
-
-def _is_sound(store: Store, digest: Digest, of: str, found: report.Findings) -> bool:
-    """If not, that is told."""
-    state = "damaged" if store.path(digest).exists() else "missing"
-    try:
-        store.checked(digest)
-    except DamagedObject:
-        found.wrong.append(f"object {digest} ({of}) is {state}: dropped, a run that needs it makes it anew")
-    except UnreadableObject as error:
-        file, why = error.facts.values()
-        found.wrong.append(f"object {digest} ({of}) cannot be read: {why}. Move {file} away: it is made anew")
-    else:
-        return True
-    return False
-
-
-def _name(store: Store, key: Key) -> str:
-    return store.records.name_of(key) or f"key {key}"
-
-
-def _check_compiles(workspace: Workspace, count: int | None, found: report.Findings) -> None:
-    store, at_hand = workspace.store, _toolchains(workspace)
-    ready: list[tuple[Record, Toolchain]] = []
-    for key in store.records.compiled():
-        found.compiles += 1
-        record = store.records.get(key)
-        if record is None:  # it was dropped just now, or by a run beside us
-            continue
-        if missing := _ASKED - record.ingredients.keys():
-            found.wrong.append(f"record of the compile {key} is damaged: it has no {', '.join(sorted(missing))}")
-            continue
-        asked = record.ingredients
-        if asked["toolchain"] not in at_hand:
-            found.not_again[f"toolchain {asked['toolchain']} is not at hand"] += 1
-        elif not all(store.path(digest).is_file() for digest in _read_by(record)):
-            found.not_again["what it reads is not in the store, where calibration kernels never are"] += 1
-        else:
-            ready.append((record, at_hand[asked["toolchain"]]))
-    chosen = _sample(ready, count)
-    if chosen:
-        workspace.say(f"compiling {len(chosen)} of {found.compiles} again")
-    for record, compiler in chosen:
-        of = f"read by the compile of {_name(store, record.key)}"
-        if not all(_is_sound(store, digest, of, found) for digest in _read_by(record)):
-            continue
-        module = store.path(record.ingredients["module"]).read_bytes()
-        found.compiles_again += 1
-        if difference := _difference(workspace, record, compiler, module):
-            found.wrong.append(f"compile of {_name(store, record.key)}, key {record.key}: {difference}")
-
-
-_ASKED = {"toolchain", "module", "flags", "environment"}
-"""The ingredients of a compile."""
-
-
-def _read_by(record: Record) -> list[Digest]:
-    """What this compile reads."""
-    return [record.ingredients["module"], *named_files(record.outputs).values()]
-
-
-def _toolchains(workspace: Workspace) -> dict[Digest, Toolchain]:
-    found = {}
-    for word in workspace.toolchain_words:
-        with suppress(ToolchainError):  # then what it compiled is not checked, and counted as such
-            one = toolchain.find(workspace.store, word, workspace.say, limits=workspace.settings.limits)
-            found[one.digest] = one
-    return found
-
-
-def _difference(workspace: Workspace, record: Record, compiler: Toolchain, module: bytes) -> str | None:
-    """What is not as recorded when the module is compiled again; None when all is."""
-    asked = record.ingredients
-    with (store := workspace.store).busy(), store.scratch() as scratch:
-        with store.writing():
-            (scratch / "module.mlir").write_bytes(module)
-        store.place(scratch, named_files(record.outputs))
-        to = command_lines.dump_of(module)
-        argv = command_lines.compile_argv(compiler.compiler, asked["flags"], dump=to)
-        limits = workspace.settings.limits
-        command = processes.Command(
-            argv, scratch, compiler.environment(asked["environment"]) | command_lines.COMPILING, stdin="module.mlir",
-            time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes,
-        )  # fmt: skip
-        try:
-            outcome = processes.run(command)
-        except OSError as error:
-            disk.check(store.root, str(error))
-            raise
-        made = scratch / "module.vmfb"
-        failure = limits.failure("compile_limit", outcome, processes.shortened(scratch / "stderr"))
-        if failure or not made.is_file():
-            disk.check(store.root, failure or "")
-            return f"compiled before, now: {failure or 'it leaves no module'}"
-        now = {
-            "vmfb": digest_file(made),
-            "configurations": digest_of(dumped(scratch, to)),
-            "code": vmfb.inspect(made.read_bytes()).code_digest,
-        }
-    before = {**record.outputs, "code": record.facts["code_digest"]}
-    differing = [name for name, digest in now.items() if before.get(name) != digest]
-    if not differing:
-        return None
-    told = "; ".join(f"{name} {before.get(name)} before, {now[name]} now" for name in differing)
-    same = "" if "code" in differing else f"; code {now['code']} as before"
-    return f"NOT REPRODUCIBLE: {told}{same}"
-
-
-# --- clean
 
 
 def clean(workspace: Workspace) -> str:

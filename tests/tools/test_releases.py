@@ -18,7 +18,7 @@ import pytest
 from support.project import Project, compiler_folder, kill, processes_in, sweep, wait_until, write_script
 
 from dispatchflow.errors import DiskFull, ToolchainError
-from dispatchflow.project import maintenance
+from dispatchflow.project import store_check
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.store import disk
 from dispatchflow.store.store import Store
@@ -173,7 +173,7 @@ def test_an_edited_release_is_told_by_a_run_and_by_a_check(index: Index, store: 
     workspace = Workspace(tmp_path, {})
     workspace.store.root.mkdir(parents=True, exist_ok=True)
     (store.root / "toolchains").rename(workspace.store.root / "toolchains")
-    found, sound = maintenance.check(workspace)
+    found, sound = store_check.check(workspace)
     assert not sound
     assert f"iree=9.9.0 is damaged or was edited: {tool} differs, {gone} is missing from what was fetched" in found
     assert "doit toolchains remove=9.9.0" in found

@@ -13,14 +13,14 @@ class StoreCommand(QueryCommand):
     doc_purpose = "what takes the space; store check: is all sound; store clean: remove what is not needed"
 
     def execute(self, params: Any, args: list[str]) -> int:
-        from dispatchflow.project import maintenance
+        from dispatchflow.project import maintenance, store_check
 
         match args:
             case []:
                 print(maintenance.overview(self.app.workspace(("store",))))
                 return 0
             case ["check"]:
-                text, sound = maintenance.check(self.app.workspace(("check", "iree", *LIMITS)))
+                text, sound = store_check.check(self.app.workspace(("check", "iree", *LIMITS)))
                 print(text)
                 return 0 if sound else 1
             case ["clean"]:
