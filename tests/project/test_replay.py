@@ -6,33 +6,22 @@ import contextlib
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.echo_module import MODULE
 from support.project import DODO, Project, finished, sweep, toolchain
 
-from dispatchflow.keys import Key, digest_of
-from dispatchflow.libraries import installed
-from dispatchflow.project.replay import Replay
-from dispatchflow.project.workspace import Workspace
-from dispatchflow.store.records import Records
+from dispatchflow.keys import digest_of
 
 pytest_plugins = ["support.project"]
 real = pytest.mark.iree
 
 TOLD = "TOLD AGAIN "
 PYTHON = "lib/python3.9/site-packages"
-MODULE = """\
-func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
-  %b = arith.addf %a, %a : tensor<4xf32>
-  return %b : tensor<4xf32>
-}
-"""
 
 
 class Idle:
@@ -300,155 +289,3 @@ def test_failures_are_told_with_their_exit_code(tmp_path: Path) -> None:
     assert said[0] == said[1]
     assert "nothing made" in said[0]
     assert len(list((project.store / "answers").iterdir())) == 1
-
-
-# --- the parts
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / ".dispatchflow/results").mkdir(parents=True)
-    return tmp_path
-
-
-@pytest.fixture
-def records(root: Path) -> Iterator[Records]:
-    found = Records(root / ".dispatchflow/records.sqlite")
-    yield found
-    found.close()
-
-
-def asked(root: Path, *words: str) -> Replay:
-    return Replay(root / "dodo.py", words, {})
-
-
-def test_an_answer_is_said_again(root: Path, records: Records) -> None:
-    first = asked(root, "profile")
-    assert first.said() is None
-    first.keep(1, "text \udcff")
-    assert asked(root, "profile").said() == (1, "text \udcff")
-    assert asked(root, "verify").said() is None
-    (answer,) = (root / ".dispatchflow/answers").iterdir()
-    answer.write_bytes(answer.read_bytes()[:-9])
-    assert asked(root, "profile").said() is None
-
-
-def test_nothing_is_kept_when_something_was_recorded_meanwhile(root: Path, records: Records) -> None:
-    first = asked(root)
-    assert first.said() is None
-    records.remember("anything", "of another invocation")
-    first.keep(0, "text")
-    assert asked(root).said() is None
-
-
-def test_what_was_read_counts_not_what_is_there_when_it_is_kept(root: Path, records: Records) -> None:
-    spec = root / "a.toml"
-    spec.write_text("old")
-    first = asked(root)
-    assert first.said() is None
-    first.look("file", str(spec))
-    spec.write_text("new")
-    first.keep(0, "of the old one")
-    assert asked(root).said() is None
-    spec.write_text("old")
-    assert asked(root).said() == (0, "of the old one")
-
-
-def test_every_writer_of_the_records_is_seen_and_looking_is_none(root: Path) -> None:
-    path = root / ".dispatchflow/records.sqlite"
-
-    def looks() -> None:
-        with contextlib.closing(Records(path)) as records:
-            records.found(Key("key"))
-            with pytest.raises(ZeroDivisionError), records._transaction():
-                records._db.execute("insert into said values ('a', 'b')")
-                raise ZeroDivisionError
-
-    def records_something() -> None:
-        with contextlib.closing(Records(path)) as records:
-            records.set_latest("name", {"emit": Key("key")}, {})
-
-    def damages() -> None:
-        with path.open("r+b") as stream:
-            stream.seek(4096)
-            stream.write(b"\xff" * 4096)
-
-    def writes() -> None:
-        with contextlib.closing(sqlite3.connect(path)) as database, database:
-            database.execute("delete from latest")
-
-    def is_killed() -> None:
-        code = "import sqlite3, os, sys; d = sqlite3.connect(sys.argv[1]); d.execute('delete from said'); d.commit(); os._exit(0)"
-        subprocess.run([sys.executable, "-c", code, os.fspath(path)], check=True)
-
-    Records(path).close()
-    for change in (looks, records_something, writes, is_killed, damages):
-        first = asked(root)
-        if first.said() is None:
-            first.keep(0, "text")
-        assert asked(root).said() is not None
-        change()
-        assert (asked(root).said() is not None) == (change is looks), change
-
-
-def test_only_the_newest_answers_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dispatchflow.project.replay._ANSWERS", 3)
-    for number in range(5):
-        asked(root, str(number)).keep(0, "text")
-        time.sleep(0.01)  # a file's time has the grain of the kernel's clock
-    assert [asked(root, str(number)).said() is not None for number in range(5)] == [False, False, True, True, True]
-
-
-def test_another_version_of_a_library_is_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = asked(root)
-    assert first.said() is None
-    first.look("library", "numpy")
-    first.keep(0, "text")
-    assert asked(root).said() == (0, "text")
-    monkeypatch.setattr(installed, "library", lambda name: None)
-    assert asked(root).said() is None
-
-
-def test_a_changed_module_of_ours_is_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dispatchflow.project import replay
-
-    package = root / "package"
-    (package / "operations").mkdir(parents=True)
-    (package / "cli/commands").mkdir(parents=True)
-    for path in (package / "a.py", package / "operations/b.py", package / "cli/commands/d.py"):
-        path.write_text("")
-    monkeypatch.setattr(replay, "__file__", str(package / "project/replay.py"))
-    changes = ("operations/b.py", "operations/new.py", "a.py", "c.toml", "cli/commands/d.py")
-    for change in (package / name for name in changes):
-        first = asked(root)
-        if first.said() is None:
-            first.keep(0, "text")
-        assert asked(root).said() is not None
-        change.write_text("x = 1")
-        assert asked(root).said() is None
-
-
-def test_what_lies_behind_a_link_and_two_dots_is_looked_at_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`st/link/..` is `elsewhere`, not `st`, where equal files lie."""
-    monkeypatch.chdir(root)
-    for folder in (root / "st", root / "elsewhere"):
-        (folder / "more").mkdir(parents=True)
-        (folder / "m.mlir").write_text(MODULE)
-        (folder / "more/a.toml").write_text(sweep(m=8))
-    (root / "elsewhere/sub").mkdir()
-    (root / "st/link").symlink_to("../elsewhere/sub")
-    by_file = {"file": "st/link/../m.mlir", "function": ("main",)}
-    by_specs = {"specs": ("st/link/../more",)}
-    new = sweep(m=16)
-    for variables, change, text in (
-        (by_file, "m.mlir", MODULE + "// why\n"),
-        (by_specs, "more/a.toml", new),
-        (by_specs, "more/b.toml", new),
-    ):
-        first = asked(root)
-        first.said()
-        assert Workspace(root, variables, first).plan.cases
-        first.keep(0, "text")
-        assert asked(root).said() is not None
-        (root / "elsewhere" / change).write_text(text)
-        assert asked(root).said() is None

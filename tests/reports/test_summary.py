@@ -1,0 +1,114 @@
+"""What a run says at its end: counts, reasons, and a table of its cases."""
+
+import pytest
+from support.report_rows import row
+
+from dispatchflow.planning.plan import Skip
+from dispatchflow.reports import noise, summary
+
+UNSURE = ("mistrusted", "not compared", "not verified")
+
+
+def test_summary_counts_what_was_made_and_gives_each_reason_once():
+    rows = [row("a"), *(row(f"f{i}", status="failed", reason="no") for i in range(3)), row("n", status="noisy")]
+    rows.append(row("s", status="suspect", reason="above the ceiling"))
+    lines = summary.summary(
+        {"compile": 2, "profile": 0}, {"a"}, rows, [Skip("x", "cannot", ""), Skip("y", "cannot", "")], ["hm"]
+    )
+    assert lines.splitlines() == [
+        "note: hm",
+        "failed: no (3 cases, such as f0)",
+        "logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again",
+        "suspect: s: above the ceiling",
+        "remeasure=yes measures suspect cases again, and the ceiling with them",
+        "noisy: n; remeasure=noisy takes them again, protocol=thorough takes longer",
+        "skipped: cannot (2 cases, such as x)",
+        "6 cases: 2 compiled; 2 reused, 3 failed, 2 skipped; ",
+    ]
+
+
+def test_half_of_an_interval_is_shown_up_to_a_hundred_percent():
+    def shown(low, high):
+        return summary.half(row("a", median_ns=100.0, ci_low_ns=low, ci_high_ns=high), "ci_low_ns", "ci_high_ns")
+
+    assert [shown(98.0, 103.0), shown(10.0, 1e4), shown(None, None)] == ["2.5%", ">100%", ""]
+
+
+def test_noisy_rows_are_explained_by_the_conditions_where_these_explain_them():
+    disturbed = {"steal_ticks": 125, "load_1m": 4.21, "threads": 1, "session_factor": 1.12, "governor": "powersave"}
+    disturbed["session_factor_uncertainty"] = 0.08
+    told = noise.conditions([row("n", **disturbed), row("m", steal_ticks=3)])
+    assert told == (
+        "while they were measured: the hypervisor took 1.25 s; "
+        "the anchors, whose code never changes, are uncertain by ±8% too: the machine's speed changed; "
+        "load 4.2 (this run's own compiles count for a minute); "
+        "the anchors took 12% longer than in this machine's first session; "
+        "the CPU's governor is powersave, which changes the frequency"
+    )
+    calm = {"steal_ticks": 9, "load_1m": 1.4, "threads": 1, "session_factor": 0.99, "governor": "performance"}
+    calm["session_factor_uncertainty"] = 0.03
+    assert noise.conditions([row("n", **calm)]) is None
+
+
+def test_conditions_of_another_run_explain_nothing_here():
+    rows = [row("n", status="noisy", steal_ticks=125)]
+    told = [summary.summary({"profile": 1}, fresh, rows, [], []).count("while they were") for fresh in ({"n"}, set())]
+    assert told == [1, 0]
+
+
+def test_summary_says_nothing_of_measurements_that_were_not_asked_for():
+    rows = [row("n", status="noisy"), row("s", status="suspect", reason="above the ceiling")]
+    assert summary.summary({"emit": 2}, {"n", "s"}, rows, [], [], asked={"n": "emit", "s": "emit"}).splitlines() == [
+        "2 cases: 2 emitted; 0 reused, 0 failed, 0 skipped; "
+    ]
+
+
+def test_summary_names_what_was_only_run_wherever_a_run_stopped_after_that():
+    said = {"operation": "module", "verification": "not compared", "status": "not measured", "median_ns": None}
+    for stage, told in (("emit", 0), ("compile", 0), ("verify", 1), ("profile", 1)):
+        for rows in ([row("a", **said)], [row("a", **said), row("b", **said | {"status": "no device"})]):
+            text = summary.summary({}, set(), rows, [], [], asked=dict.fromkeys("ab", stage))
+            assert text.count("only run, compared with nothing: a; say expected") == told
+    assert "only run" not in summary.summary({}, set(), [row("a", **said)], [], [], broken={"a"})
+
+
+def test_table_has_a_line_for_each_case_and_its_state():
+    shown = summary.table([row("a"), row("b", status="failed", median_ns=None), row("c", status="noisy")], {"a"})
+    lines = [line.split() for line in shown.splitlines()]
+    assert [line[0] for line in lines] == ["case", "a", "b", "c"]
+    assert [line[-1] for line in lines[1:]] == ["now", "failed", "reused"]
+
+
+def test_long_table_shows_failures_and_the_fastest_of_each_shape():
+    many = [row(f"c{i}", median_ns=100.0 + 10 * i, shape=f"s{i % 2}") for i in range(60)]
+    many.append(row("wrong", status="failed", median_ns=None))
+    shown = [line.split()[0] for line in summary.table(many, set()).splitlines()]
+    assert shown == ["case", "wrong", "c0", "c1", "62" if len(many) == 62 else "61"]
+
+
+def test_fastest_of_a_long_table_is_right():
+    """verify=warn measures wrong results too: they are failures with a time."""
+    many = [row(f"c{i}", median_ns=100.0 + i) for i in range(60)]
+    many.append(row("wrong", status="failed", verification="different", median_ns=1.0))
+    assert [line.split()[0] for line in summary.table(many, set()).splitlines()][1:3] == ["wrong", "c0"]
+
+
+@pytest.mark.parametrize("doubt", [{"status": "suspect"}, *({"verification": word} for word in UNSURE)])
+def test_fastest_of_a_long_table_is_verified_and_believed(doubt):
+    many = [row(f"c{i}", median_ns=100.0 + 10 * i) for i in range(60)]
+    many.append(row("doubtful", median_ns=1.0, **doubt))
+    assert [line.split()[0] for line in summary.table(many, set()).splitlines()][1:2] == ["c0"]
+
+
+def test_summary_of_one_failure_names_its_directory_and_what_was_tried_now():
+    rows = [row("a", status="failed", reason="no")]
+    *_, where, tried = summary.summary({"compile": 0}, set(), rows, [], [], 1).splitlines()
+    assert "are in build/a/; " in where
+    assert tried == "1 case: 1 tried; 0 reused, 1 failed, 0 skipped; "
+
+
+def test_a_stage_that_an_exception_ended_counts_as_failed():
+    rows = [row("a", status="not measured"), row("b", status="failed", reason="wrong")]
+    *_, said, _, counts = summary.summary({"compile": 2}, {"a", "b"}, rows, [], [], 1, {"a", "b"}).splitlines()
+    assert said == "failed: an exception in dispatchflow, shown above (a)"
+    assert counts == "2 cases: 2 compiled; 0 reused, 2 failed, 0 skipped; "
