@@ -1,151 +1,23 @@
-import struct
-from collections.abc import Mapping
+"""What enters the key of each action, and what does not."""
+
 from dataclasses import dataclass
-from itertools import chain, combinations, product
+from itertools import chain, product
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
-from xxhash import xxh3_128_hexdigest
 
-from dispatchflow import keys
 from dispatchflow.cases.dispatch import Case, Dispatch
 from dispatchflow.engine import actions
 from dispatchflow.iree.release import NEWEST
 from dispatchflow.iree.targets import Device
-from dispatchflow.keys import Digest, Form, canonical, digest_file, digest_of, key_of
+from dispatchflow.keys import Digest
 from dispatchflow.timing.protocols import PROTOCOLS
 from dispatchflow.tunings import TUNINGS
 from dispatchflow.tunings.default import Default
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.binary(),
-    lambda inner: st.lists(inner, max_size=4).map(tuple) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
-    max_leaves=12,
-)
-
-
-def strict(value):
-    """The value with its types, so that 1, True and 1.0 are not equal, as they are to Python."""
-    if isinstance(value, tuple):
-        return ("tuple", tuple(map(strict, value)))
-    if isinstance(value, Mapping):
-        return ("mapping", tuple(sorted((name, strict(item)) for name, item in value.items())))
-    return (type(value).__name__, value)
-
-
-def decoded(content: bytes):
-    """The value of canonical bytes, read without a schema: what can be read back is told apart."""
-    value, rest = _next(content)
-    assert rest == b""
-    return value
-
-
-def _next(content: bytes):
-    head, _, rest = content.partition(b":")
-    letter, length = head[:1], int(head[1:])
-    body, rest = rest[:length], rest[length:]
-    if letter in (b"t", b"m"):
-        items = []
-        while body:
-            item, body = _next(body)
-            items.append(item)
-        if letter == b"t":
-            return ("tuple", tuple(items)), rest
-        return ("mapping", tuple((name[1], value) for name, value in zip(items[::2], items[1::2], strict=True))), rest
-    plain = {
-        b"n": lambda: ("NoneType", None),
-        b"b": lambda: ("bool", body == b"1"),
-        b"i": lambda: ("int", int(body)),
-        b"s": lambda: ("str", body.decode()),
-        b"y": lambda: ("bytes", body),
-    }
-    return plain[letter](), rest
-
-
-@given(VALUES)
-def test_canonical_bytes_are_read_back_as_the_value(value):
-    assert decoded(canonical(value)) == strict(value)
-
-
-@given(VALUES, VALUES)
-def test_different_values_have_different_bytes(one, other):
-    assert (canonical(one) == canonical(other)) == (strict(one) == strict(other))
-
-
-def test_neighbours_have_different_bytes():
-    alike = [
-        *(1, True, "1", b"1", (1,), None, (), {}, "", b"", 0, False, "0", "None", (None,), ((),), -1, "-1"),
-        *(("a", "b"), ("ab",), ("a", "", "b"), ("", "ab"), "ab", ("a", ("b",)), (("a",), "b"), "s1:a", ("s1:a",)),
-        *({"a": "b"}, ("a", "b", ()), {"a": ("b",)}, {"ab": ""}, {"": "ab"}, {"a": None}, {"a": {"b": None}}),
-        *(("i1:1",), "i1:1", "b1:1", b"b1:1"),
-    ]
-    assert [(one, other) for one, other in combinations(alike, 2) if canonical(one) == canonical(other)] == []
-
-
-@given(st.dictionaries(st.text(max_size=5), VALUES, min_size=2, max_size=6), st.randoms())
-def test_order_of_a_mapping_does_not_matter(mapping, random):
-    items = list(mapping.items())
-    random.shuffle(items)
-    assert canonical(dict(items)) == canonical(mapping)
-
-
-@pytest.mark.parametrize(
-    "value", [1.0, float("nan"), {1}, frozenset(), Path("a"), 1j, object(), np.int64(1), np.float64(1), bytearray(b"a")]
-)
-@pytest.mark.parametrize("wrap", [lambda v: v, lambda v: (v,), lambda v: {"a": {"b": v}}])
-def test_what_has_no_one_spelling_is_refused(value, wrap):
-    with pytest.raises(TypeError, match=type(value).__name__):
-        canonical(wrap(value))
-
-
-def test_text_with_escaped_bytes_differs_from_the_text_of_those_bytes():
-    assert canonical("é") != canonical("é".encode().decode("ascii", "surrogateescape"))
-
-
-def test_kind_and_schema_enter_a_key(monkeypatch):
-    before = key_of("compile", {"a": 1})
-    assert key_of("verify", {"a": 1}) != before
-    monkeypatch.setattr(keys, "SCHEMA", keys.SCHEMA + 1)
-    assert key_of("compile", {"a": 1}) != before
-
-
-def test_digest_of_a_file_is_that_of_its_bytes(tmp_path):
-    content = bytes(range(256)) * 9000
-    (tmp_path / "file").write_bytes(content)
-    assert digest_file(tmp_path / "file") == digest_of(content)
-    assert digest_of(content) != digest_of(content[:-1])
-
-
 DATA = {"exact": ("d1", "d2"), "random": ("d3", "d4"), "expected_exact": ("d5",)}
 DEVICE = {"uri": "local-sync", "cpu": "c", "features": "f", "microcode": "1"}
-
-
-@given(st.lists(st.text(max_size=12), max_size=40), st.text(max_size=5))
-def test_form_gives_the_key_of_its_ingredients(strings, rest):
-    def ingredients(*strings):
-        return {"a": strings, "b": {"%s": rest}, "c": 7}
-
-    form = Form("kind", ingredients)
-    for found in (strings, [text[::-1] for text in strings]):  # the second time by the template of the first
-        assert form.key(*found) == key_of("kind", ingredients(*found))
-
-
-@given(*[st.lists(st.text("ab%", max_size=3) | st.just("é"), max_size=12)] * 3)
-@example(["b"], ["a", "bb"], ["ab", "ba"])
-def test_form_around_strings_gives_the_key_of_all_of_them(first, middle, last):
-    def ingredients(*strings):
-        return {"a": strings, "b": {"%s": "x"}, "c": 7}
-
-    whole = Form("kind", ingredients)
-    form = whole.around(first, last)
-    for found in (middle, [text[::-1] for text in middle]):
-        assert form.key(*found) == key_of("kind", ingredients(*first, *found, *last))
-        assert form.ingredients(*found) == ingredients(*first, *found, *last)
-    assert whole.around(last, first).key(*middle) == key_of("kind", ingredients(*last, *middle, *first))
 
 
 CALL = dict(code="c", function="main", arguments=("4x6xf32", "6x5xf32"), device=DEVICE, threads=1)
@@ -317,20 +189,3 @@ def test_data_of_a_case_is_the_same_whatever_its_tuning(case_of, resolver_of):
         )
         == 1
     )
-
-
-def test_contents_made_to_share_an_xxh3_digest_have_two():
-    """Its secret is public: a lane whose low half equals the secret's adds nothing, whatever the high half is."""
-    secret = bytes.fromhex("b8fe6c3923a44bbe7c01812cf721ad1c")
-
-    def content(first: int, second: int) -> bytes:
-        made = bytearray(1024)
-        for stripe, high in enumerate((first, second)):
-            (low,) = struct.unpack_from("<I", secret, 8 * stripe)
-            made[64 * stripe : 64 * stripe + 8] = struct.pack("<II", low, high)
-        return bytes(made)
-
-    one, two = content(0x3F800000, 0x40000000), content(0x40000000, 0x3F800000)
-    assert one != two
-    assert xxh3_128_hexdigest(one) == xxh3_128_hexdigest(two)
-    assert digest_of(one) != digest_of(two)

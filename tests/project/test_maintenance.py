@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import random
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from support.project import SMALL, Project, finished, sweep, toolchain, wait_until
+from support.sound_store import assert_whole
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree
@@ -30,12 +30,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def objects(project: Project) -> set[str]:
     return {path.name for path in (project.store / "objects").rglob("*") if path.is_file()}
-
-
-def assert_whole(project: Project) -> None:
-    assert project.damaged() == []
-    named = project.query("select distinct value from record, json_each(record.outputs)")
-    assert [d for (d,) in named if not (project.store / "objects" / d[:2] / d[2:]).is_file()] == []
 
 
 # --- what is there
@@ -233,44 +227,6 @@ def test_a_damaged_record_is_named_and_the_others_are_checked(copied: Project) -
     assert outcome.out.count("WRONG") == 1
 
 
-def test_a_compile_that_gives_other_bytes_is_told_and_its_record_left(tmp_path: Path) -> None:
-    mark = tmp_path / "changed"
-    script = f'[ -e {mark} ] && set -- "$@" --iree-opt-level=O3\nexec "$real" "$@"'
-    path = toolchain(tmp_path / "iree", iree_compile=script)
-    project = Project.make(tmp_path / "p", sweep(target="vmvx"))
-    assert project.doit("compile", PYTHONPATH=path).code == 0
-    records = project.query("select * from record")
-    assert project.doit("store", "check", PYTHONPATH=path).code == 0
-    mark.touch()
-
-    outcome = project.doit("store", "check", PYTHONPATH=path)
-
-    assert outcome.code == 1, str(outcome)
-    assert "NOT REPRODUCIBLE: vmfb " in outcome.out
-    assert project.query("select * from record") == records
-
-
-def test_code_that_changed_under_its_key_is_verified_before_it_is_measured(tmp_path: Path) -> None:
-    mark = tmp_path / "changed"
-    script = f'[ -e {mark} ] && set -- "$@" --iree-opt-level=O3\nexec "$real" "$@"'
-    path = toolchain(tmp_path / "iree", iree_compile=script)
-    project = Project.make(tmp_path / "p", sweep(target="vmvx"))
-    words = ("protocol=fast",)
-    assert project.doit(*words, PYTHONPATH=path).code == 0
-    of_case = "select key from latest where stage = 'compile'"
-    for (vmfb,) in project.query(f"select outputs ->> 'vmfb' from record where key in ({of_case})"):
-        (project.store / "objects" / vmfb[:2] / vmfb[2:]).unlink()
-    mark.touch()
-    verified = project.counts()["verify"]
-
-    outcome = project.doit(*words, "remeasure=yes", PYTHONPATH=path)
-
-    assert "is not reproducible: its compile gave code " in outcome.err, str(outcome)
-    assert project.counts()["verify"] > verified
-    measured = [row for row in project.rows() if row["status"] in ("measured", "noisy")]
-    assert all(row["verification"] in ("equal", "within bound") for row in measured)
-
-
 def test_compiles_of_a_toolchain_that_is_gone_are_counted_as_not_checked(copied: Project, tmp_path: Path) -> None:
     (digest,) = copied.query("select distinct ingredients ->> 'toolchain' from record where stage = 'compile'")[0]
 
@@ -317,33 +273,3 @@ def test_a_task_that_cleans_the_store_of_its_own_run_is_told(copied: Project) ->
 
     assert outcome.code == 1, str(outcome)
     assert "a run cannot clean the store that it uses" in outcome.out + outcome.err
-
-
-@pytest.mark.parametrize("rounds", [4, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.nightly])])
-def test_runs_and_cleans_at_once_give_the_right_results(rounds: int, tmp_path: Path) -> None:
-    project = Project.make(tmp_path / "p", sweep(m=[4, 5, 6, 7], n=8, k=8, target="vmvx"))
-    measured = [["-n", "2", "protocol=fast"]] if rounds > 10 else []
-    runs = [["-n", "2", "verify"], ["verify:*_[45]x*"], *measured]
-    cleans = [["keep=0"], ["limit=5KiB"], ["keep=referenced", "m=4", "n=8", "k=8"]]
-    chance, said = random.Random(rounds), ""
-
-    for number in range(rounds):
-        started = [project.start(*chance.choice(runs))]
-        for words in chance.sample([chance.choice(runs), ["store", "clean", *cleans[number % 3]]], 2):
-            time.sleep(chance.uniform(0, 0.8))
-            started.append(project.start(*words))
-        outcomes = [finished(process) for process in started]
-        assert [outcome.code for outcome in outcomes] == [0, 0, 0], outcomes
-        assert sum("0 failed" in outcome.out for outcome in outcomes) == 2, outcomes
-        said += "".join(outcome.out for outcome in outcomes)
-        assert_whole(project)
-
-    assert "waits until" in said
-    assert "removed" in said
-    last = ["-n", "2", "protocol=fast"] if measured else ["-n", "2", "verify"]
-    assert project.doit(*last).code == 0
-    assert_whole(project)
-    assert project.query("select count(*) from record where not ok") == [(0,)]
-    assert project.query("select count(*) from measurement where status = 'failed'") == [(0,)]
-    assert all(row["verification"] in ("equal", "within bound") for row in project.rows())
-    assert "4 cases: nothing made; 4 reused" in project.doit(*last).out
