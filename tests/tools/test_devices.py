@@ -1,17 +1,11 @@
 """Targets that are not this CPU: what is compiled for them, and what happens where their device is or is not."""
 
-import json
-import subprocess
-
 import pytest
-from support import lavapipe
-from support.project import REPOSITORY, Project, environment, sweep, write_script
+from support.project import Project, sweep, write_script
 
 from dispatchflow.cli.commands.devices import table_of
-from dispatchflow.errors import SpecError
 from dispatchflow.iree import command_lines
-from dispatchflow.iree.targets import TARGETS, named
-from dispatchflow.planning import sweep_words
+from dispatchflow.iree.targets import TARGETS
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.tools import devices
 
@@ -170,156 +164,9 @@ def test_gpu_that_the_user_chose_is_the_one_that_is_asked(driver, variable, tmp_
     assert (first.identity["name"], second.identity["name"]) == ("card 0", "card 1")
 
 
-@pytest.fixture(scope="session")
-def vulkan() -> dict[str, str]:
-    """The environment in which there is a Vulkan device: lavapipe, downloaded beside this checkout."""
-    try:
-        return lavapipe.environment(REPOSITORY / ".lavapipe")
-    except lavapipe.Unavailable as error:
-        pytest.skip(f"no Vulkan here: {error}")
-
-
-@pytest.mark.iree
-def test_vulkan_is_verified_and_measured(vulkan, tmp_path):
-    project = Project.make(tmp_path / "p", sweep(m=24, n=16, k=40, target="vulkan", threads=[1, 2]))
-    outcome = project.doit("protocol=fast", **vulkan)
-    rows = project.rows()
-    assert outcome.code == 0, str(outcome)
-    assert len(rows) == 1  # threads are none of its axes
-    assert {row["verification"] for row in rows} == {"within bound"}
-    assert all(row["median_ns"] > 0 and row["device"].startswith("vulkan://") for row in rows)
-    assert all(0 < row["percent_of_peak"] < 100 for row in rows)  # the device was calibrated
-    # Its own anchors, which run there. A row shows them only where blocks are enough for an interval.
-    session = (
-        "select conditions ->> '$.session.anchors_ns' from measurement where ingredients ->> '$.protocol' like 'fast%'"
-    )
-    assert [len(json.loads(anchors)) for (anchors,) in project.query(session)] == [2]
-    assert "nothing made" in project.doit("protocol=fast", **vulkan).out
-    repeated = subprocess.run(
-        [project.root / f"build/{rows[0]['case']}/repro.sh", "benchmark"],
-        env=environment(vulkan), capture_output=True, text=True,
-    )  # fmt: skip
-    assert repeated.returncode == 0, repeated.stderr
-
-
-VULKAN = {
-    "matmul": ({"shape": "33x65x40", "layout": "tt,tn,nt,nn", "accumulate": "no,yes"}, 8),
-    "conv2d": ({"shape": "2x11x9x5x6x3x2", "stride": "1,2", "padding": "0,1"}, 4),
-    "softmax": ({"shape": "17x130"}, 1),
-    "tiles": ({"operation": "matmul", "shape": "96x80x66,7x9x3", "tuning": "base_vectorize_64x64_8x8x4"}, 2),
-}
-
-
-@pytest.mark.iree
-@pytest.mark.parametrize("operation", VULKAN)
-def test_operations_are_right_on_vulkan(operation, vulkan, tmp_path):
-    words, count = VULKAN[operation]
-    variables = [f"{word}={value}" for word, value in {"operation": operation, "target": "vulkan", **words}.items()]
-    project = Project.make(tmp_path / "p")
-
-    outcome = project.doit(*variables, "verify", **vulkan)
-
-    assert outcome.code == 0, str(outcome)
-    verified = [
-        json.loads(facts)["verification"]
-        for (facts,) in project.query("select facts from record where stage = 'verify'")
-    ]
-    assert verified == ["within bound"] * count  # bit by bit on exact inputs, where it has such
-
-
-def test_lavapipe_is_libraries_and_what_they_need_through_libraries():
-    needs = """\
-libvulkan1
-  Depends: libc6
-    Depends: libx11-6
-mesa-vulkan-drivers
-  Depends: python3
- |Depends: libllvm15
-  Depends: <python3:any>
-libx11-6
-python3
-  Depends: libssl3
-libllvm15
-  PreDepends: libz3-4
-"""
-    assert lavapipe._libraries(needs) == ["libllvm15", "libvulkan1", "libx11-6", "libz3-4", "mesa-vulkan-drivers"]
-
-
-@pytest.mark.parametrize(
-    ("apt", "says"),
-    [
-        (None, "there is no apt here"),
-        ("echo 'E: Failed to fetch http://x  Could not resolve x' >&2; exit 100", "Could not resolve"),
-        ("echo 'W: Failed to fetch http://x  Could not resolve x' >&2", "Could not resolve"),
-    ],
-)
-def test_lavapipe_that_cannot_be_had_says_why_and_leaves_nothing(apt, says, tmp_path, monkeypatch):
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name in ("apt-get", "apt-cache", "dpkg-deb") if apt else ():
-        write_script(tools / name, apt)
-    monkeypatch.setenv("PATH", str(tools))
-    with pytest.raises(lavapipe.Unavailable, match=says):
-        lavapipe.environment(tmp_path / "lavapipe")
-    assert not list((tmp_path / "lavapipe").iterdir())
-
-
 def test_reason_of_no_device_is_the_drivers_without_its_place_and_a_list_that_is_empty():
     said = "iree/hal.c:63: UNAVAILABLE; HIP runtime library 'libamdhip64.so' not available: searched path: \n"
     assert devices._reason(said) == "UNAVAILABLE; HIP runtime library 'libamdhip64.so' not available: searched path"
-
-
-@pytest.mark.parametrize(
-    ("name", "flag", "driver"),
-    [
-        ("llvm-cpu-znver4", "--iree-llvmcpu-target-cpu=znver4", "local"),
-        ("llvm-cpu-skylake-avx512", "--iree-llvmcpu-target-cpu=skylake-avx512", "local"),
-        ("cuda-sm_75", "--iree-cuda-target=sm_75", "cuda"),
-        ("rocm-gfx950", "--iree-rocm-target=gfx950", "hip"),
-    ],
-)
-def test_any_cpu_or_gpu_can_be_named_as_the_compiler_calls_it(name, flag, driver):
-    target = named(name)
-    assert (target.name, target.driver, target.gpu) == (name, driver, None)
-    assert flag in target.flags
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("cuda", "cuda-sm_90", "cuda-ampere", "cuda-native", "rocm-x", "rocm-host"),
-        *("llvm-cpu-", "llvm-cpu-znver4-2t", "llvm-cpu-host", "llvm-cpu-native", "a-b"),
-    ],
-)
-def test_what_is_no_targets_name_names_none(name):
-    assert named(name) is None
-
-
-def test_word_for_this_machines_cpu_is_refused_with_the_target_that_resolves_it():
-    with pytest.raises(SpecError) as caught:
-        sweep_words.targets("llvm-cpu-host", "here")
-    assert caught.value.hint == "This machine's CPU is llvm-cpu."
-
-
-def test_targets_of_the_table_are_named_too():
-    assert all(named(name) is target for name, target in TARGETS.items())
-
-
-OTHERS = {
-    "llvm-cpu-x86-64": (0, "1 case: 1 emitted, 1 compiled"),
-    "llvm-cpu-diamondrapids": (0, "no device: this CPU has no "),
-    "llvm-cpu-znver99": (2, "the compiler does not know 'llvm-cpu-znver99'"),
-    "cuda-sm_999": (2, "Of this backend there are cuda-sm_80, cuda-sm_86"),
-}
-
-
-@pytest.mark.iree
-@pytest.mark.parametrize("target", OTHERS)
-def test_cpus_and_gpus_outside_the_table_are_the_compilers_to_know(target, tmp_path):
-    code, said = OTHERS[target]
-    outcome = Project.make(tmp_path / "p").doit("m=4", "n=4", "k=4", "threads=1", f"target={target}", "verify")
-    assert outcome.code == code, str(outcome)
-    assert said in outcome.out + outcome.err
 
 
 @pytest.mark.iree

@@ -1,0 +1,122 @@
+"""Libraries beside IREE, and inputs that are cold since each call takes the next copy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.project import LIMIT_S, Project, environment
+
+from dispatchflow.cases import rotating_inputs
+from dispatchflow.iree.targets import TARGETS
+from dispatchflow.operations import OPERATIONS
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.verification import inputs
+
+pytest_plugins = ["support.project"]
+
+
+@pytest.mark.iree
+def test_libraries_and_cold_inputs_beside_iree(copied: Project) -> None:
+    words = ("m=16", "n=16", "k=16", "threads=1", "provider=iree,numpy", "cache=hot,cold", "protocol=fast")
+    made, outcome = copied.made_by(*words)
+    rows = {row["case"].partition("f32t_f32t_f32t_")[2]: row for row in copied.rows() if row["m"] == 16}
+
+    # numpy is verified once for hot and cold; IREE's hot case was made before.
+    assert (made["emit"], made["verify"]) == (1, 1), str(outcome)
+    hot, cold = rows["numpy@llvm-cpu-1t"], rows["numpy@llvm-cpu-1t-cold"]
+    assert (hot["cache"], cold["cache"]) == ("hot", "cold")
+    for row in (hot, cold):
+        assert row["verification"] == "within bound"
+        assert (row["provider"], row["runtime_version"]) == ("numpy", np.__version__)
+        assert (row["tuning"], row["toolchain_version"], row["compile_key"]) == (None, None, None)
+        assert len(row["blocks_ns"]) >= 6
+    assert rows["default@llvm-cpu-1t-cold"]["code_digest"] == rows["default@llvm-cpu-1t"]["code_digest"]
+    assert rows["default@llvm-cpu-1t"]["bound"] in ("compute", "memory")
+    assert rows["default@llvm-cpu-1t"]["percent_of_peak"] > 0
+    assert f"numpy {np.__version__}" in outcome.out
+
+    assert copied.made_by(*words)[0] == {"emit": 0, "compile": 0, "verify": 0, "profile": 0}
+    shown = copied.doit("report", "*16x16x16*", "format=jsonl", "columns=case,status,percent_of_best_provider").out
+    parts = [line["percent_of_best_provider"] for line in map(json.loads, shown.splitlines())]
+    assert max(part for part in parts if part is not None) == 100
+    view = copied.root / "build" / hot["case"]
+    assert "x0 @ x1" in (view / "call.py").read_text()
+    subprocess.run([view / "repro.sh", "run"], check=True, timeout=LIMIT_S, env=environment({}))
+    cold_view = copied.root / "build" / rows["default@llvm-cpu-1t-cold"]["case"]
+    subprocess.run([cold_view / "repro.sh", "benchmark"], check=True, timeout=LIMIT_S, env=environment({}))
+    assert "--module=rotation.vmfb" in (cold_view / "repro.sh").read_text()
+    assert len((view / "again.bin").read_bytes()) == 16 * 16 * 4
+
+
+@pytest.mark.iree
+def test_each_call_of_a_rotation_takes_the_next_copy(tmp_path: Path) -> None:
+    """Through the runtime's Python, whose module stays loaded. In a second rotation all copies of the first operand but
+    the first one are made zeros, which tells them apart. An operand of 24 elements ends inside of a line of the cache."""
+    import iree.runtime
+
+    workspace = Workspace(tmp_path, dict.fromkeys("m", "4") | {"n": "5", "k": "6", "threads": "1"})
+    (case,) = workspace.plan.cases
+    flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
+    text = rotating_inputs.module(case.operation, 3)
+    whole = "linalg.broadcast ins(%x : tensor<128xi8>) outs(%empty : tensor<3x128xi8>) dimensions = [0]"
+    marked = """\
+tensor.expand_shape %x [[0, 1]] output_shape [1, 128] : tensor<128xi8> into tensor<1x128xi8>
+    %one = tensor.pad %all low[0, 0] high[2, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %padding : i8
+    } : tensor<1x128xi8> to tensor<3x128xi8>"""
+    before, found, after = text.partition(whole)
+    assert found
+    rest = after.replace("%all :", "%one :", 1)
+    turns = [workspace.executor.compile_module(t.encode(), flags) for t in (text, before + marked + rest)]
+    compiled = workspace.executor.compile(case)
+    operands = inputs.random(case.operation)
+    results = []
+    for record in turns:
+        assert record.ok, record.reason
+        config = iree.runtime.Config("local-sync")
+        modules = [
+            iree.runtime.VmModule.copy_buffer(config.vm_instance, workspace.store.path(digest).read_bytes())
+            for digest in (compiled.outputs["vmfb"], record.outputs["vmfb"])
+        ]
+        plain, rotating = iree.runtime.load_vm_modules(*modules, config=config)
+        expected = plain["main"](*operands).to_host()
+        nothing = [np.zeros_like(operand) for operand in operands]  # the copies are those of the first call
+        given = [operands, *[nothing] * 6]
+        found_each = [rotating["main"](*each).to_host() for each in given]
+        results.append([bool((each == expected).all()) for each in found_each])
+
+    assert results[0] == [True] * 7
+    assert results[1] == [True, False, False, True, False, False, True]
+
+
+def test_copies_take_twice_the_cache_and_are_two_at_least() -> None:
+    small, large = OPERATIONS["matmul"].make((4, 5, 6)), OPERATIONS["matmul"].make((512, 512, 512))
+    assert rotating_inputs.sets(small, 2**20) == 2**21 // (128 + 128)
+    assert rotating_inputs.sets(large, 2**20) == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "cache_bytes", "memory_bytes", "reason"),
+    [
+        ("llvm-cpu", 2**25, 2**33, None),
+        ("llvm-cpu", None, 2**33, "not coldable: the system does not tell the size of the last-level cache"),
+        ("llvm-cpu", 480 * 2**20, 2**31, "not coldable: 960 MiB of inputs"),
+        ("vulkan", 2**25, 2**33, "not coldable: the size of the last cache of vulkan devices is not known"),
+    ],
+)
+def test_what_cannot_be_cold_says_why(
+    target: str, cache_bytes: int | None, memory_bytes: int, reason: str | None
+) -> None:
+    matmul = OPERATIONS["matmul"].make((64, 64, 64))
+    found = rotating_inputs.not_coldable(matmul, TARGETS[target], cache_bytes, memory_bytes)
+    assert found == reason if reason is None else (found or "").startswith(reason)
+
+
+def test_rotation_is_the_golden_one(golden: Any) -> None:
+    golden("rotation.mlir", rotating_inputs.module(OPERATIONS["matmul"].make((4, 5, 6)), 3))
