@@ -30,7 +30,7 @@ hypothesis.settings.register_profile("fast", max_examples=30, deadline=None, dat
 hypothesis.settings.load_profile("fast")
 
 pytest.register_assert_rewrite(
-    "support.project", "support.sound_store", "support.square_cases"
+    "support.project", "support.release_index", "support.sound_store", "support.square_cases"
 )  # imported before pytest sees that they are plugins
 
 GOLDEN = Path(__file__).parent / "golden"

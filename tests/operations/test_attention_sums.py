@@ -1,0 +1,101 @@
+"""Sums inside of attention, at sizes that models have: a term that is lost, doubled or weighted wrongly, a wrong mask or
+boundary is reported, and what correct kernels give is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.weighted_sums import ATTENTION, Judge, weights
+
+from dispatchflow.operations import Operation
+from dispatchflow.verification.inputs import dtype_of
+
+
+def attention(operation: Operation, a: Any, both: Any = 1.0, summed: Any = 1.0, more: int = 0, mask: Any = None) -> Any:
+    m, k2 = operation.sizes[1], operation.sizes[4]
+    scores = operation._scale * (a[0] @ a[1].swapaxes(1, 2)) + (a[3] if len(a) > 3 and mask is None else mask or 0)
+    if operation.option("causal") == "yes":
+        scores = np.where(np.tri(m, k2, k2 - m + more, dtype=bool), scores, -np.inf)
+    powers = np.exp(scores - scores.max(axis=2, keepdims=True)) * both
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (powers @ a[2]) / (powers * summed).sum(axis=2, keepdims=True)
+
+
+ATTENTIONS = [
+    (types, options, k2)
+    for types in ATTENTION.signatures
+    for options in ({}, {"mask": "yes", "causal": "yes"})
+    for k2 in (8, 4096)
+] + [("f32", {}, 16384), ("f16", {"mask": "yes", "causal": "yes"}, 16384)]
+
+
+@pytest.mark.parametrize(("types", "options", "k2"), ATTENTIONS, ids=str)
+def test_every_key_of_an_attention_its_mask_and_its_boundary_count(types: str, options: Any, k2: int) -> None:
+    m = 8 if k2 == 8 else 18
+    judge = Judge(operation := ATTENTION.make((1, m, 4, 64, k2), types, **options))
+    missed = judge.missed((what, attention(operation, judge.operands, both=w)) for what, w in weights(k2))
+    if k2 == 8:  # a key that only queries see which see no other
+        random = Judge(operation, "random")
+        missed = [
+            what for what, w in weights(k2)
+            if what in missed and random.verdict(attention(operation, random.operands, both=w)).passed
+        ]  # fmt: skip
+    assert missed == []
+    if types == "f32" or k2 == 8:  # see "What it cannot see"
+        results = ((what, attention(operation, judge.operands, summed=w)) for what, w in weights(k2))
+        assert judge.missed(results) == []
+    with np.errstate(invalid="ignore", over="ignore"):
+        if options:
+            q, k, v, mask = judge.operands
+            wrong = {
+                "a boundary that is one late": attention(operation, judge.operands, more=1),
+                "a boundary that is one early": attention(operation, judge.operands, more=-1),
+                "no mask": attention(operation, [q, k, v]),
+                "the mask of the next key": attention(operation, [q, k, v, np.roll(mask, 1, axis=2)]),
+                "the mask of the next query": attention(operation, [q, k, v, np.roll(mask, 1, axis=1)]),
+            }
+            assert judge.missed(iter(wrong.items())) == []
+        powers = np.exp(operation._scale * (judge.operands[0] @ judge.operands[1].swapaxes(1, 2)).astype(np.float32))
+        assert not judge.verdict(powers @ judge.operands[2] / powers.sum(axis=2, keepdims=True)).passed
+
+
+@pytest.mark.parametrize("types", ATTENTION.signatures)
+@pytest.mark.parametrize("k2", [40, 64, 1000, 4096])
+def test_the_boundary_of_each_causal_query_is_seen(types: str, k2: int) -> None:
+    """One query alone may be wrong: also one that sees few keys."""
+    judge = Judge(operation := ATTENTION.make((1, 40, 8, 64, k2), types, causal="yes"))
+    with np.errstate(invalid="ignore"):
+        early, late = (attention(operation, judge.operands, more=more) for more in (-1, 1))
+    right = operation.reference(judge.operands)
+    for query in range(1, 39):
+        for wrong in (early, late):
+            got = right.copy()
+            got[:, query] = wrong[:, query]
+            assert not judge.verdict(got).passed, query
+
+
+@pytest.mark.parametrize(("types", "options", "k2"), ATTENTIONS, ids=str)
+def test_a_right_attention_passes(types: str, options: Any, k2: int) -> None:
+    """As flash attention computes it: scores by log2(e), tile by tile, weights in the operands' type; and with weights
+    that are divided before they are rounded and summed."""
+    m = 8 if k2 == 8 else 18
+    judge = Judge(operation := ATTENTION.make((1, m, 4, 64, k2), types, **options))
+    q, k, v, *masks = (array.astype(np.float32) for array in judge.operands)
+    own = dtype_of(operation.signature.operands[0])
+    scores = q @ k.swapaxes(1, 2) * np.float32(operation._scale * np.log2(np.e))
+    scores = scores + masks[0] * np.float32(np.log2(np.e)) if masks else scores
+    if options:
+        scores = np.where(np.tri(m, k2, k2 - m, dtype=bool), scores, np.float32(-3e38))
+    largest, total, found = np.full((1, m, 1), -3e38, np.float32), np.float32(0), np.float32(0)
+    for start in range(0, k2, 48):
+        part = scores[:, :, start : start + 48]
+        new = np.maximum(largest, part.max(axis=2, keepdims=True))
+        powers, old = np.exp2(part - new), np.exp2(largest - new)
+        total = total * old + powers.sum(axis=2, keepdims=True)
+        found = found * old + powers.astype(own).astype(np.float32) @ v[:, start : start + 48]
+        largest = new
+    assert judge.verdict(found / total).passed
+    powers = np.exp2(scores - largest)
+    assert judge.verdict((powers / powers.sum(axis=2, keepdims=True)).astype(own).astype(np.float32) @ v).passed

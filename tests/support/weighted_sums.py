@@ -1,0 +1,48 @@
+"""Operations that sum, sums of which one term has a wrong weight, and what verification says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.verification.inputs import dtype_of, made
+from dispatchflow.verification.reference import bounds, widened
+from dispatchflow.verification.verdict import Verdict, compare_bounded
+
+SIZES = [8, 4096, 16384]
+WEIGHTS = {"lost": 0.0, "doubled": 2.0, "half": 0.5}
+NAMES = ("softmax", "norm", "attention", "reduction", "pooling")
+SOFTMAX, NORM, ATTENTION, REDUCTION, POOLING = (OPERATIONS[name] for name in NAMES)
+
+
+def positions(n: int) -> list[int]:
+    """The first, the last, those at boundaries of vectors and tiles, and some at random."""
+    boundaries = {0, n - 1, n // 2, 7, 8, 63, 64, n - 64}
+    return sorted(p for p in boundaries | set(np.random.default_rng(n).integers(0, n, 2).tolist()) if 0 <= p < n)
+
+
+def weights(n: int) -> Iterator[tuple[str, Any]]:
+    """Of many terms each position with another one."""
+    for i, position in enumerate(positions(n)):
+        for word, factor in WEIGHTS.items() if n < 4096 else [[*WEIGHTS.items()][i % 3]]:
+            weight = np.ones(n)
+            weight[position] = factor
+            yield f"{word} at {position}", weight
+
+
+class Judge:
+    """What verification says of results on the counted inputs; or on the random ones."""
+
+    def __init__(self, operation: Operation, recipe: str = "counted") -> None:
+        self.operation, self.operands = operation, widened(made(operation, recipe))
+        self.bounds = bounds(operation, self.operands, recipe)
+
+    def verdict(self, result: Any) -> Verdict:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return compare_bounded(np.asarray(result).astype(dtype_of(self.operation.types.result)), *self.bounds)
+
+    def missed(self, results: Iterator[tuple[str, Any]]) -> list[str]:
+        return [what for what, result in results if self.verdict(result).passed]
