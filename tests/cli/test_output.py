@@ -12,7 +12,8 @@ import termios
 from pathlib import Path
 
 import pytest
-from support.project import Project, environment, finished, sweep
+from support.project import Project, sweep
+from support.tools import environment, finished
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

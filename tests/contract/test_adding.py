@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.project import LIMIT_S, REPOSITORY, environment
+from support.project import REPOSITORY
+from support.tools import LIMIT_S, environment
 
 from dispatchflow.operations import OPERATIONS
 

@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from support.project import Project, sweep, toolchain
+from support.project import Project, sweep
+from support.tools import toolchain
 
 from dispatchflow.engine import verify
 from dispatchflow.engine.actions import Data

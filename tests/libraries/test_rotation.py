@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.project import LIMIT_S, Project, environment
+from support.project import Project
+from support.tools import LIMIT_S, environment
 
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.iree.targets import TARGETS

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.project import Outcome, Project
+from support.project import Project
+from support.tools import Outcome
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.project import Project, sweep, toolchain
+from support.project import Project, sweep
+from support.tools import toolchain
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

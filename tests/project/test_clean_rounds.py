@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from support.project import Project, finished, sweep
+from support.project import Project, sweep
 from support.sound_store import assert_whole
+from support.tools import finished
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from support.project import SMALL, Project, finished, sweep, toolchain, wait_until
+from support.project import SMALL, Project, sweep
 from support.sound_store import assert_whole
+from support.tools import finished, toolchain, wait_until
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

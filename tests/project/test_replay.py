@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from support.echo_module import MODULE
-from support.project import DODO, Project, finished, sweep, toolchain
+from support.project import DODO, Project, sweep
+from support.tools import finished, toolchain
 
 from dispatchflow.keys import digest_of
 

@@ -1,5 +1,4 @@
-"""What the tests with the real tools share: a project in a temporary directory, `doit` as a user calls it, and
-toolchains in which one tool is a script.
+"""What the tests with the real tools share: a project in a temporary directory, and `doit` as a user calls it.
 
 A plugin that test files import from as well: PYTEST_DONT_REWRITE, or pytest warns that it came too late.
 """
@@ -7,23 +6,21 @@ A plugin that test files import from as well: PYTEST_DONT_REWRITE, or pytest war
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.once import once
+from support.tools import Outcome, environment, finished, processes_in
 
 from dispatchflow.keys import digest_file
 from dispatchflow.results import parquet
@@ -34,26 +31,11 @@ NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
 TILED = "matmul_16x16x16_f32t_f32t_f32t_data_tiling@llvm-cpu-1t"
 """Two cases of `first_run`."""
 NOTHING = {"emit": 0, "compile": 0, "verify": 0, "profile": 0}
-QUESTIONS = "*--version*|*--help*|*target-cpu=host*"
-"""Pattern of sh for the arguments with which a tool is asked what it is: no work of a case."""
-
-LIMIT_S = 300
-"""A bound on one command, far above what it takes: a test that hangs fails."""
 
 
 def only(**counts: int) -> dict[str, int]:
     """So many of these stages, of the others nothing; as `Project.counts`."""
     return NOTHING | counts
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    def __str__(self) -> str:
-        return f"exit code {self.code}\n{self.out}\n{self.err}"
 
 
 @dataclass(frozen=True)
@@ -180,54 +162,6 @@ def assert_each_row_once(project: Project) -> None:
     assert max(results.values()) == 1
 
 
-def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The tests' own, without what would lead dispatchflow elsewhere."""
-    kept = {name: value for name, value in os.environ.items() if name != "DISPATCHFLOW_STORE"}
-    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **variables}
-
-
-def finished(process: subprocess.Popen[str]) -> Outcome:
-    try:
-        out, err = process.communicate(timeout=LIMIT_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
-    outcome = Outcome(process.returncode, out, err)
-    assert "Traceback" not in out + err, str(outcome)
-    return outcome
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    """`kill -9` of the whole process group: what a closed terminal or a batch system does."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=LIMIT_S)
-
-
-def processes_in(folder: Path) -> list[str]:
-    """Command lines of living processes that work in this directory, or name it."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-            place = os.fspath((entry / "cwd").readlink())
-            if state != "Z" and (place.startswith(os.fspath(folder)) or os.fspath(folder) in words):
-                found.append(words)
-    return found
-
-
-def wait_until(condition: Any, limit_s: float = 60.0) -> bool:
-    end = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def sweep(**words: Any) -> str:
     """A spec of one sweep; small, one thread, unless told otherwise. None leaves a word out."""
     table = {"operation": "matmul", "m": 16, "n": 16, "k": 16, "threads": 1, **words}
@@ -240,42 +174,6 @@ def _toml(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def compiler_folder() -> Path:
-    return _package("iree.compiler") / "_mlir_libs"
-
-
-def runtime_folder() -> Path:
-    return _package("iree._runtime_libs")
-
-
-def _package(name: str) -> Path:
-    spec = importlib.util.find_spec(name)
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    return Path(next(iter(spec.submodule_search_locations)))
-
-
-def toolchain(folder: Path, **scripts: str) -> str:
-    """A PYTHONPATH with the real compiler and runtime, but for the tools named in `scripts`
-    (`iree_run_module="…"`): those are shell scripts, in which `$real` is the real tool."""
-    for real, within in ((compiler_folder(), "iree/compiler/_mlir_libs"), (runtime_folder(), "iree/_runtime_libs")):
-        linked = folder / within
-        linked.mkdir(parents=True)
-        for path in real.iterdir():
-            script = scripts.pop(path.name.replace("-", "_"), None)
-            if script is None:
-                (linked / path.name).symlink_to(path)
-            else:
-                write_script(linked / path.name, f"real={path}\n{script}")
-    assert not scripts, f"no such tool: {', '.join(scripts)}"
-    return os.pathsep.join([os.fspath(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-
-
-def write_script(path: Path, text: str) -> None:
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
 
 
 SMALL = sweep(m=[16, 24], tuning=["default", "data_tiling"], tags=["small"])
@@ -308,13 +206,3 @@ def made(first_run: tuple[Project, Outcome]) -> Project:
 def copied(made: Project, tmp_path: Path) -> Project:
     """A copy of `made`, store and all, to do with as one likes."""
     return made.copy(tmp_path / "project")
-
-
-def rightless() -> list[str]:
-    """What a command begins with so that modes mean something to root too."""
-    if os.geteuid():
-        return []
-    if shutil.which("setpriv") is None:
-        pytest.skip("without setpriv root may write everything")
-    rights = "-dac_override,-dac_read_search"
-    return ["setpriv", "--bounding-set", rights, "--inh-caps", rights]

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from support.project import compiler_folder
+from support.tools import compiler_folder
 
 from dispatchflow.store.store import Store
 from dispatchflow.tools import releases

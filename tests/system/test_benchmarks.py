@@ -2,7 +2,8 @@ import subprocess
 import sys
 
 import pytest
-from support.project import REPOSITORY, environment
+from support.project import REPOSITORY
+from support.tools import environment
 
 sys.path.append(str(REPOSITORY))
 from benchmarks.traced_doit import covered

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.project import DODO, LIMIT_S, Project, finished, rightless, sweep, wait_until
+from support.project import DODO, Project, sweep
+from support.tools import LIMIT_S, finished, rightless, wait_until
 
 DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
 WORDS = ("list m=1", "m=1 lst", "-f other.py list", "-f dodo.py list m=1", "m=1 help", "help list", "dumpdb", "strace")

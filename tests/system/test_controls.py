@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import Project, finished, toolchain
+from support.project import Project
+from support.tools import finished, toolchain
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from support.project import NAME, NOTHING, TILED, Outcome, Project, environment, only, sweep
+from support.project import NAME, NOTHING, TILED, Project, only, sweep
+from support.tools import Outcome, environment
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

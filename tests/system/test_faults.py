@@ -12,20 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.project import (
-    NAME,
-    QUESTIONS,
-    Project,
-    assert_each_row_once,
-    assert_whole,
-    finished,
-    kill,
-    processes_in,
-    recorded,
-    sweep,
-    toolchain,
-    wait_until,
-)
+from support.project import NAME, Project, assert_each_row_once, assert_whole, recorded, sweep
+from support.tools import QUESTIONS, finished, kill, processes_in, toolchain, wait_until
 
 from dispatchflow.timing.protocols import PROTOCOLS
 from dispatchflow.timing.statistics import decided

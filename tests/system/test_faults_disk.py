@@ -10,17 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.project import (
-    NAME,
-    QUESTIONS,
-    Outcome,
-    Project,
-    assert_each_row_once,
-    assert_whole,
-    recorded,
-    sweep,
-    toolchain,
-)
+from support.project import NAME, Project, assert_each_row_once, assert_whole, recorded, sweep
+from support.tools import QUESTIONS, Outcome, toolchain
 
 from dispatchflow.errors import StoreError
 from dispatchflow.project.workspace import Workspace

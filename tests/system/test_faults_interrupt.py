@@ -14,21 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.project import (
-    NAME,
-    QUESTIONS,
-    Project,
-    assert_each_row_once,
-    assert_whole,
-    environment,
-    finished,
-    kill,
-    processes_in,
-    recorded,
-    sweep,
-    toolchain,
-    wait_until,
-)
+from support.project import NAME, Project, assert_each_row_once, assert_whole, recorded, sweep
+from support.tools import QUESTIONS, environment, finished, kill, processes_in, toolchain, wait_until
 
 from dispatchflow.tools import processes
 

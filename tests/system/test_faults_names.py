@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.project import NAME, NOTHING, QUESTIONS, Project, assert_whole, only, sweep, toolchain, write_script
+from support.project import NAME, NOTHING, Project, assert_whole, only, sweep
+from support.tools import QUESTIONS, toolchain, write_script
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

@@ -13,17 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.project import (
-    NAME,
-    Project,
-    assert_each_row_once,
-    assert_whole,
-    kill,
-    processes_in,
-    recorded,
-    sweep,
-    wait_until,
-)
+from support.project import NAME, Project, assert_each_row_once, assert_whole, recorded, sweep
+from support.tools import kill, processes_in, wait_until
 
 from dispatchflow.errors import StoreError
 from dispatchflow.store.records import Records

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.project import NAME, Project, assert_whole, finished, only, recorded, rightless, sweep
+from support.project import NAME, Project, assert_whole, only, recorded, sweep
+from support.tools import finished, rightless
 
 from dispatchflow.keys import digest_file
 

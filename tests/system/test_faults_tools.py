@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.project import NAME, QUESTIONS, Project, assert_whole, processes_in, sweep, toolchain, wait_until
+from support.project import NAME, Project, assert_whole, sweep
+from support.tools import QUESTIONS, processes_in, toolchain, wait_until
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

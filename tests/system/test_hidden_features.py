@@ -4,7 +4,8 @@ import os
 import shutil
 
 import pytest
-from support.project import Project, sweep, toolchain
+from support.project import Project, sweep
+from support.tools import toolchain
 
 from dispatchflow.tools.outcome import ILLEGAL_INSTRUCTION
 

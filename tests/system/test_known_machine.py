@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import Project, finished, only, sweep
+from support.project import Project, only, sweep
+from support.tools import finished
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

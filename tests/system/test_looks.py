@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.project import NAME, NOTHING, Project, environment, only, sweep
+from support.project import NAME, NOTHING, Project, only, sweep
+from support.tools import environment
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

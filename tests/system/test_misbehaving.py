@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import QUESTIONS, runtime_folder, write_script
 from support.square_cases import default_case, verified, verify_is_not_reached
+from support.tools import QUESTIONS, runtime_folder, write_script
 
 from dispatchflow.engine.executor import dumped
 from dispatchflow.keys import Digest

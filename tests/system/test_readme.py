@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.project import LIMIT_S, REPOSITORY, Outcome, environment, sweep
+from support.project import REPOSITORY, sweep
+from support.tools import LIMIT_S, Outcome, environment
 
 pytestmark = pytest.mark.iree
 

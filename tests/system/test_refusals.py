@@ -7,7 +7,8 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from support.project import DODO, NAME, NOTHING, Project, only, sweep, toolchain
+from support.project import DODO, NAME, NOTHING, Project, only, sweep
+from support.tools import toolchain
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree

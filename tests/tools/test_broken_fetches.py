@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.project import kill, processes_in, wait_until, write_script
 from support.release_index import FILES, NOWHERE, Index, assert_nothing_left, wheel
+from support.tools import kill, processes_in, wait_until, write_script
 
 from dispatchflow.errors import DiskFull, ToolchainError
 from dispatchflow.store import disk

@@ -1,7 +1,8 @@
 """Targets that are not this CPU: what is compiled for them, and what happens where their device is or is not."""
 
 import pytest
-from support.project import Project, sweep, write_script
+from support.project import Project, sweep
+from support.tools import write_script
 
 from dispatchflow.cli.commands.devices import table_of
 from dispatchflow.iree import command_lines

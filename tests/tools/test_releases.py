@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from support.project import Project, sweep, wait_until, write_script
+from support.project import Project, sweep
 from support.release_index import FILES, NOWHERE, Index
+from support.tools import wait_until, write_script
 
 from dispatchflow.errors import ToolchainError
 from dispatchflow.project import store_check

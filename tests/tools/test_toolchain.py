@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.project import processes_in, write_script
+from support.tools import processes_in, write_script
 
 from dispatchflow.errors import ToolchainError
 from dispatchflow.iree.release import syntax_of

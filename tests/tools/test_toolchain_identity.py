@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.project import compiler_folder, runtime_folder, write_script
+from support.tools import compiler_folder, runtime_folder, write_script
 
 from dispatchflow.errors import ToolchainError
 from dispatchflow.store.store import Store

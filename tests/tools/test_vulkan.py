@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 from support import lavapipe
-from support.project import REPOSITORY, Project, environment, sweep, write_script
+from support.project import REPOSITORY, Project, sweep
+from support.tools import environment, write_script
 
 
 @pytest.fixture(scope="session")

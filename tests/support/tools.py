@@ -1,0 +1,127 @@
+"""`doit` and the tools as processes: how they end, what is left of them, and toolchains in which one tool is a script."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+QUESTIONS = "*--version*|*--help*|*target-cpu=host*"
+"""Pattern of sh for the arguments with which a tool is asked what it is: no work of a case."""
+
+LIMIT_S = 300
+"""A bound on one command, far above what it takes: a test that hangs fails."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    def __str__(self) -> str:
+        return f"exit code {self.code}\n{self.out}\n{self.err}"
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """The tests' own, without what would lead dispatchflow elsewhere."""
+    kept = {name: value for name, value in os.environ.items() if name != "DISPATCHFLOW_STORE"}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **variables}
+
+
+def finished(process: subprocess.Popen[str]) -> Outcome:
+    try:
+        out, err = process.communicate(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    outcome = Outcome(process.returncode, out, err)
+    assert "Traceback" not in out + err, str(outcome)
+    return outcome
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """`kill -9` of the whole process group: what a closed terminal or a batch system does."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=LIMIT_S)
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Command lines of living processes that work in this directory, or name it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            place = os.fspath((entry / "cwd").readlink())
+            if state != "Z" and (place.startswith(os.fspath(folder)) or os.fspath(folder) in words):
+                found.append(words)
+    return found
+
+
+def wait_until(condition: Any, limit_s: float = 60.0) -> bool:
+    end = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def compiler_folder() -> Path:
+    return _package("iree.compiler") / "_mlir_libs"
+
+
+def runtime_folder() -> Path:
+    return _package("iree._runtime_libs")
+
+
+def _package(name: str) -> Path:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def toolchain(folder: Path, **scripts: str) -> str:
+    """A PYTHONPATH with the real compiler and runtime, but for the tools named in `scripts`
+    (`iree_run_module="…"`): those are shell scripts, in which `$real` is the real tool."""
+    for real, within in ((compiler_folder(), "iree/compiler/_mlir_libs"), (runtime_folder(), "iree/_runtime_libs")):
+        linked = folder / within
+        linked.mkdir(parents=True)
+        for path in real.iterdir():
+            script = scripts.pop(path.name.replace("-", "_"), None)
+            if script is None:
+                (linked / path.name).symlink_to(path)
+            else:
+                write_script(linked / path.name, f"real={path}\n{script}")
+    assert not scripts, f"no such tool: {', '.join(scripts)}"
+    return os.pathsep.join([os.fspath(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def write_script(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def rightless() -> list[str]:
+    """What a command begins with so that modes mean something to root too."""
+    if os.geteuid():
+        return []
+    if shutil.which("setpriv") is None:
+        pytest.skip("without setpriv root may write everything")
+    rights = "-dac_override,-dac_read_search"
+    return ["setpriv", "--bounding-set", rights, "--inh-caps", rights]
