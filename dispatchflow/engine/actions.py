@@ -229,7 +229,10 @@ def _call(
     return Form(kind, ingredients)
 
 
-_SHARED = ("_base", "_contraction", "_convolution", "_epilogue", "_functions", "_numeric", "_random", "_window")
+_SHARED = (
+    *("_base", "_contraction", "_convolution", "_epilogue", "_functions"),
+    *("_numeric", "_random", "_sums", "_window"),
+)
 
 
 @cache

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.mlir import snippets
 from dispatchflow.mlir.types import ElementType, Signature, TensorType, signature
-from dispatchflow.operations._base import Operand, Operation, Option, drifting, growth, inverse_drift
+from dispatchflow.operations._base import Operand, Operation, Option
+from dispatchflow.operations._sums import drifting, growth, inverse_drift
 
 if TYPE_CHECKING:
     from dispatchflow.libraries.providers import Library

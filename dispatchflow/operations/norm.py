@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.mlir import snippets
 from dispatchflow.mlir.types import Signature, TensorType, signature
-from dispatchflow.operations._base import Operand, Operation, Option, drift, drifting, growth
+from dispatchflow.operations._base import Operand, Operation, Option
+from dispatchflow.operations._sums import drift, drifting, growth
 
 if TYPE_CHECKING:
     from dispatchflow.libraries.providers import Library

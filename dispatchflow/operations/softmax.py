@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dispatchflow.mlir import snippets
 from dispatchflow.mlir.types import Signature, TensorType, signature
-from dispatchflow.operations._base import Operand, Operation, drifting, inverse_drift
+from dispatchflow.operations._base import Operand, Operation
+from dispatchflow.operations._sums import drifting, inverse_drift
 
 if TYPE_CHECKING:
     from dispatchflow.libraries.providers import Library

@@ -8,6 +8,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+import grimp
 import pytest
 
 import dispatchflow
@@ -111,3 +112,19 @@ def test_a_package_is_worth_a_folder_and_named_by_what_it_holds(folder: Path) ->
 def test_tests_stand_in_the_room_that_they_test() -> None:
     folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("test_*.py"))}
     assert folders == ROOMS - {"mlir"} | {"contract", "system"}
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports for types count: a circle of two files is one file that is hard to read."""
+    graph = grimp.build_graph("dispatchflow", exclude_type_checking_imports=False, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    while leaves := {module for module, found in imports.items() if not found & imports.keys()}:
+        imports = {module: found for module, found in imports.items() if module not in leaves}
+    # What is left is in circles, or imports from one.
+    assert imports == {}
+
+
+def test_files_are_short() -> None:
+    files = [*ROOT.glob("dispatchflow/**/*.py"), *ROOT.glob("tests/**/*.py")]
+    lines = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in files}
+    assert {name: count for name, count in lines.items() if count > 300} == {}
