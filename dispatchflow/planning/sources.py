@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from dispatchflow.cases import known_failures as known
+from dispatchflow.cases.known_failures import KnownFailure
+from dispatchflow.cases.known_failures import parse as parse_known_failures
 from dispatchflow.cases.module import Module
 from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.keys import digest_of
@@ -48,7 +49,7 @@ class Sources:
         named = self.values.get("operation", ())
         return self._described(words, named) if self.adhoc else self._specified(words, named)
 
-    def known_failures(self) -> list[known.KnownFailure]:
+    def known_failures(self) -> list[KnownFailure]:
         """What the specs say; also where the command line describes a sweep, if there are specs.
 
         Raises:
@@ -58,7 +59,9 @@ class Sources:
         if "specs" not in self.values and not (folder.is_dir() and _toml_files(folder)):
             return []
         return [
-            entry for path in self._spec_files() for entry in known.parse(self._text(path), _relative(path, self.root))
+            entry
+            for path in self._spec_files()
+            for entry in parse_known_failures(self._text(path), _relative(path, self.root))
         ]
 
     def _described(self, words: Mapping[str, Any], named: Sequence[str]) -> list[parser.Sweep]:

@@ -13,7 +13,7 @@ from dispatchflow.cases.provider import operand_types
 from dispatchflow.cases.rotating_inputs import FILE, HOT
 from dispatchflow.engine.resolver import Resolver
 from dispatchflow.engine.state import CaseState
-from dispatchflow.iree import command_lines as commands
+from dispatchflow.iree import command_lines
 from dispatchflow.keys import Digest
 from dispatchflow.libraries import calls
 from dispatchflow.measurement import trials
@@ -130,7 +130,7 @@ def _link(path: Path, to: Path) -> None:
         path.symlink_to(wanted)
 
 
-def command_lines(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
+def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
     """What was executed, with the inputs' names in the case's folder. The compile writes beside module.vmfb's name:
     call it in an empty directory, as repro.sh does."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
@@ -142,7 +142,7 @@ def command_lines(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[st
             "run": (*call, "--output=again.bin"),
             "benchmark": calls.block_argv(call, protocol, None, resolver.sets(case)),
         }
-    flags = commands.device_flags(device.uri, device.cpus)
+    flags = command_lines.device_flags(device.uri, device.cpus)
     program = case.operation
     operands = resolver.supplies.operands(program)
     given = operands.inputs(program.recipes[-1]) if operands else ()
@@ -151,11 +151,13 @@ def command_lines(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[st
     named = "".join(f'@"{name}"' for name in emitted.facts.get("functions", ())).encode() if emitted else b""
     outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
     return {
-        "compile": commands.compile_argv(toolchain.compiler, resolver.flags(case), dump=commands.dump_of(named)),
-        "run": commands.run_argv(
+        "compile": command_lines.compile_argv(
+            toolchain.compiler, resolver.flags(case), dump=command_lines.dump_of(named)
+        ),
+        "run": command_lines.run_argv(
             toolchain.tool("iree-run-module"), "module.vmfb", flags, given, outputs, program.function
         ),
-        "benchmark": commands.block_argv(
+        "benchmark": command_lines.block_argv(
             toolchain.tool("iree-benchmark-module"),
             "module.vmfb",
             flags,
@@ -170,11 +172,11 @@ def command_lines(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[st
 
 def repro(chain: CaseState, resolver: Resolver) -> str:
     """A shell script: `./repro.sh compile`, `run` (then compare again*.bin), `benchmark`."""
-    lines = command_lines(chain, resolver)
+    lines = by_hand(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" || { trap - EXIT; echo "what was made is in $made" >&2; exit 1; }'
     shown = {name: processes.quoted(argv) for name, argv in lines.items()}
-    chosen = "" if cpus else processes.spelled(commands.choice(os.environ))
+    chosen = "" if cpus else processes.spelled(command_lines.choice(os.environ))
     before = {"run": chosen, "benchmark": f"taskset -c {cpus}" if cpus else chosen}
     bodies = {name: f"{words} {shown[name]}".lstrip() for name, words in before.items()}
     if "compile" in shown:
@@ -183,11 +185,11 @@ def repro(chain: CaseState, resolver: Resolver) -> str:
         given = (f'cp "$case/{name}" .' for name in named)
         made = ("made=$(mktemp -d)", """trap 'rm -r "$made"' EXIT""", 'cd "$made"')
         place = "".join(f"{line}\n    " for line in (*made, *given))
-        compiler = f"{processes.spelled(commands.COMPILING)} {shown['compile']}"
+        compiler = f"{processes.spelled(command_lines.COMPILING)} {shown['compile']}"
         bodies = {"compile": f'{place}{compiler} < "$case/module.mlir"\n    {compare}\n    echo "same bytes"', **bodies}
     cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
     environment = processes.spelled(resolver.toolchain.environment(resolver.environment))
-    absent = " ".join(name for name in commands.ALLOWED_ENVIRONMENT if name not in resolver.environment)
+    absent = " ".join(name for name in command_lines.ALLOWED_ENVIRONMENT if name not in resolver.environment)
     return f"""\
 #!/bin/sh
 # {chain.case.name}

@@ -9,7 +9,7 @@ from dispatchflow.errors import ToolError
 from dispatchflow.iree.benchmark_output import Block
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import digest_of
-from dispatchflow.measurement import session as measure
+from dispatchflow.measurement import session as rounds
 from dispatchflow.measurement.anchor_trials import AnchorTrial
 from dispatchflow.measurement.anchors import PROTOCOL, History
 from dispatchflow.measurement.trials import Trial
@@ -28,7 +28,7 @@ def taken(monkeypatch):
         labels.append(trial.label)
         return Block(1e6, {}, 10), 0.3
 
-    monkeypatch.setattr(measure, "run_block", run_block)
+    monkeypatch.setattr(rounds, "run_block", run_block)
     return labels
 
 
@@ -36,7 +36,7 @@ def taken(monkeypatch):
 def session(tmp_path):
     bench = SimpleNamespace(store=Store(tmp_path / "store"))
     toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
-    return measure.Session(bench, toolchain, "run", sleep=lambda seconds: None)
+    return rounds.Session(bench, toolchain, "run", sleep=lambda seconds: None)
 
 
 def trials(session, shapes, protocol="std"):
@@ -157,7 +157,7 @@ def test_an_anchor_that_fails_is_left_out_and_no_case_fails(session, monkeypatch
             raise ToolError("exit code 1")
         return Block(1e6, {}, 10), 0.1
 
-    monkeypatch.setattr(measure, "run_block", run_block)
+    monkeypatch.setattr(rounds, "run_block", run_block)
     place = AnchorSet("compute", "read")
     (trial,) = anchored(session, place, {"a": 1})
     session.decide(trial)
@@ -167,14 +167,14 @@ def test_an_anchor_that_fails_is_left_out_and_no_case_fails(session, monkeypatch
 def test_rounds_are_spread_over_the_protocol_s_span(tmp_path, taken, monkeypatch):
     """Blocks right after each other meet the same moment of the machine."""
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(measure.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(rounds.time, "monotonic", lambda: clock.now)
 
     def sleep(seconds):
         clock.now += seconds
 
     bench = SimpleNamespace(store=Store(tmp_path / "store"))
     toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
-    session = measure.Session(bench, toolchain, "run", sleep=sleep)
+    session = rounds.Session(bench, toolchain, "run", sleep=sleep)
     (trial,) = trials(session, {"a": 1})
     session.decide(trial)
     assert clock.now - 100.0 == pytest.approx(PROTOCOLS["std"].span_s)
@@ -184,7 +184,7 @@ def test_without_pauses_rounds_follow_each_other_and_the_measurement_says_it(tmp
     waited = []
     bench = SimpleNamespace(store=Store(tmp_path / "store"))
     toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
-    session = measure.Session(bench, toolchain, "run", sleep=waited.append, pauses=False)
+    session = rounds.Session(bench, toolchain, "run", sleep=waited.append, pauses=False)
     (trial,) = trials(session, {"a": 1})
     session.decide(trial)
     assert (trial.outcome, waited) == ("measured", [])

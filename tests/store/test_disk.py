@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from dispatchflow.errors import DiskFull, StoreError
-from dispatchflow.store import disk as room
+from dispatchflow.store import disk as disk_space
 
 
 def disk(free_bytes, files=100, free_files=50):
@@ -25,7 +25,7 @@ def disk(free_bytes, files=100, free_files=50):
 def test_a_failure_on_a_full_disk_is_told_as_that(status, said, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda path: status)
     with pytest.raises(StoreError, match="the disk is full") as caught:
-        room.check(tmp_path, said)
+        disk_space.check(tmp_path, said)
     assert caught.value.facts["store"] == tmp_path
     assert caught.value.hint.startswith("Make room")
 
@@ -33,12 +33,12 @@ def test_a_failure_on_a_full_disk_is_told_as_that(status, said, tmp_path, monkey
 @pytest.mark.parametrize("status", [disk(4 << 20), disk(1 << 40, files=0, free_files=0)])
 def test_a_failure_with_room_is_not(status, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda path: status)
-    room.check(tmp_path, "error: no such device")
+    disk_space.check(tmp_path, "error: no such device")
 
 
 def test_a_store_whose_directory_cannot_be_made_is_told_as_one_on_a_full_disk(tmp_path):
     store = tmp_path / "no" / "store"
-    told = room.unwritable(store, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(store)))
+    told = disk_space.unwritable(store, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(store)))
     assert isinstance(told, DiskFull) and told.facts["store"] == store
 
 
@@ -46,6 +46,6 @@ def test_a_store_whose_directory_cannot_be_made_is_told_as_one_on_a_full_disk(tm
     ("number", "problem"), [(errno.ENOSPC, "the disk is full"), (errno.EACCES, "the system refuses a file")]
 )
 def test_an_error_of_the_system_names_the_file(number, problem):
-    error = room.refused(OSError(number, os.strerror(number), "/a/b"))
+    error = disk_space.refused(OSError(number, os.strerror(number), "/a/b"))
     assert error.problem == problem
     assert error.facts == {"file": "/a/b", "found": os.strerror(number)}

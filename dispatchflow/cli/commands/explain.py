@@ -120,7 +120,7 @@ def _artifacts(workspace: Workspace, chain: CaseState) -> Iterator[str]:
     yield "\nby hand (repro.sh in that directory has the same):"
     seen = workspace.toolchain.environment(workspace.resolver.environment)
     folder = processes.quoted([str(place)])
-    for name, argv in case_folder.command_lines(chain, workspace.resolver).items():
+    for name, argv in case_folder.by_hand(chain, workspace.resolver).items():
         # The compiler gets an empty directory: in the view its output would be written through a link into the store.
         compiles = name == "compile"
         inside, given = ('"$(mktemp -d)"', f" < {folder}/module.mlir") if compiles else (folder, "")
