@@ -39,9 +39,10 @@ _LEVELS = {
 _AUXILIARY = ("fill", "pack", "unpack")
 
 
-def table(rows: Sequence[Mapping[str, Any]], fresh: set[str]) -> str:
+def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[str] = ()) -> str:
     """One line a case. Above `MAX_SHOWN` cases: the failures, and the fastest right ones of each shape. `fresh` are the
-    names of the cases that were measured in this invocation."""
+    names of the cases that were measured in this invocation, `stale` of those of which it failed, and whose earlier
+    measurement stands."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
@@ -52,7 +53,7 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str]) -> str:
         )
     if not shown:
         return ""
-    return aligned([_HEADER, *(_line(row, row["case"] in fresh) for row in shown)], _RIGHT) + note
+    return aligned([_HEADER, *(_line(row, _when(row, fresh, stale)) for row in shown)], _RIGHT) + note
 
 
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -69,7 +70,7 @@ def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
             yield from unbeaten(alike)
 
 
-def _line(row: Mapping[str, Any], fresh: bool) -> list[str]:
+def _line(row: Mapping[str, Any], when: str) -> list[str]:
     median = row.get("median_ns")
     return [
         row["case"],
@@ -81,7 +82,7 @@ def _line(row: Mapping[str, Any], fresh: bool) -> list[str]:
         units.giga(row.get("bytes_per_s")),
         peak(row),
         _made_by(row),
-        _state(row, fresh),
+        _state(row, when),
     ]
 
 
@@ -143,10 +144,15 @@ def _made_by(row: Mapping[str, Any]) -> str:
     return f"{row['provider']} {row.get('runtime_version') or ''}".rstrip()
 
 
-def _state(row: Mapping[str, Any], fresh: bool) -> str:
-    when = "measured now" if fresh else "reused"
+def _when(row: Mapping[str, Any], fresh: set[str], stale: Collection[str]) -> str:
+    if row["case"] in stale:
+        return "reused; measuring it again failed"
     if row.get("measured_with") not in (None, row.get("toolchain_version")):
-        when = f"same code as {row['measured_with']}"
+        return f"same code as {row['measured_with']}"
+    return "measured now" if row["case"] in fresh else "reused"
+
+
+def _state(row: Mapping[str, Any], when: str) -> str:
     match row["status"]:
         case "measured":
             return when
@@ -168,19 +174,20 @@ def summary(
     broken: Collection[str] = (),
     asked: Mapping[str, str] = MappingProxyType({}),
     fixed: Mapping[str, str] = MappingProxyType({}),
+    stale: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """What was made, reused, failed, skipped, each with its reasons; the seconds that it took belong at its end.
     `fresh`: the cases that something was made for; `in_vain`: how many stages were tried and failed; `broken`: the
     cases of which one ended by an exception in this program; `asked`: the last stage asked for of a case, profile where
-    none is named; `fixed`: the cases that no longer fail as an entry says, with its reason."""
+    none is named; `fixed`: the cases that no longer fail as an entry says, with its reason; `stale`: the cases whose
+    measurement failed and whose earlier one stands, with the failure."""
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         standing.setdefault(row["status"], []).append(row)
     failed = standing.get("failed", [])
-    reasons = Counter(row["reason"] for row in failed)
-    first = {row["reason"]: row["case"] for row in reversed(failed)}
-    lines += [f"failed: {reason} ({_example(first[reason], n)})" for reason, n in reasons.most_common(_SHOWN_REASONS)]
+    lines += _by_reason("failed", {row["case"]: row["reason"] for row in failed})
+    lines += _by_reason("measuring again failed, the earlier measurement stands", stale)
     unrecorded = sorted(set(broken) - {row["case"] for row in failed})
     if unrecorded:
         said = f"failed: an exception in dispatchflow, shown above ({_example(unrecorded[0], len(unrecorded))})"
@@ -203,8 +210,16 @@ def summary(
         lines.append(f"only run, compared with nothing: {_example(alone[0], len(alone))}; {hint}")
     if same:
         lines.append(f"not compared: {SAME_CODE}: {_example(min(same), len(same))}; name another target")
+    # Of operations the table says a word alone, and `verify` prints no table. Of many only the new ones are looked at:
+    # to know a verdict its record is read.
+    others = [
+        row for row in rows if (len(rows) <= MAX_SHOWN or row["case"] in fresh) and row.get("operation") != "module"
+    ]
+    called += [row for row in others if asked.get(row["case"], "profile") in ("verify", "profile")]
     doubted = [f"{row['verification']}: {row['case']}: {row['reason']}" for row in called if _doubted(row)]
     lines += doubted[:_SHOWN_REASONS]
+    if len(doubted) > _SHOWN_REASONS:
+        lines.append(f"and {len(doubted) - _SHOWN_REASONS} more; {_ALL}")
     unsteady = {
         status: [row for row in standing.get(status, ()) if asked.get(row["case"], "profile") == "profile"]
         for status in ("suspect", "noisy")
@@ -224,7 +239,7 @@ def summary(
         lines.append(f"skipped: {reason} ({_example(example, n)})")
     stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count)
     stages = stages or (f"{in_vain} tried" if in_vain else "nothing made")
-    bad = {*unrecorded, *(row["case"] for row in failed)}
+    bad = {*unrecorded, *stale, *(row["case"] for row in failed)}
     done = {row["case"] for row in known} | bad
     reused = sum(row["case"] not in done and row["case"] not in fresh for row in rows)
     counts = f"{reused} reused, {len(bad)} failed, " + (
@@ -236,10 +251,25 @@ def summary(
 
 
 def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
-    """`reasons`: case → why. A line for each reason, the most frequent first."""
-    first = {reason: name for name, reason in reversed([*reasons.items()])}
-    for reason, n in Counter(reasons.values()).most_common(_SHOWN_REASONS):
-        yield f"{what}: {reason} ({_example(first[reason], n)})"
+    """`reasons`: case → why. A line for each kind of reason, the most frequent first, and one for the rest."""
+    first: dict[str, tuple[str, str]] = {}
+    for name, reason in reasons.items():
+        first.setdefault(_kind(reason), (name, reason))
+    kinds = Counter(map(_kind, reasons.values())).most_common()
+    for kind, n in kinds[:_SHOWN_REASONS]:
+        name, reason = first[kind]
+        yield f"{what}: {reason} ({_example(name, n)})"
+    if rest := kinds[_SHOWN_REASONS:]:
+        yield f"{what}: {len(rest)} other reasons ({units.count(sum(n for _, n in rest), 'case')}); {_ALL}"
+
+
+_VALUE = re.compile(r"%[\w$.#:-]+(?: = )?|<[^<>]*(?:<[^<>]*>[^<>]*)*>|(?<=\")\(.*?(?:\)|…|$)")
+"""Of a diagnostic of MLIR: names of values, types' parameters, the operands of an operation in its generic form."""
+
+
+def _kind(reason: str) -> str:
+    """What failures with the same cause have in common: the first diagnostic without its operands."""
+    return _VALUE.sub("", reason)
 
 
 def _only_run(row: Mapping[str, Any]) -> bool:
@@ -248,11 +278,13 @@ def _only_run(row: Mapping[str, Any]) -> bool:
 
 
 def _doubted(row: Mapping[str, Any]) -> bool:
-    """Of a user's module, about which the table's word alone says too little."""
+    """Whether the word of a verdict says too little without its reason."""
     if row["status"] in ("failed", "no device"):
         return False
     return row["verification"] == "mistrusted" or "stateful: " in (row["reason"] or "")
 
+
+_ALL = "`doit report columns=case,status,verification,reason` shows all"
 
 _DONE = {"emit": "emitted", "compile": "compiled", "verify": "verified", "profile": "measured"}
 

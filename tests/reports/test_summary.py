@@ -112,3 +112,35 @@ def test_a_stage_that_an_exception_ended_counts_as_failed():
     *_, said, _, counts = summary.summary({"compile": 2}, {"a", "b"}, rows, [], [], 1, {"a", "b"}).splitlines()
     assert said == "failed: an exception in dispatchflow, shown above (a)"
     assert counts == "2 cases: 2 compiled; 0 reused, 2 failed, 0 skipped; "
+
+
+def test_a_measurement_that_failed_again_is_not_called_measured_now():
+    rows = [row("a"), row("b")]
+    shown = summary.table(rows, {"b"}, {"a"}).splitlines()
+    assert "reused; measuring it again failed" in shown[1] and shown[2].endswith("measured now")
+    failure = {"a": "benchmark failed: took longer than block_limit"}
+    lines = summary.summary({"profile": 1}, {"b"}, rows, [], [], stale=failure).splitlines()
+    assert f"measuring again failed, the earlier measurement stands: {failure['a']} (a)" in lines
+    assert "0 reused, 1 failed, 0 skipped" in lines[-1]
+
+
+def test_a_mistrusted_operation_is_told_with_its_reason():
+    """`verify` prints no table, in which the word would stand."""
+    doubt = {"verification": "mistrusted", "reason": "no wrong result could be told", "operation": "pooling"}
+    rows = [row("a", **doubt), row("b")]
+    told = "mistrusted: a: no wrong result could be told"
+    assert told in summary.summary({"verify": 1}, {"a"}, rows, [], [], asked={"a": "verify"}).splitlines()
+    assert told not in summary.summary({"emit": 1}, {"a"}, rows, [], [], asked={"a": "emit"}).splitlines()
+
+
+def test_failures_of_one_cause_are_one_line_and_what_is_not_shown_is_counted():
+    failed = (
+        'compile failed: failed to legalize %{} = "torch.aten.sum.dim_IntList"(%{}, %2) : (!torch.vtensor<[{}],f32>)'
+    )
+    sums = [failed.format(n, n + 1, n) for n in range(5)]
+    others = [f"compile failed: reason {chr(97 + n)}" for n in range(25)]
+    rows = [row(f"c{n}", status="failed", reason=reason) for n, reason in enumerate((*sums, *others))]
+    lines = [line for line in summary.summary({}, set(), rows, [], []).splitlines() if line.startswith("failed: ")]
+    assert lines[0] == f"failed: {sums[0]} (5 cases, such as c0)"
+    left = 25 - (len(lines) - 2)
+    assert lines[-1].startswith(f"failed: {left} other reasons ({left} cases); `doit report columns=")

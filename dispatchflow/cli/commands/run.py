@@ -148,9 +148,15 @@ def _conclude(
         return int(failed), ""
     rows = stages.settle(last, chains)
     measured = {case.name for case, trial in stages.trials.items() if not trial.adopted}
+    stale = {
+        row.chain.case.name: trial.reason or "failed"
+        for row in rows
+        if (trial := stages.trials.get(row.chain.case)) is not None
+        if trial.outcome == "failed" and row["status"] in ("measured", "noisy", "suspect")
+    }
     wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
     made = {case.name for case in stages.made}
-    table = run_report.table(wanted, measured)
+    table = run_report.table(wanted, measured, stale)
     asked = {case.name: stage for case, stage in last.items()}
     fixed = {
         row.chain.case.name: entry.reason
@@ -160,13 +166,8 @@ def _conclude(
     }
     said = (table and f"{table}\n") + run_report.summary(
         stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures),
-        stages.broken, asked, fixed,
+        stages.broken, asked, fixed, stale,
     )  # fmt: skip
     output.say_last(said + units.seconds(time.monotonic() - workspace.began_monotonic))
     strict = bool(fixed) and workspace.values.get("known_failures") == "strict"
-    in_vain = bool(stages.trials) and any(
-        row["status"] in ("measured", "noisy", "suspect") and trial.outcome == "failed"  # an older measurement stands
-        for row in rows
-        if (trial := stages.trials.get(row.chain.case)) is not None
-    )
-    return int(failed or strict or in_vain or any(row.status == "failed" for row in rows)), said
+    return int(failed or strict or bool(stale) or any(row.status == "failed" for row in rows)), said
