@@ -19,6 +19,7 @@ from dispatchflow.iree.targets import TARGETS
 from dispatchflow.store.store import Store
 from dispatchflow.tools import devices, processes, toolchain
 from dispatchflow.tools.limits import DEFAULT
+from dispatchflow.tools.toolchain import environment_of
 
 _COMMON = TARGETS["vmvx"].flags[2:]
 _GPUS = {
@@ -147,7 +148,7 @@ class Study:
             for path in (folder / source, folder / c.output):
                 path.parent.mkdir(parents=True, exist_ok=True)
             (folder / source).write_text(c.text)
-            environment = {**self.toolchain.environment(command_lines.environment({})), **c.variables}
+            environment = {**environment_of(self.toolchain, command_lines.environment({})), **c.variables}
             command = processes.Command(argv, folder, environment, stdin=source, time_limit_s=300, cpus=c.cpus)
             if failure := processes.run(command).failure:
                 raise CompileFailed(f"{failure}: {processes.shortened(folder / 'stderr', 600)}")

@@ -18,12 +18,12 @@ from dispatchflow.engine.resolver import Resolver
 from dispatchflow.engine.settings import Settings
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.targets import Device, Target
+from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest
 from dispatchflow.planning import parser, plan
 from dispatchflow.planning.plan import Plan
 from dispatchflow.store.records import Records
 from dispatchflow.timing.protocols import PROTOCOLS
-from dispatchflow.tools.toolchain import Toolchain
 
 # No deadline: a loaded machine is not a bug.
 hypothesis.settings.register_profile("fast", max_examples=30, deadline=None, database=None)

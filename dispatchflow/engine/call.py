@@ -13,6 +13,7 @@ from dispatchflow.cases.provider import operand_types
 from dispatchflow.engine.actions import Data
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.targets import Device
+from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest
 from dispatchflow.libraries import calls
 from dispatchflow.libraries.installed import Installed
@@ -21,7 +22,6 @@ from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 from dispatchflow.tools.limits import Limits
 from dispatchflow.tools.outcome import Outcome
-from dispatchflow.tools.toolchain import Toolchain
 
 _SEARCHED = 100_000  # characters of a tool's stderr, half of them from its end
 

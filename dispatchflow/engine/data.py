@@ -17,8 +17,8 @@ from dispatchflow.operations import Operation
 from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
+    from dispatchflow.iree.toolchain import Toolchain
     from dispatchflow.store.entries import Reader, RecordHead
-    from dispatchflow.tools.toolchain import Toolchain
 
 
 class DataResolver:

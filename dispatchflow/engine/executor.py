@@ -23,6 +23,7 @@ from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 from dispatchflow.tools.limits import Limits
 from dispatchflow.tools.outcome import Outcome
+from dispatchflow.tools.toolchain import environment_of
 from dispatchflow.tunings import GIVEN, TuningFile
 
 
@@ -70,7 +71,7 @@ class ActionExecutor:
         return None if record is None or self.resolver.again(record) else record
 
     def run_compiler(self, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> Outcome:
-        environment = self.resolver.toolchain.environment(self.resolver.environment) | command_lines.COMPILING
+        environment = environment_of(self.resolver.toolchain, self.resolver.environment) | command_lines.COMPILING
         command = processes.Command(
             argv, scratch, environment, stdin=stdin,
             time_limit_s=self.limits.compile_s, memory_limit_bytes=self.limits.memory_bytes,

@@ -32,10 +32,9 @@ from dispatchflow.timing.statistics import NOISY
 from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
+    from dispatchflow.iree.toolchain import Toolchain
     from dispatchflow.libraries.installed import Installed
-    from dispatchflow.store.entries import Measurement, Reader, Record, RecordHead
-    from dispatchflow.store.records import Records
-    from dispatchflow.tools.toolchain import Toolchain
+    from dispatchflow.store.entries import Measurement, Reader, Record, RecordHead, Tables
 
 _REFUTED = "another runtime verified it, and one of the two is wrong"
 
@@ -45,7 +44,7 @@ class Resolver:
 
     def __init__(
         self,
-        records: Records,
+        records: Tables,
         toolchain: Toolchain,
         host: HostCpu,
         environment: Mapping[str, str],

@@ -26,6 +26,7 @@ from dispatchflow.store.entries import named_files
 from dispatchflow.store.records import Record
 from dispatchflow.store.store import DamagedObject
 from dispatchflow.tools.outcome import ILLEGAL_INSTRUCTION
+from dispatchflow.tools.toolchain import printer_of
 from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class StageExecutor(ActionExecutor):
             if (what := stranger(source.path, content)) is not None:
                 return False, f"{PurePath(source.path).name} {what}", {}, {}
             (scratch / "source.mlir").write_bytes(content)
-            outcome = self.run_compiler(command_lines.reprint_argv(toolchain.printer), scratch, None)
+            outcome = self.run_compiler(command_lines.reprint_argv(printer_of(toolchain)), scratch, None)
             if outcome.failure:
                 return failed(f"reading {PurePath(source.path).name}", outcome, scratch, {}, self.store, self.limits)
             printed = (scratch / "module.mlir").read_bytes().decode(errors="surrogateescape")

@@ -15,6 +15,7 @@ from dispatchflow.cases.rotating_inputs import COLD
 from dispatchflow.engine.actions import Action, Call, Data, measurement
 from dispatchflow.engine.stages import StageExecutor
 from dispatchflow.iree.targets import TARGETS, Device, Target
+from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.measurement import calibration
 from dispatchflow.measurement.calibration import Kernel, Processor, Work
@@ -26,7 +27,6 @@ from dispatchflow.store.records import Record
 from dispatchflow.store.store import Store
 from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine
-from dispatchflow.tools.toolchain import Toolchain
 from dispatchflow.workload import ENTRY
 
 _PROTOCOL = Protocol("calibration", 1, warmup_s=0.05, block_s=0.05, blocks=3, span_s=0.0, budget_s=10.0)

@@ -14,6 +14,7 @@ from dispatchflow.engine.stages import StageExecutor
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import ToolError, in_one_line
 from dispatchflow.iree.targets import Device
+from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.measurement import session
 from dispatchflow.measurement.session import BlockRunner
 from dispatchflow.measurement.trials import Trial
@@ -32,7 +33,7 @@ from dispatchflow.timing.runtime_drift import (
     Judgement,
 )
 from dispatchflow.timing.statistics import summary
-from dispatchflow.tools.toolchain import Toolchain, runtime_of
+from dispatchflow.tools.toolchain import runtime_of
 
 _PATIENCE_S = 0.2
 _FAILURES = 2

@@ -15,6 +15,7 @@ from typing import Any
 from dispatchflow.errors import ToolError, in_one_line
 from dispatchflow.iree import benchmark_output
 from dispatchflow.iree.targets import Device
+from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Key
 from dispatchflow.measurement.trials import Trial
 from dispatchflow.store import disk, holders
@@ -23,7 +24,6 @@ from dispatchflow.store.store import Store
 from dispatchflow.timing import statistics
 from dispatchflow.tools import machine, processes
 from dispatchflow.tools.limits import Limits
-from dispatchflow.tools.toolchain import Toolchain
 
 _PATIENCE_S = 0.2
 _GROUP_S = 600.0

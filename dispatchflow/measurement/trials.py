@@ -19,13 +19,13 @@ from dispatchflow.errors import ToolError
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.benchmark_output import Block
 from dispatchflow.iree.targets import TARGETS, Device
+from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest, Key, digest_of
 from dispatchflow.libraries import calls
 from dispatchflow.libraries.installed import Installed
 from dispatchflow.measurement.anchors import Moment
 from dispatchflow.operations import Operation
 from dispatchflow.timing.protocols import Protocol
-from dispatchflow.tools.toolchain import Toolchain
 from dispatchflow.workload import ENTRY
 
 _DISPATCH_BLOCKS = 6

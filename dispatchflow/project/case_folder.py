@@ -21,6 +21,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.store.entries import named_files
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
+from dispatchflow.tools.toolchain import environment_of
 from dispatchflow.workload import Workload
 
 
@@ -188,7 +189,7 @@ def repro(chain: CaseState, resolver: Resolver) -> str:
         compiler = f"{processes.spelled(command_lines.COMPILING)} {shown['compile']}"
         bodies = {"compile": f'{place}{compiler} < "$case/module.mlir"\n    {compare}\n    echo "same bytes"', **bodies}
     cases = "\n".join(f"  {name})\n    {body}\n    ;;" for name, body in bodies.items())
-    environment = processes.spelled(resolver.toolchain.environment(resolver.environment))
+    environment = processes.spelled(environment_of(resolver.toolchain, resolver.environment))
     absent = " ".join(name for name in command_lines.ALLOWED_ENVIRONMENT if name not in resolver.environment)
     return f"""\
 #!/bin/sh

@@ -10,6 +10,7 @@ from typing import TypeVar
 from dispatchflow.engine.executor import dumped
 from dispatchflow.errors import ToolchainError, UnreadableObject
 from dispatchflow.iree import command_lines, vmfb
+from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.reports import store as report
@@ -18,7 +19,7 @@ from dispatchflow.store import disk, retention
 from dispatchflow.store.entries import Record, named_files
 from dispatchflow.store.store import DamagedObject, Store
 from dispatchflow.tools import processes, releases, toolchain
-from dispatchflow.tools.toolchain import Toolchain
+from dispatchflow.tools.toolchain import environment_of
 
 _SAMPLE = 20
 _OBJECTS_A_COMPILE = 10
@@ -164,7 +165,8 @@ def _difference(workspace: Workspace, record: Record, compiler: Toolchain, modul
         argv = command_lines.compile_argv(compiler.compiler, asked["flags"], dump=to)
         limits = workspace.settings.limits
         command = processes.Command(
-            argv, scratch, compiler.environment(asked["environment"]) | command_lines.COMPILING, stdin="module.mlir",
+            argv, scratch, environment_of(compiler, asked["environment"]) | command_lines.COMPILING,
+            stdin="module.mlir",
             time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes,
         )  # fmt: skip
         try:

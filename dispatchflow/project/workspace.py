@@ -24,6 +24,7 @@ from dispatchflow.iree import command_lines
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import NEWEST, Release, syntax_of
 from dispatchflow.iree.targets import TARGETS, Device, Target
+from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest
 from dispatchflow.libraries import installed
 from dispatchflow.measurement.anchor_trials import Anchors
@@ -179,7 +180,7 @@ class Workspace:
         return syntax_of(self.toolchain.version) if "iree" in self.values else NEWEST
 
     @cached_property
-    def toolchain(self) -> toolchain.Toolchain:
+    def toolchain(self) -> Toolchain:
         word, limits = self.values.get("iree", "current"), self.settings.limits
         return toolchain.find(self.store, word, self.say, self._stamp, limits)
 

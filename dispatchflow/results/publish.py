@@ -14,6 +14,7 @@ from dispatchflow.cases.dispatch import Case
 from dispatchflow.cases.module import Module
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import DispatchflowError, raised
+from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import digest_of
 from dispatchflow.measurement import calibration
 from dispatchflow.measurement.ceilings import Ceilings
@@ -23,7 +24,6 @@ from dispatchflow.results.rows import Row, RowContext, file_of, row_of
 from dispatchflow.store.store import Store
 from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine
-from dispatchflow.tools.toolchain import Toolchain
 
 _log = logging.getLogger(__name__)
 

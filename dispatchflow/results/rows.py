@@ -22,7 +22,7 @@ from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
     from dispatchflow.engine.state import CaseState
-    from dispatchflow.tools.toolchain import Toolchain
+    from dispatchflow.iree.toolchain import Toolchain
 
 
 @dataclass(frozen=True, slots=True)

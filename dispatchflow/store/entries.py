@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -147,6 +147,16 @@ class Reader(Protocol):
     def found(self, key: Key) -> RecordHead | None: ...
 
     def measurement(self, key: Key) -> Measurement | None: ...
+
+
+class Tables(Reader, Protocol):
+    """What resolving cases reads: `records.Records` has it."""
+
+    def measurements(self, key: Key) -> Iterator[Measurement]: ...
+
+    def reader(self, cases: int) -> Reader: ...
+
+    def remembered(self, name: str) -> str | None: ...
 
 
 class Snapshot:

@@ -15,11 +15,11 @@ from dispatchflow.iree.command_lines import device_environment, environment, lib
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import syntax_of
 from dispatchflow.iree.targets import TARGETS, Device, Target, named
+from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import digest_of, key_of
 from dispatchflow.store.store import Store
 from dispatchflow.tools import machine, processes
 from dispatchflow.tools.limits import Limits
-from dispatchflow.tools.toolchain import Toolchain
 
 _OTHER = "Another toolchain may: iree=3.12.0 takes a release."
 _TRIVIAL = """\

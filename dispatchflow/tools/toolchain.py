@@ -8,10 +8,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from dispatchflow.errors import ToolchainError, plain
+from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest, Ingredient, digest_file, key_of
 from dispatchflow.store import disk
 from dispatchflow.store.stamps import ABSENT, See, stamp
@@ -19,61 +20,37 @@ from dispatchflow.store.store import Store
 from dispatchflow.tools import processes, program_files, releases
 from dispatchflow.tools.limits import DEFAULT, Limits
 
-
-@dataclass(frozen=True, slots=True)
-class Toolchain:
-    """`digest` is of the compiler's programs, libraries, linker and platform libraries: what decides its output,
-    however it is reached. `runtime_digest` is of the runtime's tools and what they load."""
-
-    compiler: str
-    runtime: str
-    """The directory of iree-run-module and iree-benchmark-module."""
-    version: str
-    """What its compiler says, `3.13.0rc20261016`; `unknown` of a build tree that was not told."""
-    revision: str | None
-    digest: Digest
-    runtime_version: str
-    runtime_digest: Digest
-    dispatch_statistics: bool
-    """Whether the benchmark tool accounts for each dispatch: from 3.13 on."""
-    size_bytes: int
-    """Of the files in both digests."""
-
-    def tool(self, name: str) -> str:
-        """Path of a runtime tool."""
-        return os.path.join(self.runtime, name)
-
-    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """`variables`, where LD_LIBRARY_PATH begins with its own libraries: what is there precedes a program's RUNPATH,
-        and another compiler library would work behind this one's digest. With its linker where its name needs quoting:
-        the compiler (3.13, and all before) takes the one beside itself, and gives a shell its name as it is."""
-        seen = dict(variables)
-        if _LIBRARIES in seen:
-            folders = dict.fromkeys(map(os.path.dirname, (self.compiler, os.path.realpath(self.compiler))))
-            own = [path for folder in folders for path in (folder, f"{folder}/../lib")]
-            seen[_LIBRARIES] = os.pathsep.join((*own, seen[_LIBRARIES]))
-        linker = os.path.join(os.path.dirname(os.path.realpath(self.compiler)), _LINKER)
-        if (quoted := processes.quoted([linker])) != linker and os.path.isfile(linker):
-            seen["IREE_LLVM_EMBEDDED_LINKER_PATH"] = quoted
-        return seen
-
-    @property
-    def printer(self) -> str:
-        """Path of iree-opt, which reads what the compiler reads.
-
-        Raises:
-            OSError: it is not there: no file of the toolchain's identity, a build tree may lack it.
-        """
-        folder = os.path.dirname(self.compiler)
-        if not os.path.isfile(path := os.path.join(folder, "iree-opt")):
-            raise FileNotFoundError(f"this toolchain has no iree-opt, which prints modules: looked in {folder}")
-        return path
-
-
 _LIBRARIES = "LD_LIBRARY_PATH"
 _LINKER = "iree-lld"
 COMPILER = "iree/compiler/_mlir_libs/iree-compile"
 RUNTIME = "iree/_runtime_libs/iree-run-module"
+
+
+def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
+    """`variables`, where LD_LIBRARY_PATH begins with the toolchain's own libraries: what is there precedes a program's
+    RUNPATH, and another compiler library would work behind this one's digest. With its linker where its name needs
+    quoting: the compiler (3.13, and all before) takes the one beside itself, and gives a shell its name as it is."""
+    seen = dict(variables)
+    if _LIBRARIES in seen:
+        folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))
+        own = [path for folder in folders for path in (folder, f"{folder}/../lib")]
+        seen[_LIBRARIES] = os.pathsep.join((*own, seen[_LIBRARIES]))
+    linker = os.path.join(os.path.dirname(os.path.realpath(toolchain.compiler)), _LINKER)
+    if (quoted := processes.quoted([linker])) != linker and os.path.isfile(linker):
+        seen["IREE_LLVM_EMBEDDED_LINKER_PATH"] = quoted
+    return seen
+
+
+def printer_of(toolchain: Toolchain) -> str:
+    """Path of iree-opt, which reads what the compiler reads.
+
+    Raises:
+        OSError: it is not there: no file of the toolchain's identity, a build tree may lack it.
+    """
+    folder = os.path.dirname(toolchain.compiler)
+    if not os.path.isfile(path := os.path.join(folder, "iree-opt")):
+        raise FileNotFoundError(f"this toolchain has no iree-opt, which prints modules: looked in {folder}")
+    return path
 
 
 def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:

@@ -83,11 +83,11 @@ def test_a_build_tree_may_know_less_of_itself_than_a_release(says, version, revi
     assert (tools.version, tools.revision) == (version, revision)
     assert syntax_of(tools.version).has_gpu_pipelines
     with pytest.raises(FileNotFoundError) as lacks:
-        _ = tools.printer
+        _ = toolchain.printer_of(tools)
     folder = tmp_path / "build/tools"
     assert str(lacks.value) == f"this toolchain has no iree-opt, which prints modules: looked in {folder}"
     write_script(folder / "iree-opt", "")
-    assert tools.printer == str(folder / "iree-opt")
+    assert toolchain.printer_of(tools) == str(folder / "iree-opt")
 
 
 @pytest.mark.parametrize("word", ["3", "3.012.0", "current,3.12.0", ""])

@@ -16,6 +16,7 @@ from dispatchflow.reports import table
 from dispatchflow.results.rows import dispatches
 from dispatchflow.stages import STAGES
 from dispatchflow.tools import processes
+from dispatchflow.tools.toolchain import environment_of
 
 
 class ExplainCommand(QueryCommand):
@@ -118,7 +119,7 @@ def _artifacts(workspace: Workspace, chain: CaseState) -> Iterator[str]:
         yield f"\n{place} is not of this; a run of it with these words writes there what repeats it by hand"
         return
     yield "\nby hand (repro.sh in that directory has the same):"
-    seen = workspace.toolchain.environment(workspace.resolver.environment)
+    seen = environment_of(workspace.toolchain, workspace.resolver.environment)
     folder = processes.quoted([str(place)])
     for name, argv in case_folder.by_hand(chain, workspace.resolver).items():
         # The compiler gets an empty directory: in the view its output would be written through a link into the store.
