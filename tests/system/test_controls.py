@@ -36,8 +36,17 @@ def judgements(project: Project) -> list[dict[str, Any]]:
     return [json.loads(text) for (text,) in project.query("select value from remembered where name glob 'runtimes:*'")]
 
 
-def test_a_runtime_that_is_as_fast_holds_and_nothing_is_measured_again(copied: Project, tmp_path: Path) -> None:
-    words = ("protocol=fast", f"profile:{NAME}", environment(tmp_path / "same", SAME))
+def test_a_runtime_that_is_as_fast_holds_and_nothing_is_measured_again(made: Project, tmp_path: Path) -> None:
+    """What runs beside it may move an equal runtime: one of three tries tells."""
+    for number in range(3):
+        if _judged_as_fast(made.copy(tmp_path / f"project{number}"), tmp_path / f"tools{number}"):
+            return
+    pytest.fail("an equal runtime moved three times")
+
+
+def _judged_as_fast(copied: Project, tools: Path) -> bool:
+    """Whether the runtime held, or nobody can say; checks all that follows from it."""
+    words = ("protocol=fast", f"profile:{NAME}", environment(tools, SAME))
     rows = copied.rows()
     planned = copied.doit("plan", *words)
     assert "controls 1 to measure: another runtime measured what 1 case on local-sync reuse" in planned.out, planned
@@ -46,11 +55,13 @@ def test_a_runtime_that_is_as_fast_holds_and_nothing_is_measured_again(copied: P
     started = [copied.start(*words) for _ in range(2)]
     outcomes = [finished(process) for process in started]
 
+    if judgements(copied)[0]["verdict"] == "moved":
+        return False
     assert copied.counts() == before
     assert all(outcome.code == 0 for outcome in outcomes), outcomes
     if judgements(copied)[0]["verdict"] == "unknown":  # on a busy machine no control may be decided
         assert "not known whether the runtime moved" in copied.rows()[-1]["reason"]
-        return
+        return True
     assert copied.rows() == rows
     assert sum("measuring 1 control with runtimes" in outcome.out for outcome in outcomes) == 1, outcomes
     for outcome in outcomes:
@@ -66,6 +77,7 @@ def test_a_runtime_that_is_as_fast_holds_and_nothing_is_measured_again(copied: P
         counts, outcome = copied.made_by(*again)
         assert (counts, "control" in outcome.out) == (NOTHING, False), str(outcome)
     assert "controls" not in copied.doit("plan", *words).out
+    return True
 
 
 def test_a_runtime_that_moved_measures_again_what_it_reused_and_both_are_kept(copied: Project, tmp_path: Path) -> None:
