@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 _CPU = re.compile(r'cpu = "([^"]+)", cpu_features = "([^"]*)"')
+CPU_FLAG = "--iree-llvmcpu-target-cpu="
 _TRIPLE = re.compile(r'target_triple = "([^"-]+)')
 
 LEVELS = {
@@ -55,17 +56,20 @@ class PrintedCpu:
     architecture: str
 
     @property
+    def _signs(self) -> dict[str, str]:
+        """Name → its last sign, in the order of the first ones."""
+        return {feature[1:]: feature[0] for feature in self.features}
+
+    @property
     def present(self) -> tuple[str, ...]:
         """`+avx`, …: what the last sign says is there, each once."""
-        signs = {feature[1:]: feature[0] for feature in self.features}
-        return tuple(f"+{name}" for name, sign in signs.items() if sign == "+")
+        return tuple(f"+{name}" for name, sign in self._signs.items() if sign == "+")
 
     @property
     def hidden(self) -> tuple[str, ...]:
         """`avx512f`, …: what the name implies, code may use, and the machine does not have."""
-        signs = {feature[1:]: feature[0] for feature in self.features}
-        implied = (feature[1:] for feature in dict.fromkeys(self.features) if feature[0] == "+")
-        return tuple(name for name in implied if signs[name] == "-" and matters(name))
+        ever = set(self.features)
+        return tuple(name for name, sign in self._signs.items() if sign == "-" and f"+{name}" in ever and matters(name))
 
 
 def matters(feature: str) -> bool:
@@ -104,5 +108,4 @@ def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCp
 
 def compiled_for(flags: Sequence[str]) -> str | None:
     """The CPU that these flags of the compiler name; the last one counts. None: they name no CPU."""
-    name = "--iree-llvmcpu-target-cpu="
-    return next((flag.removeprefix(name) for flag in reversed(flags) if flag.startswith(name)), None)
+    return next((flag.removeprefix(CPU_FLAG) for flag in reversed(flags) if flag.startswith(CPU_FLAG)), None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dispatchflow.iree.cpu_features import HostCpu
+from dispatchflow.iree.cpu_features import CPU_FLAG, HostCpu
 from dispatchflow.iree.release import Release
 from dispatchflow.keys import Key, key_of
 
@@ -57,7 +57,7 @@ class Target:
             return flags
         return (
             *flags,
-            f"--iree-llvmcpu-target-cpu={host.name}",
+            f"{CPU_FLAG}{host.name}",
             f"--iree-llvmcpu-target-cpu-features={host.features}",
         )
 
@@ -116,7 +116,7 @@ _LLVM_CPU = (
 
 
 def _cpu(name: str) -> Target:
-    return Target(f"llvm-cpu-{name}", "llvm-cpu", (*_LLVM_CPU, f"--iree-llvmcpu-target-cpu={name}"))
+    return Target(f"llvm-cpu-{name}", "llvm-cpu", (*_LLVM_CPU, f"{CPU_FLAG}{name}"))
 
 
 _NV = tuple(f"NV_MMA_SYNC_{types}" for types in ("F32_16x8x16_F16", "F16_16x8x16_F16", "F32_16x8x16_BF16"))

@@ -201,8 +201,11 @@ def summary(
     lines += _by_reason("no longer fails", fixed)
     absent = Counter(row["reason"] for row in standing.get("no device", ()))
     lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
-    modules = [row for row in rows if row.get("operation") == "module"]
-    called = [row for row in modules if asked.get(row["case"], "profile") in ("verify", "profile")]
+    # Of operations the table says a word alone, and `verify` prints no table. Of many only the new ones are looked at:
+    # to know a verdict its record is read.
+    few = len(rows) <= MAX_SHOWN
+    looked = [row for row in rows if few or row.get("operation") == "module" or row["case"] in fresh]
+    called = [row for row in looked if asked.get(row["case"], "profile") in ("verify", "profile")]
     unsure = [row for row in called if _only_run(row) and row["case"] not in broken]
     same = {row["case"] for row in unsure if SAME_CODE in (row["reason"] or "")}
     if alone := [row["case"] for row in unsure if row["case"] not in same]:
@@ -210,12 +213,6 @@ def summary(
         lines.append(f"only run, compared with nothing: {_example(alone[0], len(alone))}; {hint}")
     if same:
         lines.append(f"not compared: {SAME_CODE}: {_example(min(same), len(same))}; name another target")
-    # Of operations the table says a word alone, and `verify` prints no table. Of many only the new ones are looked at:
-    # to know a verdict its record is read.
-    others = [
-        row for row in rows if (len(rows) <= MAX_SHOWN or row["case"] in fresh) and row.get("operation") != "module"
-    ]
-    called += [row for row in others if asked.get(row["case"], "profile") in ("verify", "profile")]
     doubted = [f"{row['verification']}: {row['case']}: {row['reason']}" for row in called if _doubted(row)]
     lines += doubted[:_SHOWN_REASONS]
     if len(doubted) > _SHOWN_REASONS:
@@ -273,8 +270,9 @@ def _kind(reason: str) -> str:
 
 
 def _only_run(row: Mapping[str, Any]) -> bool:
-    """Of a user's module that was asked to be verified: it was called, and there was nothing to compare with."""
-    return row["status"] not in ("failed", "known failure", "no device") and row["verification"] == "not compared"
+    """Of a case that was asked to be verified: it was called, and there was nothing to compare with."""
+    ran = row.get("operation") == "module" and row["status"] not in ("failed", "known failure", "no device")
+    return ran and row["verification"] == "not compared"
 
 
 def _doubted(row: Mapping[str, Any]) -> bool:

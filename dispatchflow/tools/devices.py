@@ -80,7 +80,7 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     flags = (
         "--iree-hal-target-device=local",
         "--iree-hal-local-target-device-backends=llvm-cpu",
-        "--iree-llvmcpu-target-cpu=host",
+        f"{cpu_features.CPU_FLAG}host",
         "--compile-to=executable-targets",
     )
     problem = "the compiler does not tell this CPU's name"

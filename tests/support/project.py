@@ -123,10 +123,6 @@ class Project:
         return [path.name for path in objects if path.parent.name + path.name != digest_file(path)]
 
 
-NAME = "matmul_16x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"
-"""One of the cases of `made`."""
-
-
 def recorded(project: Project) -> set[tuple[object, ...]]:
     """Everything finished so far: records, blocks, ended measurements, rows."""
     if not (project.store / "records.sqlite").exists():
@@ -160,6 +156,16 @@ def assert_each_row_once(project: Project) -> None:
     said = ("case", "compile_key", "verify_key", "measurement_key", "blocks_ns")
     results = Counter(str([row[column] for column in said]) for row in rows)
     assert max(results.values()) == 1
+
+
+def assert_the_next_run_goes_on(project: Project, done: set[tuple[object, ...]]) -> None:
+    """After a fault: the next run finishes everything, and nothing of what was recorded is lost."""
+    outcome = project.doit("-n", "2", "protocol=fast")
+    assert outcome.code == 0, str(outcome)
+    assert "0 failed" in outcome.out.splitlines()[-1]
+    assert_whole(project)
+    assert done <= recorded(project)
+    assert_each_row_once(project)
 
 
 def sweep(**words: Any) -> str:

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.project import NAME, Project, assert_each_row_once, assert_whole, recorded, sweep
+from support.project import (
+    NAME,
+    Project,
+    assert_each_row_once,
+    assert_the_next_run_goes_on,
+    assert_whole,
+    recorded,
+    sweep,
+)
 from support.tools import QUESTIONS, finished, kill, processes_in, toolchain, wait_until
 
 from dispatchflow.timing.protocols import PROTOCOLS
@@ -48,13 +56,7 @@ def test_kill_9_at_any_moment_loses_at_most_what_was_in_flight(rounds: int, tmp_
             assert done | before <= recorded(project)
         done = recorded(project)
 
-    outcome = project.doit("-n", "2", "protocol=fast")
-
-    assert outcome.code == 0, str(outcome)
-    assert "0 failed" in outcome.out.splitlines()[-1]
-    assert_whole(project)
-    assert done <= recorded(project)
-    assert_each_row_once(project)
+    assert_the_next_run_goes_on(project, done)
     assert {row["case"] for row in project.rows()} == {
         f"matmul_{m}x8x8_f32t_f32t_f32t_default@vmvx-1t" for m in (4, 5, 6, 7)
     }

@@ -152,7 +152,7 @@ def _conclude(
         row.chain.case.name: trial.reason or "failed"
         for row in rows
         if (trial := stages.trials.get(row.chain.case)) is not None
-        if trial.outcome == "failed" and row["status"] in ("measured", "noisy", "suspect")
+        if trial.outcome == "failed" and row.status in ("measured", "noisy", "suspect")
     }
     wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
     made = {case.name for case in stages.made}
