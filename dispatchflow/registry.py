@@ -1,4 +1,4 @@
-"""A folder is a registry: each public file holds one subclass of the folder's base."""
+"""A folder is a registry: each public file but `api.py` holds one subclass of the folder's base."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from dispatchflow.errors import DispatchflowError
 
 T = TypeVar("T")
 
+
+FACE = "api"
+"""The file with the base, and the one that members import."""
 
 HINT = "docs/adding.md says what such a file holds."
 
@@ -29,6 +32,8 @@ def members(package: str, base: Callable[..., T], word: str | None = None, suffi
     folder = importlib.import_module(package).__file__
     assert folder is not None
     for path in sorted(Path(folder).parent.glob("[!_]*.py")):
+        if path.stem == FACE:
+            continue
         module = _imported(f"{package}.{path.stem}", path)
         name = "".join(part.capitalize() for part in path.stem.split("_")) + suffix
         cls = getattr(module, name, None)

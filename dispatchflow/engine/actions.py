@@ -230,7 +230,7 @@ def _call(
 
 
 _SHARED = (
-    *("_base", "_contraction", "_convolution", "_epilogue", "_functions"),
+    *("api", "_contraction", "_convolution", "_epilogue", "_functions"),
     *("_numeric", "_random", "_sums", "_window"),
 )
 

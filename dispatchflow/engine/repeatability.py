@@ -26,7 +26,7 @@ from dispatchflow.verification import inputs
 from dispatchflow.verification.verdict import Verdict, Worst
 
 if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+    from dispatchflow.operations.api import Array
 
 Names = Sequence[str]
 """The files of a function's results; `-` for a bare number, which is printed."""

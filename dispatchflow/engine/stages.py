@@ -30,7 +30,7 @@ from dispatchflow.tools.toolchain import printer_of
 from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+    from dispatchflow.operations.api import Array
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from dispatchflow.verification import inputs, verdict
 from dispatchflow.verification.verdict import Verdict, Worst
 
 if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+    from dispatchflow.operations.api import Array
 
 
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dispatchflow.operations._base import Loop, Operand, Operation, Option
 from dispatchflow.operations._checks import options_of, refuse_taken
+from dispatchflow.operations.api import Loop, Operand, Operation, Option
 from dispatchflow.registry import members
 
 OPERATIONS: dict[str, type[Operation]] = {cls.name: cls for cls in members(__name__, Operation, "name")}

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from dispatchflow.errors import DispatchflowError
 from dispatchflow.mlir.types import Signature
-from dispatchflow.operations._base import Operation, Option
+from dispatchflow.operations.api import Operation, Option
 from dispatchflow.registry import HINT
 
 

@@ -6,17 +6,22 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from math import prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import Signature, TensorType, signature
-from dispatchflow.operations._base import Loop, Operand, Operation, Option
 from dispatchflow.operations._epilogue import ACCUMULATE, Summed
-
-if TYPE_CHECKING:
-    from dispatchflow.iree.release import Release
-    from dispatchflow.libraries.providers import Library
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import (
+    Array,
+    Library,
+    Loop,
+    Operand,
+    Operation,
+    Option,
+    Release,
+    Signature,
+    TensorType,
+    signature,
+    snippets,
+)
 
 FLOATS = {
     "f32": signature("f32,f32->f32"),

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import Signature, TensorType, signature
-from dispatchflow.operations._base import Loop, Operand
 from dispatchflow.operations._contraction import FLOATS, library_centered, zero_points
 from dispatchflow.operations._epilogue import Summed
 from dispatchflow.operations._window import Window
-
-if TYPE_CHECKING:
-    from dispatchflow.libraries.providers import Library
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import Array, Library, Loop, Operand, Signature, TensorType, signature, snippets
 
 
 class Convolution(Summed, Window):

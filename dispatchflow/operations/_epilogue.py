@@ -6,16 +6,19 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import ElementType, Signature, TensorType
 from dispatchflow.operations import _functions
-from dispatchflow.operations._base import Operand, Operation, Option
-
-if TYPE_CHECKING:
-    from dispatchflow.libraries.providers import Library
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import (
+    Array,
+    ElementType,
+    Library,
+    Operand,
+    Operation,
+    Option,
+    Signature,
+    TensorType,
+    snippets,
+)
 
 EPILOGUE = Option(
     ("none", "bias", "bias+relu", "bias+gelu", "residual", "scale", "cast"),

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import ElementType
-
-if TYPE_CHECKING:
-    from dispatchflow.libraries.providers import Library
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import Array, ElementType, Library, snippets
 
 # kind → (lines that make %z of %x, operations of one element); a line's op is of `arith` unless it says `math`
 UNARY: Mapping[str, tuple[Sequence[str], int]] = {

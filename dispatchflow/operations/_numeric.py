@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from dispatchflow.mlir.types import ElementType
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import Array, ElementType
 
 ULPS = 8.0
 """So many units of rounding an exponential, an error function or a root of the compiler may be off: an allowance, as no

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
 
-from dispatchflow.mlir.types import ElementType
-
-if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import Array, ElementType
 
 SEED = 20240229
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from dispatchflow.mlir.types import TensorType
-from dispatchflow.operations._base import Operation, Option
-
-if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import Array, Operation, Option, TensorType
 
 
 class Window(Operation):

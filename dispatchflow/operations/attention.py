@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import ElementType, Signature, TensorType, signature
-from dispatchflow.operations._base import Operand, Operation, Option
 from dispatchflow.operations._sums import drifting, growth, inverse_drift
-
-if TYPE_CHECKING:
-    from dispatchflow.libraries.providers import Library
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import (
+    Array,
+    ElementType,
+    Library,
+    Operand,
+    Operation,
+    Option,
+    Signature,
+    TensorType,
+    signature,
+    snippets,
+)
 
 
 class Attention(Operation):

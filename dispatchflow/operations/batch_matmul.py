@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from dispatchflow.operations._base import Option
 from dispatchflow.operations._contraction import Contraction, dynamic
 from dispatchflow.operations._epilogue import EPILOGUE
+from dispatchflow.operations.api import Option
 
 
 class BatchMatmul(Contraction):

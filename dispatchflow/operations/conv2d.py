@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import TensorType
-from dispatchflow.operations._base import Option
 from dispatchflow.operations._convolution import Convolution
 from dispatchflow.operations._epilogue import ACCUMULATE, EPILOGUE
-
-if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import Array, Option, TensorType, snippets
 
 
 class Conv2d(Convolution):

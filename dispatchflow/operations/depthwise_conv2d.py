@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dispatchflow.operations._convolution import Convolution
-
-if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import Array
 
 
 class DepthwiseConv2d(Convolution):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import Signature, TensorType, signature
 from dispatchflow.operations import _functions
-from dispatchflow.operations._base import Operand, Operation, Option
-
-if TYPE_CHECKING:
-    from dispatchflow.libraries.providers import Library
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import (
+    Array,
+    Library,
+    Operand,
+    Operation,
+    Option,
+    Signature,
+    TensorType,
+    signature,
+    snippets,
+)
 
 _BINARY = ("add", "sub", "mul", "max")
 _OPERATORS = {"add": "x0 + x1", "sub": "x0 - x1", "mul": "x0 * x1"}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from dispatchflow.mlir.types import Signature, signature
-from dispatchflow.operations._base import Option
 from dispatchflow.operations._contraction import Contraction, dynamic
 from dispatchflow.operations._epilogue import EPILOGUE
+from dispatchflow.operations.api import Option, Signature, signature
 
 
 class Matmul(Contraction):

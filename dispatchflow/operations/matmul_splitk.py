@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import TensorType
-from dispatchflow.operations._base import Loop, Option
 from dispatchflow.operations._contraction import Contraction
+from dispatchflow.operations.api import Loop, Option, TensorType, snippets
 
 
 class MatmulSplitk(Contraction):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import Signature, TensorType, signature
-from dispatchflow.operations._base import Operand, Operation, Option
 from dispatchflow.operations._sums import drift, drifting, growth
-
-if TYPE_CHECKING:
-    from dispatchflow.libraries.providers import Library
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import (
+    Array,
+    Library,
+    Operand,
+    Operation,
+    Option,
+    Signature,
+    TensorType,
+    signature,
+    snippets,
+)
 
 EPSILON = 2.0**-17
 """About 1e-5, and exact in every type."""

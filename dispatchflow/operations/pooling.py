@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import Signature, TensorType, signature
-from dispatchflow.operations._base import Loop, Operand, Option
 from dispatchflow.operations._window import Window
-
-if TYPE_CHECKING:
-    from dispatchflow.libraries.providers import Library
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import (
+    Array,
+    Library,
+    Loop,
+    Operand,
+    Option,
+    Signature,
+    TensorType,
+    signature,
+    snippets,
+)
 
 
 class Pooling(Window):

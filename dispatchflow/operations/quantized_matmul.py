@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from dispatchflow.mlir.types import Signature, signature
-from dispatchflow.operations._base import Loop, Option
 from dispatchflow.operations._contraction import ZERO_POINTS, Contraction, zero_points
-
-if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import Array, Loop, Option, Signature, signature
 
 
 class QuantizedMatmul(Contraction):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import Signature, TensorType, signature
-from dispatchflow.operations._base import Operand, Operation, Option
-
-if TYPE_CHECKING:
-    from dispatchflow.libraries.providers import Library
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import (
+    Array,
+    Library,
+    Operand,
+    Operation,
+    Option,
+    Signature,
+    TensorType,
+    signature,
+    snippets,
+)
 
 # axis → (the result's dims, the iterators of m and k, the axes that are reduced)
 _AXES = {"inner": ("m", "pr", (1,)), "outer": ("k", "rp", (0,)), "all": ("", "rr", (0, 1))}

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from dispatchflow.mlir import snippets
-from dispatchflow.mlir.types import ElementType, Signature, TensorType, signature
-from dispatchflow.operations._base import Loop, Operand, Operation
-
-if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+from dispatchflow.operations.api import (
+    Array,
+    ElementType,
+    Loop,
+    Operand,
+    Operation,
+    Signature,
+    TensorType,
+    signature,
+    snippets,
+)
 
 BLOCK = 32
 """Elements that share a scale: OCP Microscaling Formats (MX) 1.0, 5.2."""

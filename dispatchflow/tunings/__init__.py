@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dispatchflow.registry import members
-from dispatchflow.tunings._base import GIVEN, Lowering, Tuning, TuningFile
+from dispatchflow.tunings.api import GIVEN, Lowering, Tuning, TuningFile
 
 TUNINGS: dict[str, type[Tuning]] = {cls.family: cls for cls in members(__name__, Tuning)}
 

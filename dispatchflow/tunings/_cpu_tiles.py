@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Release
 from dispatchflow.tunings import _tiles
-from dispatchflow.tunings._base import Lowering
+from dispatchflow.tunings.api import Applied, Lowering, Release
 
 
 def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) -> str:

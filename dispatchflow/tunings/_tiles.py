@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dispatchflow.iree.configurations import Applied
-from dispatchflow.operations import Operation
-from dispatchflow.tunings._base import Lowering
+from dispatchflow.tunings.api import Applied, Lowering, Operation
 
 
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:

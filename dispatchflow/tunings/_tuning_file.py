@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from dispatchflow.iree.configurations import Applied
-from dispatchflow.mlir.attributes import configurations
-from dispatchflow.tunings._base import GIVEN, Tuning, TuningFile
+from dispatchflow.tunings.api import GIVEN, Applied, Tuning, TuningFile, configurations
 from dispatchflow.workload import Workload
 
 _SHOWN = 3

@@ -7,13 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Release
-from dispatchflow.iree.targets import Target
-from dispatchflow.mlir.attributes import canonical
-from dispatchflow.operations import Operation
 from dispatchflow.tunings import _tiles
-from dispatchflow.tunings._base import Lowering, Tuning
+from dispatchflow.tunings.api import Applied, Lowering, Operation, Release, Target, Tuning, canonical
 
 _PIPELINE = "BaseVectorize"
 _FORMS = {"workgroup": "[m, n]", "thread": "[m, n]", "reduction": "k"}

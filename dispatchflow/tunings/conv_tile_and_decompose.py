@@ -10,12 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Release
-from dispatchflow.iree.targets import Target
-from dispatchflow.operations import Operation
 from dispatchflow.tunings import _cpu_tiles, _tiles
-from dispatchflow.tunings._base import Lowering, Tuning
+from dispatchflow.tunings.api import Applied, Lowering, Operation, Release, Target, Tuning
 
 _PIPELINE = "ConvTileAndDecomposeExpert"
 _FORMS = {"distribution": "[n, oh, ow, f]", "vector": "[n, oh, ow, f]", "reduction": "[kh, kw, c]"}

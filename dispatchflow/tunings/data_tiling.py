@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
-from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Release
-from dispatchflow.iree.targets import Target
-from dispatchflow.operations import Operation
-from dispatchflow.tunings._base import PRODUCTS, Tuning
+from dispatchflow.tunings.api import PRODUCTS, Applied, Operation, Release, Target, Tuning
 
 # What a product becomes once its operands are tiles: on llvm-cpu and vmvx, the same of a batch, on rocm.
 _OF_TILES = {"mmt4d", "batch_mmt4d", "inner_tiled"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dispatchflow.tunings._base import Tuning
+from dispatchflow.tunings.api import Tuning
 
 
 @dataclass(frozen=True, slots=True)

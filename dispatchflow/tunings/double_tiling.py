@@ -11,12 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from dispatchflow.iree.configurations import Applied
-from dispatchflow.iree.release import Release
-from dispatchflow.iree.targets import Target
-from dispatchflow.operations import Operation
 from dispatchflow.tunings import _cpu_tiles, _tiles
-from dispatchflow.tunings._base import Lowering, Tuning
+from dispatchflow.tunings.api import Applied, Lowering, Operation, Release, Target, Tuning
 
 _PIPELINE = "DoubleTilingExpert"
 _FORMS = {"distribution": "[m, n]", "vector": "[m, n]", "reduction": "k", "cache": "[m, n] or [m, n, k]"}

@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dispatchflow.iree.configurations import Applied
-from dispatchflow.operations import Operation
-from dispatchflow.tunings._base import PRODUCTS, Tuning
+from dispatchflow.tunings.api import PRODUCTS, Applied, Operation, Tuning
 
 _FLAG = "--iree-dispatch-creation-split-matmul-reduction"
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dispatchflow.tunings._base import Tuning
 from dispatchflow.tunings._tuning_file import FileTuning, check, named
+from dispatchflow.tunings.api import Tuning
 
 _ENTRY = "__kernel_config"
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dispatchflow.iree.release import Release
-from dispatchflow.iree.targets import Target
-from dispatchflow.tunings._base import Tuning
 from dispatchflow.tunings._tuning_file import FileTuning, check
+from dispatchflow.tunings.api import Release, Target, Tuning
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dispatchflow.operations import Operation
 from dispatchflow.tunings._matrix_instructions import FORM, MmaTiling
+from dispatchflow.tunings.api import Operation
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from dispatchflow.operations._random import stream as stream
 from dispatchflow.operations._random import uniform as uniform
 
 if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+    from dispatchflow.operations.api import Array
 
 _MIN_TERMS = 32
 _PACKED = {element.numpy_name for element in ElementType if element.bits < 8}

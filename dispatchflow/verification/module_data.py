@@ -20,7 +20,7 @@ from dispatchflow.mlir.types import ElementType
 from dispatchflow.verification import inputs
 
 if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+    from dispatchflow.operations.api import Array
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:

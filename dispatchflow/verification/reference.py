@@ -13,7 +13,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.verification.inputs import dtype_of
 
 if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+    from dispatchflow.operations.api import Array
 
 
 SMALLEST_NORMAL = {

@@ -27,7 +27,7 @@ from dispatchflow.mlir.types import ElementType
 from dispatchflow.verification.reference import SMALLEST_NORMAL
 
 if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+    from dispatchflow.operations.api import Array
 
 _TYPICAL = 4.0
 _LEAST = 16

@@ -10,7 +10,7 @@ import numpy as np
 from dispatchflow.verification.verdict_words import PASSED
 
 if TYPE_CHECKING:
-    from dispatchflow.operations._base import Array
+    from dispatchflow.operations.api import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Members of a registry folder know what begins with `_`, never each other: a file can be added or taken away alone."""
+"""Members of a registry folder know its face and what begins with `_`, never each other: a file can be added or taken
+away alone."""
 
 import ast
 import re
@@ -13,11 +14,11 @@ import dispatchflow
 from dispatchflow.errors import DispatchflowError
 from dispatchflow.operations import OPERATIONS, Operation, Option
 from dispatchflow.operations._checks import options_of
-from dispatchflow.registry import members
+from dispatchflow.registry import FACE, members
 
 PACKAGE = Path(dispatchflow.__file__).parent
 FILES = [path for folder in ("operations", "tunings") for path in sorted((PACKAGE / folder).glob("*.py"))]
-MEMBERS = [path for path in FILES if not path.stem.startswith("_")]
+MEMBERS = [path for path in FILES if not path.stem.startswith("_") and path.stem != FACE]
 
 
 def imports(path):
@@ -34,7 +35,14 @@ def test_a_file_imports_only_shared_files_of_its_own_folder(path):
     """Of other folders they import what the contracts in pyproject.toml allow."""
     folder = f"dispatchflow.{path.parent.name}"
     own = [name for name in imports(path) if f"{name}.".startswith(f"{folder}.")]
-    assert [name for name in own if not name.startswith(f"{folder}._")] == []
+    assert [name for name in own if not name.startswith((f"{folder}._", f"{folder}.{FACE}."))] == []
+
+
+@pytest.mark.parametrize("path", MEMBERS, ids=lambda path: f"{path.parent.name}.{path.stem}")
+def test_a_member_imports_nothing_of_other_folders(path):
+    """What it needs of them is in the face: when they move, no member is edited."""
+    folder = f"dispatchflow.{path.parent.name}."
+    assert [name for name in imports(path) if name.startswith("dispatchflow") and not name.startswith(folder)] == []
 
 
 def test_there_are_members():
@@ -53,7 +61,7 @@ NUMBERS = count()
         ("    signatures: ", "    signature: ", "lacks  signatures"),
         ("class RowSum", "class Rowsum", "row_sum.py must define class RowSum(Operation):\n  file     {file}\n  defines  Rowsum"),
         ('= "row_sum"', '= "matmul"', "not named as its file:\n  file  {file}\n  says  name = 'matmul'"),
-        ("import snippets", "import snipets", "cannot be imported:\n  file   {file}\n  found  ImportError: cannot import name 'snipets'"),
+        ("signature, snippets", "signature, snipets", "cannot be imported:\n  file   {file}\n  found  ImportError: cannot import name 'snipets'"),
         ("    return ", "    return return ", "found  SyntaxError: invalid syntax"),
     ],
 )  # fmt: skip

@@ -116,7 +116,7 @@ def test_inputs_and_expected_results_have_keys_of_their_own(case_of):
 
 def test_source_of_data_is_the_text_of_the_modules_that_make_it(case_of, monkeypatch):
     modules, found, read = actions._modules_of(type(case_of().operation).__module__), set(), Path.read_bytes
-    names = ("matmul.py", "_base.py", "inputs.py", "reference.py", "types.py")
+    names = ("matmul.py", "api.py", "inputs.py", "reference.py", "types.py")
     for edited in ("none", *names):
         monkeypatch.setattr(Path, "read_bytes", lambda path, edited=edited: read(path) + b"#" * (path.name == edited))
         found.add(actions._sources.__wrapped__(*modules))

@@ -1,4 +1,7 @@
-"""What every tuning family answers. A new family is one new file beside this one; docs/adding.md shows how."""
+"""The contract of a tuning family, and all that a file with one imports.
+
+A new family is one new file beside this one; docs/adding.md shows how.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,24 @@ from dispatchflow.iree.configurations import Applied
 from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest, digest_of
+from dispatchflow.mlir.attributes import canonical, configurations
+from dispatchflow.mlir.types import Signature
 from dispatchflow.operations import Operation
+
+__all__ = [
+    "GIVEN",
+    "PRODUCTS",
+    "Applied",
+    "Lowering",
+    "Operation",
+    "Release",
+    "Signature",
+    "Target",
+    "Tuning",
+    "TuningFile",
+    "canonical",
+    "configurations",
+]
 
 GIVEN = "given"
 """Where the compiler runs: the directory of dumps from before it chooses, for tunings whose flags fill it."""

@@ -1,4 +1,7 @@
-"""What every operation answers. A new operation is one new file beside this one; docs/adding.md shows how."""
+"""The contract of an operation, and all that a file with one imports.
+
+A new operation is one new file beside this one; docs/adding.md shows how.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import msgspec
 
 from dispatchflow.iree.release import Release
-from dispatchflow.mlir.types import Layout, Signature, TensorType
+from dispatchflow.libraries.providers import Library
+from dispatchflow.mlir import snippets
+from dispatchflow.mlir.types import ElementType, Layout, Signature, TensorType, signature
 from dispatchflow.operations._sums import growth
 from dispatchflow.units import whole
 from dispatchflow.workload import Workload
@@ -20,9 +25,23 @@ from dispatchflow.workload import Workload
 if TYPE_CHECKING:
     import numpy as np
 
-    from dispatchflow.libraries.providers import Library
+__all__ = [
+    "Array",
+    "ElementType",
+    "Layout",
+    "Library",
+    "Loop",
+    "Operand",
+    "Operation",
+    "Option",
+    "Release",
+    "Signature",
+    "TensorType",
+    "signature",
+    "snippets",
+]
 
-    Array = np.ndarray[Any, Any]
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 @dataclass(frozen=True, slots=True)
