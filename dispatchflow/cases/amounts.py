@@ -9,9 +9,9 @@ from dispatchflow.workload import Workload
 _LIMIT = 2**63  # rows have them as int64
 
 
-def said(program: Workload, amount: str) -> Any:
-    """What an operation's own file says for this amount. What it raises stands in the value's place: it fits no column,
-    and so the row is refused as with any other wrong value."""
+def value_or_error(program: Workload, amount: str) -> Any:
+    """The amount that an operation's own file gives, or the exception that it raised: this fits no column, and so the
+    row is refused as with any other wrong value."""
     try:
         return getattr(program, amount)()
     except (MemoryError, OSError):  # not its fault
@@ -20,11 +20,11 @@ def said(program: Workload, amount: str) -> Any:
         return error
 
 
-def counted(value: Any) -> int | None:
-    """What was said, where that is a whole number that a row can have; None for anything else."""
+def valid_amount(value: Any) -> int | None:
+    """The value, where it is a whole number that a row can have; None for anything else."""
     return value if type(value) is int and -_LIMIT <= value < _LIMIT else None  # no bool, nor an integer of numpy's
 
 
 def traffic_bytes(program: Workload) -> int | None:
     """Of one call; None where nobody said, or said no whole number."""
-    return counted(said(program, "traffic_bytes"))
+    return valid_amount(value_or_error(program, "traffic_bytes"))

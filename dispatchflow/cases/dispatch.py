@@ -10,7 +10,7 @@ from dispatchflow.cases.module import Module
 from dispatchflow.cases.provider import call_text
 from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.iree import flags as extra
-from dispatchflow.iree.configurations import AND, Applied, lacking
+from dispatchflow.iree.configurations import AND, Applied, unapplied
 from dispatchflow.iree.release import NEWEST, Release
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest, digest_of, key_of
@@ -32,7 +32,7 @@ class Dispatch:
     operation: Workload
     tuning: Tuning
     asks: tuple[str, ...] = ()
-    """What a user's module asks of the compiler itself, as `configurations.asked` says it; known once it is printed."""
+    """What a user's module asks of the compiler itself (`configurations.requested_by`); known once it is printed."""
 
     def module(self, syntax: Release = NEWEST) -> str:
         """The MLIR text of an operation. Free of paths, dates and names, every location unknown: equal dispatches,
@@ -71,7 +71,7 @@ class Dispatch:
         why = self.tuning.ignored(cast(Operation, self.operation), applied)
         if why is not None:
             return f"configuration ignored: {why}"
-        if (own := lacking(self.asks, applied)) is not None:
+        if (own := unapplied(self.asks, applied)) is not None:
             return f"configuration ignored: the module asks for {own}; applied {applied.text or 'nothing'}"
         if (operation := self._counted(packed)) is None:
             return None

@@ -156,7 +156,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
     try:
         line, names = read(argv), dodo_file.namespace(dodo)
         recall = _recall(dodo, line, names)
-        if recall is not None and (said := recall.said()) is not None:
+        if recall is not None and (said := recall.answer_if_unchanged()) is not None:
             code, text = said
             output.say_last(text + units.seconds(time.monotonic() - began))
             return code

@@ -65,7 +65,7 @@ class StageTasks:
         self.broken: set[str] = set()
         """Names of the cases whose stage ended by an exception in this program."""
         self.refused: DispatchflowError | None = None
-        """What `settle` could not publish, to be told once everything else is."""
+        """The error of rows that `publish` could not write, raised once everything else is reported."""
         self._blind = False
 
     def done(self, stage: str, case: Case) -> bool:
@@ -129,7 +129,7 @@ class StageTasks:
         anew = workspace.settings.remeasure == "yes"
         for target, device, kinds in self._bounded():
             workspace.ceilings.take(target, device)
-            if wanted := kinds if anew else workspace.ceilings.lacking(target, device, kinds):
+            if wanted := kinds if anew else workspace.ceilings.missing(target, device, kinds):
                 self.progress.say(f"calibrating: what {device.uri} with {units.count(device.threads, 'thread')} can do")
                 workspace.ceilings.calibrate(target, device, self.session, wanted)
 
@@ -180,9 +180,9 @@ class StageTasks:
         if (trial := self.trials.get(case)) is None:
             self.progress.reused("profile", case.name)
             return True
-        self.session.decide(trial)
+        self.session.measure_until_decided(trial)
         if trial.adopted:
-            self.workspace.resolver.settled.add(trial.key)
+            self.workspace.resolver.measured_elsewhere.add(trial.key)
         if trial.adopted or trial.label != case.name:  # measured by another invocation, or under another name
             self.progress.reused("profile", case.name)
         else:
@@ -191,7 +191,7 @@ class StageTasks:
             self.progress.end("profile", case.name, trial.spent_s, trial.reason, self._is_known(case, failure))
         return trial.outcome != "failed"
 
-    def judge(self, cases: Mapping[Case, str]) -> bool:
+    def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
         """Where cases that were asked for up to `profile` reuse what another runtime measured, see with controls
         whether it moved; if it did, measure them again. Nothing to do once each pair of runtimes is judged:
         then False."""
@@ -212,7 +212,7 @@ class StageTasks:
                 self.run("profile", case)
         return looked
 
-    def settle(self, cases: Mapping[Case, str], chains: Sequence[CaseState]) -> list[Row]:
+    def publish(self, cases: Mapping[Case, str], chains: Sequence[CaseState]) -> list[Row]:
         """How these cases stand, a row each. Rows of those that were asked for up to `profile` are published; views,
         and what `explain` compares with, are written for those that were touched or do not stand as shown."""
         workspace = self.workspace
@@ -226,7 +226,7 @@ class StageTasks:
         self.refused = publish.publish(workspace.store, workspace.run, workspace.settings.protocol, profiled)
         records, folders = workspace.store.records, case_folder.names(workspace.view_path)
         views = {f"{row.chain.case.name} {workspace.view_name}": row for row in rows}
-        shown = records.said(views)
+        shown = records.newest_identities(views)
         for name, row in views.items():
             chain = row.chain
             if chain.case in self.touched or shown.get(name) != row.identity or chain.case.name not in folders:

@@ -68,7 +68,7 @@ class ActionExecutor:
 
     def _standing(self, action: Action) -> Record | None:
         record = self.store.records.get(action.key)
-        return None if record is None or self.resolver.again(record) else record
+        return None if record is None or self.resolver.reason_to_retry(record) else record
 
     def run_compiler(self, argv: tuple[str, ...], scratch: Path, stdin: str | None) -> Outcome:
         environment = environment_of(self.resolver.toolchain, self.resolver.environment) | command_lines.COMPILING

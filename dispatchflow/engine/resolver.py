@@ -67,7 +67,7 @@ class Resolver:
         self.environment, self.settings, self._device_of = environment, settings, device_of
         self._now, self._run = now, run
         self.reuse = Reuse(records.remembered, toolchain.runtime_digest, machine)
-        self.settled: set[Key] = set()
+        self.measured_elsewhere: set[Key] = set()
         """Measurements that another invocation took while this one waited for them: not to be taken again."""
         self.unjudged: dict[Case, CaseState] = {}
         """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
@@ -75,7 +75,7 @@ class Resolver:
         """Verifications by another runtime that do not count with the present one."""
         self._target_flags: dict[str, tuple[str, ...]] = {}
         self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
-        self.supplies = DataResolver(records, toolchain, host, environment, device_of, self.again)
+        self.supplies = DataResolver(records, toolchain, host, environment, device_of, self.reason_to_retry)
 
     def flags(self, case: Case) -> tuple[str, ...]:
         target = case.target
@@ -97,7 +97,9 @@ class Resolver:
             compiled = self._compile(case, emitted)
         else:
             device = providers.device_of(case.library, case.target, device, self.environment)
-            compiled = StageState("compile", "off", f"{case.provider} brings its own code", brought=self.brought(case))
+            compiled = StageState(
+                "compile", "off", f"{case.provider} brings its own code", brought=self.call_code(case)
+            )
         verified = self._verify(program, compiled, device)
         profiled = self._profile(case, compiled, verified, device)
         if (
@@ -128,11 +130,12 @@ class Resolver:
         assert found is not None
         return found
 
-    def brought(self, case: Case) -> Digest:
+    def call_code(self, case: Case) -> Digest:
+        """The code digest of a library's call."""
         assert case.library is not None
         return providers.code(digest_of(case.call().encode()), case.library, self.installed(case))
 
-    def packed(self, case: Case) -> bool:
+    def packs_operands(self, case: Case) -> bool:
         """Whether the compiler packs a product's operands unasked."""
         return self.syntax.packs(case.target.backend)
 
@@ -158,7 +161,7 @@ class Resolver:
                 why = f"no public function '{case.operation.function}'; the file has {', '.join(known) or 'none'}"
                 return StageState("compile", "failed", why)
             printed, dispatch = emitted.record.outputs["module"], dispatch.printed(emitted.record)
-        action = self.compilation(printed, self.flags(case), dispatch.demanded(self.packed(case)))
+        action = self.compilation(printed, self.flags(case), dispatch.demanded(self.packs_operands(case)))
         return self._step(action, "never compiled with these ingredients")
 
     def compilation(self, module: Digest, flags: tuple[str, ...], demanded: str | None = None) -> Action:
@@ -182,7 +185,7 @@ class Resolver:
             at_once.supplies = self.supplies.of_snapshot(reader)
         return [at_once.chain(case) for case in cases]
 
-    def again(self, record: Record | RecordHead) -> str | None:
+    def reason_to_retry(self, record: Record | RecordHead) -> str | None:
         """Why a recorded action is to be tried again, None when the record stands."""
         if record.key in self._refuted and record.facts.get("runtime_digest") != self.toolchain.runtime_digest:
             return _REFUTED
@@ -190,9 +193,9 @@ class Resolver:
             return None
         if self.settings.retry:
             return f"retry=yes; failed before: {record.reason}"
-        return self._again(record.facts, record.reason)
+        return self._reason_to_retry_failure(record.facts, record.reason)
 
-    def _again(self, facts: Mapping[str, Any], reason: str | None) -> str | None:
+    def _reason_to_retry_failure(self, facts: Mapping[str, Any], reason: str | None) -> str | None:
         if (why := self.settings.limits.raised(facts.get("limit"))) is not None:
             return why
         if facts.get("runtime_digest", mine := self.toolchain.runtime_digest) != mine:
@@ -203,7 +206,7 @@ class Resolver:
         record = self._records.found(action.key)
         if record is None:
             return StageState(action.stage, "missing", missing, action)
-        if (why := self.again(record)) is not None:
+        if (why := self.reason_to_retry(record)) is not None:
             return StageState(action.stage, "missing", why, action, record)
         if record.ok:
             return StageState(action.stage, "made", "the store has it", action, record)
@@ -214,7 +217,7 @@ class Resolver:
         if (absent := device.absent or (None if off else self.supplies.absent(program))) is not None:
             return StageState("verify", "absent", absent)
         data = self.supplies.data(program)
-        if early := self._waiting("verify", program, compiled, data):
+        if early := self._not_ready("verify", program, compiled, data):
             return StageState("verify", "off", "verify=off") if off else early
         assert compiled.code is not None and data is not None
         call = actions.Call(compiled.code, program.function, device)
@@ -231,7 +234,7 @@ class Resolver:
         if verified.state == "absent" and (device.absent is not None or self.settings.verify == "on"):
             return StageState("profile", "absent", verified.why)
         operands = self.supplies.operands(program)
-        if early := self._waiting("profile", program, compiled, operands):
+        if early := self._not_ready("profile", program, compiled, operands):
             return early
         if verified.state == "failed" and self.settings.verify == "on":
             return StageState(
@@ -268,7 +271,7 @@ class Resolver:
         wish = self.settings.remeasure
         if wish is None and found.status != "failed":
             return None
-        if found.run == self._run or found.key in self.settled:
+        if found.run == self._run or found.key in self.measured_elsewhere:
             return None
         if wish == "yes":
             return "remeasure=yes"
@@ -282,9 +285,9 @@ class Resolver:
             return None
         if self.settings.retry:
             return f"retry=yes; failed before: {found.reason}"
-        return self._again(found.conditions, found.reason)
+        return self._reason_to_retry_failure(found.conditions, found.reason)
 
-    def _waiting(self, stage: str, program: Workload, compiled: StageState, data: Data | None) -> StageState | None:
+    def _not_ready(self, stage: str, program: Workload, compiled: StageState, data: Data | None) -> StageState | None:
         if compiled.state in ("failed", "blocked"):
             return StageState(stage, "blocked", compiled.why)
         if compiled.pending:

@@ -90,7 +90,7 @@ class StageExecutor(ActionExecutor):
                 True,
                 None,
                 outputs,
-                {"functions": functions, "asks": configurations.asked(text), "stored": stored(text)},
+                {"functions": functions, "asks": configurations.requested_by(text), "stored": stored(text)},
             )
 
         return self.make(actions.reprint(program, toolchain.digest), make)
@@ -104,7 +104,7 @@ class StageExecutor(ActionExecutor):
             text, objects, dispatch = printed.text, printed.objects, dispatch.printed(printed.record)
         else:
             text, objects = dispatch.module(resolver.syntax).encode(), {}
-        packed = resolver.packed(case)
+        packed = resolver.packs_operands(case)
         demanded, missed = dispatch.demanded(packed), partial(dispatch.missed, packed=packed)
         return self.compile_module(text, resolver.flags(case), demanded, missed, dispatch.tuning.files, objects)
 
@@ -204,7 +204,7 @@ class StageExecutor(ActionExecutor):
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
         """(code digest, the files that are called); None when it did not compile."""
         if case.library is not None:
-            return self.resolver.brought(case), {"call.py": self.emit(case).outputs["module"]}
+            return self.resolver.call_code(case), {"call.py": self.emit(case).outputs["module"]}
         compiled = self.compile(case)
         if compiled is None or not compiled.ok:
             return None

@@ -89,7 +89,7 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
         yield canonical(line[match.end() : closing(line, match.end() - 1)]), own
 
 
-def asked(text: str) -> tuple[str, ...]:
+def requested_by(text: str) -> tuple[str, ...]:
     """What a module as the compiler prints it asks for: translations, lowering configurations, and a `compilation_info`
     as both, joined by `and`. As often as there are operations that ask for it and that the compiler cannot merge: equal
     ones are one, and one of dynamic sizes may turn out equal to any. What no operation uses it does not print."""
@@ -103,12 +103,12 @@ def asked(text: str) -> tuple[str, ...]:
             aliases[name] = said
     lines = (line.strip() for line in text.splitlines() if "#" in line and not line.startswith("#"))
     operations = dict.fromkeys(_NAME.sub("", line) for line in lines)
-    told = [(one, "?" in line) for line in operations for one in dict.fromkeys(_demands(whole(line)))]
+    told = [(one, "?" in line) for line in operations for one in dict.fromkeys(_requests(whole(line)))]
     sized = [one for one, dynamic in told if not dynamic]
     return (*sized, *dict.fromkeys(one for one, dynamic in told if dynamic and one not in sized))
 
 
-def _demands(text: str) -> Iterator[str]:
+def _requests(text: str) -> Iterator[str]:
     """Of each attribute of an operation's line. One `compilation_info` is one."""
     end = 0
     while match := _ASKING.search(text, end):
@@ -119,10 +119,11 @@ def _demands(text: str) -> Iterator[str]:
             yield said
 
 
-def lacking(wanted: Sequence[str], applied: Applied) -> str | None:
-    """What of this, as `asked` says it, was not done; None when all was. What was done, but less often, is lacking
-    where some dispatch has nothing of what is wanted: else the compiler may have removed what asked for it."""
-    done = [_done(executable) for executable in applied.executables]
+def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
+    """The first of these requests, from `requested_by`, that was not applied; None when all were. One that was applied
+    less often than requested counts where some dispatch has nothing of what is wanted: else the compiler may have
+    removed what asked for it."""
+    done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))
     for demand, asking in Counter(wanted).items():
@@ -133,8 +134,8 @@ def lacking(wanted: Sequence[str], applied: Applied) -> str | None:
     return None
 
 
-def _done(executable: AppliedExecutable) -> list[str]:
-    """In the words of `asked`."""
+def _applied_requests(executable: AppliedExecutable) -> list[str]:
+    """In the words of `requested_by`."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
     return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]

@@ -85,10 +85,10 @@ class Anchors:
         """`device`: a library's too, whose processor IREE runs on as well."""
         at = self._ceilings.place(target, device)
         if at not in self._places:
-            self._places[at] = self._made(target, device)
+            self._places[at] = self._anchor_set(target, device)
         return self._places[at]
 
-    def _made(self, target: Target, device: Device) -> AnchorSet:
+    def _anchor_set(self, target: Target, device: Device) -> AnchorSet:
         device = self._ceilings.calibrated(target, device)
         kernels = anchors.chosen(self._ceilings.kernels(target))
         ingredients: dict[str, Ingredient] = {
@@ -96,7 +96,7 @@ class Anchors:
             "kernels": tuple(k.name for k in kernels),
         }
         name = f"anchors:{key_of('anchors', ingredients)}"
-        objects, facts = self._begun(name, kernels, target)
+        objects, facts = self._modules_and_history(name, kernels, target)
         trials = [
             AnchorTrial(
                 key_of("anchor", {"module": objects[kernel.name]}),
@@ -112,7 +112,7 @@ class Anchors:
         ]
         return AnchorSet(name, self._store.records, facts, objects, self._run, trials)
 
-    def _begun(
+    def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
         """The anchors' modules, in the store, and where the history goes on beside it."""
@@ -121,7 +121,8 @@ class Anchors:
         own = History.of(text)
         together = text is None or not machines.objects or own.begins_as(machines)
         history = machines if together and machines.objects else own
-        objects = {label: Digest(digest) for label, digest in history.objects.items() if self._had(Digest(digest))}
+        kept = {label: Digest(digest) for label, digest in history.objects.items()}
+        objects = {label: digest for label, digest in kept.items() if self._is_available(digest)}
         if not objects or len(objects) < len(history.objects):
             compiled = {kernel.name: self._ceilings.compiled(kernel, target) for kernel in kernels}
             objects = {label: record.outputs["vmfb"] for label, record in compiled.items() if record.ok}
@@ -130,21 +131,21 @@ class Anchors:
         for digest in objects.values():
             facts.keep(digest, self._store.path(digest))
 
-        def begun(text: str | None) -> str:
+        def continued(text: str | None) -> str:
             """Ours where there is none, or still the one whose anchors could not be had."""
             found = History.of(text)
             replaced = found.objects in ({}, machines.objects) and found.objects != objects
             return (history if replaced else found).json()
 
         if together and objects:
-            found = History.of(facts.revise(name, begun))
+            found = History.of(facts.revise(name, continued))
             together = found.begins_as(history) or (found.objects == objects and not history.reference_ns)
             history = found if together else history
         if history != own:
             records.remember(name, history.json())
         return objects, facts if together else None
 
-    def _had(self, digest: Digest) -> bool:
+    def _is_available(self, digest: Digest) -> bool:
         """Whether the store has this module, or gets it from where all projects have it."""
         try:
             self._store.checked(digest)

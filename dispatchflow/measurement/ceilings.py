@@ -148,7 +148,7 @@ class Ceilings:
             if rates != json.loads(self._store.records.remembered(name) or "{}"):
                 self._store.records.revise(name, partial(_raised, rates=rates))
 
-    def lacking(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
+    def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
         """Those of these kinds that were never measured, and can be."""
         known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
@@ -164,7 +164,7 @@ class Ceilings:
             lacking = [kernel for kernel in larger if kernel.kind not in enough]
             trials = [(kernel, trial) for kernel in lacking if (trial := self._trial(kernel, target, device, session))]
             for kernel, trial in trials:
-                session.decide(trial)
+                session.measure_until_decided(trial)
                 if trial.blocks_ns:
                     ns = min(trial.blocks_ns)
                     rates[kernel.kind] = max(rates.get(kernel.kind, 0.0), kernel.work / ns * 1e9)

@@ -48,16 +48,16 @@ def questions(
     another run that found nothing out."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
-        groups.setdefault((str(taken_of(chain).runtime), chain.device.uri), []).append(chain)
+        groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
     found = []
     for group in groups.values():
-        known, chosen = judged(taken_of(group[0]), group[0].device), choose(group, block_s)
+        known, chosen = judged(reused_measurement(group[0]), group[0].device), choose(group, block_s)
         if chosen and (known is None or known.asked_again(len(chosen), run)):
             found.append((group, chosen))
     return found
 
 
-def taken_of(chain: CaseState) -> Measurement:
+def reused_measurement(chain: CaseState) -> Measurement:
     """The measurement that this chain, which has one, reuses."""
     taken = chain["profile"].measurement
     assert taken is not None
@@ -69,7 +69,7 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
     middle one. Cases that share a measurement are one."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
-        if (taken := taken_of(chain)).blocks_ns:
+        if (taken := reused_measurement(chain)).blocks_ns:
             medians.setdefault(taken.key, (summary(taken.blocks_ns).median_ns, chain))
     ordered = sorted(medians.values(), key=lambda item: (item[0], item[1].case.name))
     cheap = [chain for ns, chain in ordered if ns <= block_s * 1e9] or [chain for _, chain in ordered[:1]]
@@ -134,43 +134,44 @@ class Controls:
         resolver, block_s = self._resolver, self._resolver.settings.protocol.block_s
         moved: list[Case] = []
         for group, chosen in questions(reused, resolver.reuse.judged, block_s, self._run):
-            taken, device = taken_of(group[0]), group[0].device
+            taken, device = reused_measurement(group[0]), group[0].device
             name = runtime_drift.name(str(taken.runtime), resolver.toolchain.runtime_digest, device.identity)
-            if (judgement := self._settled(name, chosen)) is not None:
+            if (judgement := self._recorded_or_measured(name, chosen)) is not None:
                 self._say(judgement.text)
                 moved += [chain.case for chain in group] if judgement.moved else []
         resolver.forget_judgements()
         return moved
 
-    def _settled(self, name: str, chosen: Sequence[CaseState]) -> Judgement | None:
+    def _recorded_or_measured(self, name: str, chosen: Sequence[CaseState]) -> Judgement | None:
+        """The recorded judgement of this name, or one that these controls give now; None when none can be run."""
         store = self._store
         claim = name.partition(":")[2]
         began = time.monotonic()
         while not store.claims.take(claim):
             time.sleep(_PATIENCE_S)
             if time.monotonic() - began > holders.PATIENCE_S:
-                store.claims.tell(claim, "compares these runtimes")
+                store.claims.report_holder(claim, "compares these runtimes")
         try:
             text = store.records.remembered(name)  # another invocation may have been first
             known = runtime_drift.from_json(text) if text else None
             if known is not None and not known.asked_again(len(chosen), self._run):
                 return known
-            judgement = self._measured(chosen)
+            judgement = self._measure(chosen)
             if judgement is not None:
                 store.records.remember(name, judgement.json())
             return judgement
         finally:
             store.claims.drop(claim)
 
-    def _measured(self, chosen: Sequence[CaseState]) -> Judgement | None:
-        """None when none of them can be run."""
-        toolchain, taken = self._resolver.toolchain, taken_of(chosen[0])
+    def _measure(self, chosen: Sequence[CaseState]) -> Judgement | None:
+        """Measure these controls with both runtimes; None when none of them can be run."""
+        toolchain, taken = self._resolver.toolchain, reused_measurement(chosen[0])
         # The account of each dispatch is for ordinary measurements: it costs a second pass.
         present = replace(toolchain, dispatch_statistics=False)
         place = runtime_of(self._store, str(taken.runtime))
         former = None if place is None else replace(present, runtime=place)
         sides = [
-            _Sides(chain.case.name, trial, taken_of(chain), former is not None)
+            _Sides(chain.case.name, trial, reused_measurement(chain), former is not None)
             for chain in chosen
             if (trial := self._trial_of(chain.case)) is not None
         ]
@@ -181,13 +182,14 @@ class Controls:
             side.trial.iterations = max(1, round(side.trial.protocol.block_s * 1e9 / typical_ns))
         old, new = _labels(taken, toolchain)
         how = "in the same rounds" if former else "the old one is not at hand: against the recorded blocks"
-        if not self._unsound(sides, [chain for chain in chosen if chain.case.name in {s.case for s in sides}]):
+        names = {side.case for side in sides}
+        if not self._gives_other_results(sides, [chain for chain in chosen if chain.case.name in names]):
             self._say(f"measuring {units.count(len(sides), 'control')} with runtimes {old} and {new}, {how}")
             self._rounds(sides, former, present)
         controls = tuple(side.control() for side in sides)
         return Judgement(old, new, chosen[0].device.uri, self._run, time.time(), controls)
 
-    def _unsound(self, sides: Sequence[_Sides], chosen: Sequence[CaseState]) -> bool:
+    def _gives_other_results(self, sides: Sequence[_Sides], chosen: Sequence[CaseState]) -> bool:
         """Whether the new runtime gives other results: times of what it does wrong would say nothing."""
         for side, chain in zip(sides, chosen, strict=True):
             if (why := self._executor.recheck(chain.case, chain.device)) is not None:

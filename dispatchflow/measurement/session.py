@@ -75,7 +75,7 @@ class Session:
         self._trials[trial.key] = trial
         return trial
 
-    def decide(self, trial: Trial) -> None:
+    def measure_until_decided(self, trial: Trial) -> None:
         """Go on with the rounds until this one is decided; others of its group are decided on the way."""
         if trial.outcome is None and trial.rounds is None:
             # What is claimed stays in the rounds: another invocation may wait for it while we wait for theirs.
@@ -108,7 +108,7 @@ class Session:
                 if awaited := [trial for trial in order if trial.outcome is None]:  # by another invocation, all
                     self._sleep(_PATIENCE_S)
                     if (waited_s := waited_s + _PATIENCE_S) > holders.PATIENCE_S:
-                        self._store.claims.tell(awaited[0].key, f"measures {awaited[0].label}")
+                        self._store.claims.report_holder(awaited[0].key, f"measures {awaited[0].label}")
                 yield
                 continue
             waited_s = 0.0

@@ -48,23 +48,23 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
     """
     options = [word for word in words if word in OPTIONS]
     fitting = [name for name, operation in OPERATIONS.items() if set(dims) <= set(operation.dims)]
-    having = _having(fitting, words)
-    exact = _of_just(dims, having)
+    having = _with_options(fitting, words)
+    exact = _with_no_other_dims(dims, having)
     if len(found := exact or having) == 1:
         return found[0]
     given = {"given": ", ".join([*dims, *options])}
     if exact:
         hint = f"Say which: operation={exact[0]}."
-        raise SpecError("several operations have these dims", {**given, "known": _spelt(exact)}, hint)
+        raise SpecError("several operations have these dims", {**given, "known": _with_dims(exact)}, hint)
     if having:
-        facts = {**given, "known": _spelt(having)}
+        facts = {**given, "known": _with_dims(having)}
         raise SpecError("no operation has just these dims", facts, "Give all dims of one of them.")
     if not fitting:
-        facts = {**given, "known": _spelt(OPERATIONS)}
+        facts = {**given, "known": _with_dims(OPERATIONS)}
         raise SpecError("no operation has these dims", facts, "Give all dims of one of them.")
-    meant = (_of_just(dims, fitting) or fitting)[0]
+    meant = (_with_no_other_dims(dims, fitting) or fitting)[0]
     word = next((word for word in options if word not in OPERATIONS[meant].options), options[0])
-    facts = {**given, f"{word} have": _spelt(name for name in OPERATIONS if word in OPERATIONS[name].options)}
+    facts = {**given, f"{word} have": _with_dims(name for name in OPERATIONS if word in OPERATIONS[name].options)}
     raise SpecError(
         f"{meant} has no word '{word}'", facts, f"Leave {word}= out, or give the dims of another operation."
     )
@@ -81,15 +81,15 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str
     narrowing = [f"{word}={value}" for word, value in words.items() if word in _NARROWING]
     named = dict.fromkeys(written.replace(",", " ").split())
     facts = {"given": ", ".join([*named, *narrowing])}
-    fitting = _taken(words, facts)
+    fitting = _operations_with_words(words, facts)
     if sizes := next((word for word in named if _SIZES.fullmatch(word)), None):
         count = sizes.count("x") + 1
         having = [name for name in fitting if len(OPERATIONS[name].dims) == count]
         if len(having) == 1:
             return {having[0]: {"shape": written, **fitting[having[0]]}}
         several = "several operations have" if having else "no operation has"
-        facts["known"] = _spelt(having or fitting)
-        hint = f"Say which: operation={_standing_for(having)[0]}." if having else ""
+        facts["known"] = _with_dims(having or fitting)
+        hint = f"Say which: operation={_preferred(having)[0]}." if having else ""
         raise SpecError(f"{several} {count} dims, as {sizes} has", facts, hint)
     facts["classes"] = ", ".join(classes())
     for word in named or [""]:
@@ -115,7 +115,7 @@ def by_field(word: str, place: Location) -> str:
     return f"Write {' or '.join(spelt)}." if spelt else ""
 
 
-def _taken(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Operation → its values of these words, of each that has some of every word."""
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():
@@ -133,7 +133,7 @@ def _taken(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict
     }
 
 
-def _having(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
+def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
     """Those that have the options among `words`; of these the ones that take all values, where any does."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
@@ -141,15 +141,15 @@ def _having(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
     return [name for name in having if all(sweep_words.takes(OPERATIONS[name], *one) for one in written)] or having
 
 
-def _of_just(dims: Collection[str], names: Iterable[str]) -> list[str]:
+def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
     """Those that have no other dims; of these the ones that dims choose."""
-    return _standing_for([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
+    return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 
-def _standing_for(names: list[str]) -> list[str]:
+def _preferred(names: list[str]) -> list[str]:
     """Those that dims choose, where any is."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 
-def _spelt(names: Iterable[str]) -> str:
+def _with_dims(names: Iterable[str]) -> str:
     return "; ".join(f"{name}: {', '.join(OPERATIONS[name].dims)}" for name in names)

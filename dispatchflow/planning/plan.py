@@ -116,22 +116,22 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
     ways = [(tuning, IREE) for tuning in sweep.tunings if IREE in sweep.providers]
     ways += [(_DEFAULT, provider) for provider in sweep.providers if provider != IREE]
     for program in sweep.modules or _operations(sweep):
-        unfit = {target.name: _unfit(program, target) for target in sweep.targets}
+        unfit = {target.name: _unsupported_workload(program, target) for target in sweep.targets}
         for (tuning, provider), target in product(ways, sweep.targets):
             dispatch, several = Dispatch(program, tuning), sweep.flags if provider == IREE else ((),)
             if provider == IREE:
-                reason = unfit[target.name] or _unfit_tuning(program, tuning, target)
+                reason = unfit[target.name] or _unsupported_tuning(program, tuning, target)
             else:
                 reason = unsupported(LIBRARIES[provider], program, target)
             for threads, extra, cache in product(sweep.threads, several, sweep.caches):
                 case = Case(dispatch, target, threads if target.has_threads else None, extra, provider, cache)
                 if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
                     continue
-                why = reason or _contradicted(tuning, extra)
+                why = reason or _flag_conflict(tuning, extra)
                 yield case if why is None else Skip(case.name, why, sweep.place)
 
 
-def _contradicted(tuning: Tuning, extra: flags.Flags) -> str | None:
+def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
     """Not every flag shows in what is read back: that of microkernels does not."""
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is {tuning.name}'s to set; a flag behind it would decide instead"
@@ -155,17 +155,17 @@ def _operations(sweep: Sweep) -> Iterator[Operation]:
 
 def unsupported_reason(program: Workload, tuning: Tuning, target: Target) -> str | None:
     """Why this combination is a skip, None when it can be tried."""
-    return _unfit(program, target) or _unfit_tuning(program, tuning, target)
+    return _unsupported_workload(program, target) or _unsupported_tuning(program, tuning, target)
 
 
-def _unfit(program: Workload, target: Target) -> str | None:
+def _unsupported_workload(program: Workload, target: Target) -> str | None:
     """The same for all tunings, of which there are many."""
     if not isinstance(program, Operation):
         return None
     return program.illegal(target.backend)
 
 
-def _unfit_tuning(program: Workload, tuning: Tuning, target: Target) -> str | None:
+def _unsupported_tuning(program: Workload, tuning: Tuning, target: Target) -> str | None:
     if not isinstance(program, Operation):
         if tuning.annotates:
             return f"{tuning.family} is written on an operation, not into a user's module"

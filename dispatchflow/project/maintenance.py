@@ -27,7 +27,7 @@ def overview(workspace: Workspace) -> str:
     rest = {
         "records": records,
         "results": rows,
-        "toolchains": (len(releases.at_hand(store)), _taken(releases.folder(store).rglob("*"))[1]),
+        "toolchains": (len(releases.fetched_versions(store)), _taken(releases.folder(store).rglob("*"))[1]),
         "answers": _taken((store.root / "answers").glob("*")),
         "scratch": _taken((store.root / "tmp").rglob("*")),
     }

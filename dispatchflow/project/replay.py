@@ -168,7 +168,7 @@ class Replay:
         """As `look`, of what was just read."""
         return self._seen.setdefault((kind, name), value)
 
-    def said(self) -> tuple[int, str] | None:
+    def answer_if_unchanged(self) -> tuple[int, str] | None:
         """The exit code and the text of the same command line, when everything is as it was; else None."""
         with suppress(OSError, ValueError):  # no such answer
             digest, _, text = self._answer.read_text().partition("\n")

@@ -46,7 +46,7 @@ def check(workspace: Workspace) -> tuple[str, bool]:
 
 
 def _check_releases(store: Store, found: report.Findings) -> None:
-    for version in releases.at_hand(store):
+    for version in releases.fetched_versions(store):
         if edits := releases.edited(store, version):
             found.wrong.append(releases.warning(version, edits))
 

@@ -188,7 +188,7 @@ class Workspace:
     def toolchain_words(self) -> list[str]:
         """The toolchains at hand, as `iree=` names them: this environment's, the fetched ones, the given one."""
         given = [self.values["iree"]] if "iree" in self.values else []
-        return list(dict.fromkeys(["current", *releases.at_hand(self.store), *given]))
+        return list(dict.fromkeys(["current", *releases.fetched_versions(self.store), *given]))
 
     def _stamp(self, path: str) -> str:
         return self._seen.look("stamp", path) if self._seen else stamp(path)

@@ -139,7 +139,7 @@ def arrow_schema() -> pa.Schema:
 _TAKES: dict[str, type | tuple[type, ...]] = {"string": str, "double": (int, float), "timestamp": (int, float)}
 
 
-def misfits(row: Mapping[str, Any]) -> list[str]:
+def mistyped_columns(row: Mapping[str, Any]) -> list[str]:
     """The columns whose cells are not of their types. Nothing is converted: a float is no whole number."""
     return [name for name in COLUMNS if not fits(name, row.get(name))]
 
@@ -158,10 +158,10 @@ def _fits(value: Any, kind: str) -> bool:
     return type(value) is int and -limit <= value < limit  # no bool, nor an integer of numpy's
 
 
-def fitting(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[str]]:
+def drop_mistyped_cells(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[str]]:
     """(recorded rows without the cells that do not fit their columns, those columns): what an earlier version let in,
     or an operation's file that has another type today."""
-    unfit = [(row, misfits(row)) for row in rows]
+    unfit = [(row, mistyped_columns(row)) for row in rows]
     columns = sorted({name for _, names in unfit for name in names})
     return [{**row, **dict.fromkeys(names)} for row, names in unfit], columns
 
@@ -229,7 +229,7 @@ def table(part: Path) -> pa.Table | None:
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]]) -> str | None:
     """What of a part is not as these recorded rows, None when all is: `row 3 has another median_ns`. Columns that the
     part does not have are those of a later version, where the record has nothing either."""
-    wanted, names = in_arrow(fitting(rows)[0]).to_pylist(), set(found.column_names)
+    wanted, names = in_arrow(drop_mistyped_cells(rows)[0]).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(COLUMNS)):
         return f"it has a column {unknown[0]!r}, which dispatchflow has not"
     if found.num_rows != len(wanted):

@@ -62,42 +62,42 @@ def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> 
 
     What is returned is to be told once everything else is: a row does not fit its columns. All others were appended."""
     records, folder = store.records, str(Path.cwd())
-    named = {f"{row.chain.case.name} {protocol.id}{_of_file(row, folder)}": (row.identity, row) for row in rows}
-    said = records.said(named)
-    new = {name: found for name, found in named.items() if said.get(name) != found[0]}
+    named = {f"{row.chain.case.name} {protocol.id}{_module_suffix(row, folder)}": (row.identity, row) for row in rows}
+    published = records.newest_identities(named)
+    new = {name: found for name, found in named.items() if published.get(name) != found[0]}
     # Recorded, they would be said: and so not again once what gives them is mended.
-    refused = [new.pop(name)[1] for name in [*new] if parquet.misfits(new[name][1].cells)]
+    refused = [new.pop(name)[1] for name in [*new] if parquet.mistyped_columns(new[name][1].cells)]
     if new:
         records.add_rows({name: (found, row.cells) for name, (found, row) in new.items()}, run)
     # Rows first belong to a part, then the part is written: whatever kills us, the next run writes what lacks.
-    records.assign_rows(_unused(run, records.parts()))
+    records.assign_rows(_unused_part_name(run, records.parts()))
     for part in records.parts():
         path = store.results / part
         if not parquet.whole(path):
-            rows_of_part, unfit = parquet.fitting(records.rows_of(part))
+            rows_of_part, unfit = parquet.drop_mistyped_cells(records.rows_of(part))
             if unfit:
                 _log.warning("%s: cells of another type are left out: %s", part, ", ".join(unfit))
             with store.scratch() as scratch, store.writing():
                 parquet.write_part(scratch / part, rows_of_part)
                 (scratch / part).rename(path)
-    return _told(refused) if refused else None
+    return _refusal(refused) if refused else None
 
 
-def _of_file(row: Row, folder: str) -> str:
+def _module_suffix(row: Row, folder: str) -> str:
     """Modules of two projects that share a store may have one name: each has its own newest row."""
     program = row.chain.case.operation
     return f" {digest_of(str(file_of(program, folder)).encode())}" if type(program) is Module else ""
 
 
-def _unused(run: str, parts: Collection[str]) -> str:
+def _unused_part_name(run: str, parts: Collection[str]) -> str:
     """The next part of a run: a part is never written again, and a run publishes before each task of the user's own."""
     names = (f"{run}{f'-{number}' if number > 1 else ''}.parquet" for number in count(1))
     return next(name for name in names if name not in parts)
 
 
-def _told(refused: Sequence[Row]) -> DispatchflowError:
+def _refusal(refused: Sequence[Row]) -> DispatchflowError:
     cells = refused[0].cells
-    column = parquet.misfits(cells)[0]
+    column = parquet.mistyped_columns(cells)[0]
     value = cells[column]
     said = raised(value) if isinstance(value, BaseException) else f"{value!r}, {type(value).__name__}"
     facts = {

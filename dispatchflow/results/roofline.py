@@ -14,7 +14,7 @@ from dispatchflow.workload import Workload
 class Roofline:
     """What one call of a program does, and how fast that can be here."""
 
-    said: tuple[Any, Any]
+    amount_cells: tuple[Any, Any]
     """The cells of `flops` and `traffic_bytes`."""
     ceilings: tuple[float | None, float | None]
     """Flops and bytes per s."""
@@ -27,15 +27,15 @@ class Roofline:
     def of(
         cls, program: Workload, ceilings: tuple[float | None, float | None], margin: float, noisy: float = NOISY
     ) -> Roofline:
-        said = amounts.said(program, "flops"), amounts.said(program, "traffic_bytes")
-        work = zip(map(amounts.counted, said), ceilings, strict=True)
+        cells = amounts.value_or_error(program, "flops"), amounts.value_or_error(program, "traffic_bytes")
+        work = zip(map(amounts.valid_amount, cells), ceilings, strict=True)
         least = (w / (c * margin) * 1e9 for w, c in work if w is not None and c is not None)
-        return cls(said, ceilings, max(least, default=0.0), noisy)
+        return cls(cells, ceilings, max(least, default=0.0), noisy)
 
     @property
     def amounts(self) -> tuple[int | None, int | None]:
         """(flops, bytes) of one call; None as in `amounts.traffic_bytes`."""
-        flops, traffic_bytes = map(amounts.counted, self.said)
+        flops, traffic_bytes = map(amounts.valid_amount, self.amount_cells)
         return flops, traffic_bytes
 
 

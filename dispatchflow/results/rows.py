@@ -79,7 +79,7 @@ def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowC
         "requested_configuration": chain.dispatch.requested,
         "applied_configuration": facts.get("applied"),
         **_each_dispatch(chain),
-        **dict(zip(_AMOUNTS, bounds.said, strict=True)),
+        **dict(zip(_AMOUNTS, bounds.amount_cells, strict=True)),
         **{name: facts.get(name) for name in ("compile_s", "compiler_peak_bytes", "code_bytes")},
         "protocol": around.protocol,
         "host": around.host,
@@ -168,7 +168,7 @@ class Row(Mapping[str, Any]):
             words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]
             for step in self.chain.steps.values():
                 words += (step.key or "-", step.state)
-            words += map(str, self._bounds.said)
+            words += map(str, self._bounds.amount_cells)
             if (doubt := self.chain["profile"].doubt) is not None:
                 words.append(digest_of(doubt.encode("utf-8", "surrogatepass")))
             # None of these words but what an operation's file raised has white space.

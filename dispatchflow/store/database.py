@@ -64,7 +64,7 @@ class Database:
                     "Use that version, or set DISPATCHFLOW_STORE to a new directory.",
                 )
         except sqlite3.DatabaseError as error:
-            raise self._told(error) from error
+            raise self._store_error(error) from error
 
     def _open(self, alone: bool = False) -> None:
         """`alone`: a log that several share needs shared memory, for which a full disk has no room; what is recorded
@@ -114,7 +114,7 @@ class Database:
                 if self._db.in_transaction:  # SQLite itself has rolled back what found no room
                     self._db.execute("rollback")
                 if _is_fault(error):
-                    raise self._told(error) from error
+                    raise self._store_error(error) from error
                 raise
 
     def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -123,7 +123,7 @@ class Database:
                 return self._db.execute(query, values).fetchall()
             except sqlite3.DatabaseError as error:
                 if _is_fault(error):
-                    raise self._told(error) from error
+                    raise self._store_error(error) from error
                 raise
 
     def value(self, text: str) -> Any:
@@ -135,9 +135,9 @@ class Database:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise self._told(error) from error
+            raise self._store_error(error) from error
 
-    def _told(self, error: BaseException) -> StoreError:
+    def _store_error(self, error: BaseException) -> StoreError:
         facts = {"file": self._path, "found": error}
         code = _code(error)
         if code in _NO_ROOM:

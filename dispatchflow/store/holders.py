@@ -78,11 +78,11 @@ def say(line: str) -> None:
 
 
 @contextmanager
-def telling(whom: Callable[[], str | None]) -> Iterator[None]:
+def report_while_waiting(whom: Callable[[], str | None]) -> Iterator[None]:
     """While the body waits: what `whom` finds, first after `PATIENCE_S`; nothing while that is None."""
     done = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         delay_s = PATIENCE_S
         while not done.wait(delay_s):
             with suppress(OSError):  # what it looks at is closed when the body ends, which may be now
@@ -92,7 +92,7 @@ def telling(whom: Callable[[], str | None]) -> Iterator[None]:
 
     # Where the system gives no more threads, it waits without a word.
     with suppress(RuntimeError):
-        threading.Thread(target=tell, daemon=True).start()
+        threading.Thread(target=report, daemon=True).start()
     try:
         yield
     finally:

@@ -28,7 +28,7 @@ def locked(
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            with holders.telling(lambda: whom(descriptor)):
+            with holders.report_while_waiting(lambda: whom(descriptor)):
                 fcntl.flock(descriptor, kind)
         yield
     finally:
@@ -69,7 +69,7 @@ class Claims:
         kind, _, start, _, _ = struct.unpack(_FLOCK, fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, request))
         return 0 if kind == fcntl.F_UNLCK else start - _position(key)
 
-    def tell(self, key: str, what: str) -> None:
+    def report_holder(self, key: str, what: str) -> None:
         """Say who holds this key, which somebody waits for: who does `what`."""
         if process := self.holder(key):
             whom = holders.named(process) if holders.is_ours(process) else holders.UNSEEN
@@ -166,9 +166,9 @@ class MachineLock:
         with ExitStack() as held:
             if _mine.count == 0:  # within `busy` a second turnstile could wait for a block that waits for this thread
                 for place, turnstile in self._places:
-                    with locked(turnstile, whom=partial(_whom, place)):
+                    with locked(turnstile, whom=partial(_holder_in_words, place)):
                         pass
-                    held.enter_context(locked(place, exclusive=False, whom=partial(_whom, place)))
+                    held.enter_context(locked(place, exclusive=False, whom=partial(_holder_in_words, place)))
             with _mine:
                 yield
 
@@ -176,8 +176,8 @@ class MachineLock:
     def quiet(self) -> Iterator[None]:
         with ExitStack() as held:
             for place, turnstile in self._places:
-                held.enter_context(locked(turnstile, whom=partial(_whom, place)))
-                held.enter_context(locked(place, whom=partial(_whom, place)))
+                held.enter_context(locked(turnstile, whom=partial(_holder_in_words, place)))
+                held.enter_context(locked(place, whom=partial(_holder_in_words, place)))
             with _mine:
                 yield
 
@@ -197,7 +197,7 @@ class _Mine(threading.local):
 _mine = _Mine()
 
 
-def _whom(place: Path, waiting: int) -> str | None:
+def _holder_in_words(place: Path, waiting: int) -> str | None:
     """For whom the machine is waited for: who holds the place's lock, or, of a turnstile, waits for it."""
     descriptor = _opened(place)
     try:

@@ -117,7 +117,7 @@ class Records(Database):
             StoreError: SQLite finds something wrong with the file.
         """
         if problems := self.problems():
-            raise self._told(ValueError(" ".join(problems[0].split())))
+            raise self._store_error(ValueError(" ".join(problems[0].split())))
 
     def cases(self) -> int:
         """How many were ever made."""
@@ -129,7 +129,7 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """`shown`: what the views now say of this case, as `said` tells it."""
+        """`shown`: what the views now say of this case, as `newest_identities` tells it."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -221,7 +221,7 @@ class Records(Database):
 
     # --- rows
 
-    def said(self, names: Iterable[str]) -> dict[str, str]:
+    def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
         """Name → the identity of its newest row, for those that have one."""
         wanted = list(names)
         if len(wanted) > 500:

@@ -18,7 +18,7 @@ from pathlib import Path
 @contextmanager
 def directory(parent: Path) -> Iterator[Path]:
     """A new one, gone afterwards."""
-    path, descriptor = _made(parent)
+    path, descriptor = _locked_directory(parent)
     try:
         yield path
     finally:
@@ -26,7 +26,7 @@ def directory(parent: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _made(parent: Path) -> tuple[Path, int]:
+def _locked_directory(parent: Path) -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(dir=parent))
         with suppress(FileNotFoundError):  # `sweep` came before the lock

@@ -68,7 +68,7 @@ def compare(
     count = len(ordered)
     rank = interval_rank(count, confidence)
     interval = None if rank is None else (exp(ordered[rank]), exp(ordered[count - 1 - rank]))
-    return _judged(exp(median(ordered)), interval, count, floor)
+    return _classify(exp(median(ordered)), interval, count, floor)
 
 
 def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: float) -> Comparison:
@@ -84,10 +84,11 @@ def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], f
     interval = None
     if old.ci_low_ns and old.ci_high_ns and new.ci_low_ns and new.ci_high_ns:
         interval = (new.ci_low_ns / old.ci_high_ns, new.ci_high_ns / old.ci_low_ns)
-    return _judged(new.median_ns / old.median_ns, interval, min(len(baseline_ns), len(candidate_ns)), floor)
+    return _classify(new.median_ns / old.median_ns, interval, min(len(baseline_ns), len(candidate_ns)), floor)
 
 
-def _judged(ratio: float, interval: tuple[float, float] | None, rounds: int, floor: float) -> Comparison:
+def _classify(ratio: float, interval: tuple[float, float] | None, rounds: int, floor: float) -> Comparison:
+    """Call a ratio with its interval `same`, `faster`, `slower` or `undecided`."""
     if interval is None:
         return Comparison(ratio, None, None, rounds, "undecided")
     (low, high), margin = interval, max(MARGIN, floor)

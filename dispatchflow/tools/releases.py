@@ -38,12 +38,12 @@ def folder(store: Store) -> Path:
     return store.root / "toolchains"
 
 
-def at_hand(store: Store) -> list[str]:
+def fetched_versions(store: Store) -> list[str]:
     """The releases that were fetched, as `iree=` names them."""
     return sorted(path.name for path in folder(store).glob("*") if is_version(path.name))
 
 
-def fetched(store: Store, version: str, say: Callable[[str], None]) -> Path:
+def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
     """The directory with this release's `iree/`.
 
     Raises:
@@ -61,7 +61,7 @@ def fetched(store: Store, version: str, say: Callable[[str], None]) -> Path:
     with locked(lock, whom=whom), store.scratch() as scratch:
         if place.is_dir():
             return place
-        names = ("iree-compiler", "iree-runtime") if _dated(version) else ("iree-base-compiler", "iree-base-runtime")
+        names = ("iree-compiler", "iree-runtime") if _is_dated(version) else ("iree-base-compiler", "iree-base-runtime")
         say(f"fetching {names[0]} and {names[1]} {place.name}")
         _download(scratch, [f"{name}=={place.name}" for name in names], say)
         wheels = sorted(scratch.glob("*.whl"))
@@ -81,14 +81,14 @@ def fetched(store: Store, version: str, say: Callable[[str], None]) -> Path:
     return place
 
 
-def _dated(version: str) -> bool:
+def _is_dated(version: str) -> bool:
     """Until November 2024 releases were called by their date, and the packages had other names."""
     return int(version.split(".")[0]) > 9999
 
 
 def _place(store: Store, version: str) -> Path:
     """3.12 is 3.12.0, as for pip."""
-    short = re.fullmatch(r"\d+\.\d+", version) and not _dated(version)
+    short = re.fullmatch(r"\d+\.\d+", version) and not _is_dated(version)
     return folder(store) / (f"{version}.0" if short else version)
 
 
@@ -102,14 +102,14 @@ def _download(scratch: Path, requirements: list[str], say: Callable[[str], None]
     if failure:
         stderr = (scratch / "stderr").read_text(errors="replace")
         disk.check(scratch, stderr)
-        raise _refused(requirements, failure, stderr)
+        raise _fetch_error(requirements, failure, stderr)
 
 
 @contextmanager
 def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
     ended = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         while not ended.wait(_SAY_EVERY_S):
             # By name, and wheels only: pip copies a whole wheel once more, and buffers for its cache what comes.
             sizes: dict[str, int] = {}
@@ -120,14 +120,14 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
                             sizes[name] = max(sizes.get(name, 0), Path(root, name).stat().st_size)
             say(f"  {sum(sizes.values()) / 2**20:.0f} MiB so far")
 
-    threading.Thread(target=tell, daemon=True).start()
+    threading.Thread(target=report, daemon=True).start()
     try:
         yield
     finally:
         ended.set()
 
 
-def _refused(requirements: list[str], failure: str, stderr: str) -> ToolchainError:
+def _fetch_error(requirements: list[str], failure: str, stderr: str) -> ToolchainError:
     """In our words where pip's mean something else: without a network it says that there is no such release."""
     facts: dict[str, object] = {"wanted": ", ".join(requirements)}
     lines = [line for line in stderr.splitlines() if line.strip()]
@@ -182,7 +182,7 @@ def _unpack(wheel: Path, place: Path) -> None:
 def remove(store: Store, version: str) -> None:
     """Raises ToolchainError when it was never fetched."""
     if not is_version(version) or not (place := _place(store, version)).is_dir():
-        known = ", ".join(at_hand(store)) or "none"
+        known = ", ".join(fetched_versions(store)) or "none"
         raise ToolchainError(
             f"toolchain '{version}' was not fetched", {"fetched": known}, "Others are not ours to remove."
         )

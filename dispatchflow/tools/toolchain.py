@@ -64,7 +64,7 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
         places = [Path(entry) for entry in sys.path if entry]
         hint = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-compiler iree-base-runtime."
     elif releases.is_version(word):
-        places = [releases.fetched(store, word, say)]
+        places = [releases.fetch(store, word, say)]
         hint = f"doit toolchains remove={word} removes what is left of it; then it is fetched anew."
     else:
         root = Path(word).absolute()

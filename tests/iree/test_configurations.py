@@ -48,8 +48,8 @@ def test_configuration_of_an_attention_is_its_own_not_that_of_the_products_it_be
     (found,) = configurations.parse(ATTENTION).executables
     assert found.configurations == (("online_attention", "distribution = [1, 32]"),)
     wanted = ("vector_common_parallel = [1, 8]", "vector_common_parallel = [1, 16]", "distribution = [1, 32]")
-    assert configurations.lacking(wanted, Applied((found,))) is None
-    assert configurations.lacking(("vector_common_parallel = [1, 4]",), Applied((found,))) is not None
+    assert configurations.unapplied(wanted, Applied((found,))) is None
+    assert configurations.unapplied(("vector_common_parallel = [1, 4]",), Applied((found,))) is not None
 
 
 def test_a_name_in_quotes_is_whole_and_without_escapes():
@@ -262,7 +262,7 @@ CPU = AppliedExecutable(
 
 def test_what_a_module_asks_for_is_read_in_the_words_of_the_dump_and_once_of_equal_operations():
     both = f"DoubleTilingExpert and {CPU.configurations[0][1]}"
-    assert configurations.asked(ASKING) == (
+    assert configurations.requested_by(ASKING) == (
         "TileAndFuse workgroup_size = [64, 2, 1] subgroup_size = 32",
         "reduction = [0, 0, 32], workgroup = [64, 64, 0]",
         both,
@@ -272,17 +272,17 @@ def test_what_a_module_asks_for_is_read_in_the_words_of_the_dump_and_once_of_equ
 
 
 def test_what_a_module_asks_for_must_be_there_as_often_unless_merged_and_in_one_dispatch():
-    wanted = configurations.asked(ASKING)[:-1]
-    assert configurations.lacking(wanted, Applied((GPU, CPU, CPU))) is None
-    assert configurations.lacking(wanted, Applied((CPU, CPU))) == wanted[0]
-    assert configurations.lacking(wanted, Applied((GPU,))) == wanted[2]
-    assert configurations.lacking((), Applied(())) is None
+    wanted = configurations.requested_by(ASKING)[:-1]
+    assert configurations.unapplied(wanted, Applied((GPU, CPU, CPU))) is None
+    assert configurations.unapplied(wanted, Applied((CPU, CPU))) == wanted[0]
+    assert configurations.unapplied(wanted, Applied((GPU,))) == wanted[2]
+    assert configurations.unapplied((), Applied(())) is None
     # What asked may be gone; a dispatch that the compiler configured shows where it went.
     chosen = replace(CPU, translation="{enable_loop_peeling}")
-    assert configurations.lacking(wanted, Applied((GPU, CPU))) is None
-    assert configurations.lacking(wanted, Applied((GPU, CPU, CPU, chosen))) is None
+    assert configurations.unapplied(wanted, Applied((GPU, CPU))) is None
+    assert configurations.unapplied(wanted, Applied((GPU, CPU, CPU, chosen))) is None
     once = f"{wanted[2]} for 2 operations, of which 1 got it"
-    assert configurations.lacking(wanted, Applied((GPU, CPU, chosen))) == once
+    assert configurations.unapplied(wanted, Applied((GPU, CPU, chosen))) == once
     # Its pipeline elsewhere is not its pipeline.
     elsewhere = replace(CPU, configurations=())
-    assert configurations.lacking(wanted, Applied((GPU, chosen, elsewhere))) == wanted[2]
+    assert configurations.unapplied(wanted, Applied((GPU, chosen, elsewhere))) == wanted[2]

@@ -97,7 +97,7 @@ def test_dispatches_are_not_counted_where_the_release_packs_unasked(version, tar
     case, resolver = case_of(epilogue="bias", target=target), resolver_of(toolchain=replace(TOOLCHAIN, version=version))
     assert resolver.chain(case)["compile"].action.ingredients["requested"] == demanded
     four = Applied(tuple(AppliedExecutable(name, "", ()) for name in ("pack", "pack", "mmt4d", "unpack")))
-    assert (case.dispatch.missed(four, resolver.packed(case)) is None) == (demanded is None)
+    assert (case.dispatch.missed(four, resolver.packs_operands(case)) is None) == (demanded is None)
 
 
 @pytest.mark.parametrize(

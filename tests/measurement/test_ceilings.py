@@ -34,7 +34,7 @@ def test_what_another_invocation_measured_meanwhile_and_remembered_meanwhile_cou
     device = first.device(target, 1)
     name, records = first.ceilings.name(target, device), first.store.records
     sessions = [Session(workspace.bench, workspace.toolchain, workspace.run) for workspace in (first, second)]
-    assert second.ceilings.lacking(target, device, ["f32"]) == ["f32"]
+    assert second.ceilings.missing(target, device, ["f32"]) == ["f32"]
     first.ceilings.calibrate(target, device, sessions[0], ["f32"])
     rates = json.loads(records.remembered(name))
     records.remember(name, json.dumps({"f64": 5e9}))  # by a third; the first one's, not yet
@@ -51,4 +51,4 @@ def test_a_store_whose_ceilings_were_lost_is_calibrated_again(tmp_path):
     workspace, target = Workspace(tmp_path, {}), TARGETS["llvm-cpu"]
     device = workspace.device(target, 1)
     workspace.store.records.remember(workspace.ceilings.name(target, device), "{}")
-    assert workspace.ceilings.lacking(target, device, ["f32", "cache"]) == ["f32", "cache"]
+    assert workspace.ceilings.missing(target, device, ["f32", "cache"]) == ["f32", "cache"]

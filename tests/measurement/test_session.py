@@ -56,9 +56,9 @@ def trials(session, shapes, protocol="std"):
 def test_many_cases_are_measured_group_by_group_and_a_shape_s_are_in_one(session, taken):
     pending = trials(session, {"a": 50, "b": 5, "c": 20, "d": 60})
 
-    session.decide(pending[0])
+    session.measure_until_decided(pending[0])
     while any(trial.claimed and trial.outcome is None for trial in pending):
-        session.decide(next(trial for trial in pending if trial.claimed and trial.outcome is None))
+        session.measure_until_decided(next(trial for trial in pending if trial.claimed and trial.outcome is None))
 
     # 60 budgets of `std` are ten minutes: c would be too many beside a and b.
     assert Counter(label[0] for label in taken) == {"a": 50 * BLOCKS, "b": 5 * BLOCKS}
@@ -67,31 +67,31 @@ def test_many_cases_are_measured_group_by_group_and_a_shape_s_are_in_one(session
     assert all(session._store.records.measurement(trial.key) for trial in pending if trial.shape in "ab")
 
     for trial in pending:
-        session.decide(trial)
+        session.measure_until_decided(trial)
     assert "".join(sorted({label[0] for label in taken[55 * BLOCKS : 75 * BLOCKS]})) == "c"
     assert {trial.outcome for trial in pending} == {"measured"}
 
 
 def test_a_shape_with_more_cases_than_a_group_has_is_measured_together(session, taken):
     pending = trials(session, {"a": 90, "b": 1})
-    session.decide(pending[0])
+    session.measure_until_decided(pending[0])
     assert set(taken[:90]) == {f"a{number}" for number in range(90)}
 
 
 def test_few_cases_are_measured_together_whatever_their_shapes(session, taken):
     pending = trials(session, {"a": 1, "b": 2, "c": 1})
-    session.decide(pending[0])
+    session.measure_until_decided(pending[0])
     assert set(taken[:4]) == {"a0", "b0", "b1", "c0"}
 
 
 def test_what_is_wanted_in_the_middle_joins_the_rounds(session, taken):
     pending = trials(session, {"a": 60, "b": 2})
-    session.decide(pending[0])
+    session.measure_until_decided(pending[0])
     (late,) = trials(session, {"kernel": 1})
-    session.decide(late)
+    session.measure_until_decided(late)
     assert late.outcome == "measured"
     for trial in pending:
-        session.decide(trial)
+        session.measure_until_decided(trial)
     assert len(taken) == 63 * BLOCKS
 
 
@@ -127,8 +127,8 @@ def anchored(session, place, shapes, protocol="fast"):
 def test_anchors_have_a_block_in_each_round_of_the_cases(session, taken):
     place = AnchorSet("compute", "read")
     first, second = anchored(session, place, {"a": 1, "b": 1})
-    session.decide(first)
-    session.decide(second)
+    session.measure_until_decided(first)
+    session.measure_until_decided(second)
 
     blocks = PROTOCOLS["fast"].blocks
     assert Counter(taken) == {"a0": blocks, "b0": blocks, "compute": blocks, "read": blocks}
@@ -143,9 +143,9 @@ def test_anchors_have_a_block_in_each_round_of_the_cases(session, taken):
 def test_a_case_that_comes_later_is_anchored_by_the_blocks_of_its_own_rounds(session, taken):
     place = AnchorSet("compute")
     (first,) = anchored(session, place, {"a": 1})
-    session.decide(first)
+    session.measure_until_decided(first)
     (second,) = anchored(session, place, {"b": 1})
-    session.decide(second)
+    session.measure_until_decided(second)
     assert len(place.trials[0].blocks_ns) == 2 * PROTOCOLS["fast"].blocks
     conditions = session._store.records.measurement(second.key).conditions
     assert len(conditions["anchors_ns"]["compute"]) == PROTOCOLS["fast"].blocks
@@ -160,7 +160,7 @@ def test_an_anchor_that_fails_is_left_out_and_no_case_fails(session, monkeypatch
     monkeypatch.setattr(rounds, "run_block", run_block)
     place = AnchorSet("compute", "read")
     (trial,) = anchored(session, place, {"a": 1})
-    session.decide(trial)
+    session.measure_until_decided(trial)
     assert (trial.outcome, [anchor.label for anchor in place.trials]) == ("measured", ["read"])
 
 
@@ -176,7 +176,7 @@ def test_rounds_are_spread_over_the_protocol_s_span(tmp_path, taken, monkeypatch
     toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
     session = rounds.Session(bench, toolchain, "run", sleep=sleep)
     (trial,) = trials(session, {"a": 1})
-    session.decide(trial)
+    session.measure_until_decided(trial)
     assert clock.now - 100.0 == pytest.approx(PROTOCOLS["std"].span_s)
 
 
@@ -186,6 +186,6 @@ def test_without_pauses_rounds_follow_each_other_and_the_measurement_says_it(tmp
     toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
     session = rounds.Session(bench, toolchain, "run", sleep=waited.append, pauses=False)
     (trial,) = trials(session, {"a": 1})
-    session.decide(trial)
+    session.measure_until_decided(trial)
     assert (trial.outcome, waited) == ("measured", [])
     assert bench.store.records.measurement(trial.key).conditions["pauses"] is False

@@ -43,34 +43,34 @@ def asked(root: Path, *words: str) -> Replay:
 
 def test_an_answer_is_said_again(root: Path, records: Records) -> None:
     first = asked(root, "profile")
-    assert first.said() is None
+    assert first.answer_if_unchanged() is None
     first.keep(1, "text \udcff")
-    assert asked(root, "profile").said() == (1, "text \udcff")
-    assert asked(root, "verify").said() is None
+    assert asked(root, "profile").answer_if_unchanged() == (1, "text \udcff")
+    assert asked(root, "verify").answer_if_unchanged() is None
     (answer,) = (root / ".dispatchflow/answers").iterdir()
     answer.write_bytes(answer.read_bytes()[:-9])
-    assert asked(root, "profile").said() is None
+    assert asked(root, "profile").answer_if_unchanged() is None
 
 
 def test_nothing_is_kept_when_something_was_recorded_meanwhile(root: Path, records: Records) -> None:
     first = asked(root)
-    assert first.said() is None
+    assert first.answer_if_unchanged() is None
     records.remember("anything", "of another invocation")
     first.keep(0, "text")
-    assert asked(root).said() is None
+    assert asked(root).answer_if_unchanged() is None
 
 
 def test_what_was_read_counts_not_what_is_there_when_it_is_kept(root: Path, records: Records) -> None:
     spec = root / "a.toml"
     spec.write_text("old")
     first = asked(root)
-    assert first.said() is None
+    assert first.answer_if_unchanged() is None
     first.look("file", str(spec))
     spec.write_text("new")
     first.keep(0, "of the old one")
-    assert asked(root).said() is None
+    assert asked(root).answer_if_unchanged() is None
     spec.write_text("old")
-    assert asked(root).said() == (0, "of the old one")
+    assert asked(root).answer_if_unchanged() == (0, "of the old one")
 
 
 def test_every_writer_of_the_records_is_seen_and_looking_is_none(root: Path) -> None:
@@ -103,11 +103,11 @@ def test_every_writer_of_the_records_is_seen_and_looking_is_none(root: Path) -> 
     Records(path).close()
     for change in (looks, records_something, writes, is_killed, damages):
         first = asked(root)
-        if first.said() is None:
+        if first.answer_if_unchanged() is None:
             first.keep(0, "text")
-        assert asked(root).said() is not None
+        assert asked(root).answer_if_unchanged() is not None
         change()
-        assert (asked(root).said() is not None) == (change is looks), change
+        assert (asked(root).answer_if_unchanged() is not None) == (change is looks), change
 
 
 def test_only_the_newest_answers_stay(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,17 +115,23 @@ def test_only_the_newest_answers_stay(root: Path, monkeypatch: pytest.MonkeyPatc
     for number in range(5):
         asked(root, str(number)).keep(0, "text")
         time.sleep(0.01)  # a file's time has the grain of the kernel's clock
-    assert [asked(root, str(number)).said() is not None for number in range(5)] == [False, False, True, True, True]
+    assert [asked(root, str(number)).answer_if_unchanged() is not None for number in range(5)] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_another_version_of_a_library_is_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = asked(root)
-    assert first.said() is None
+    assert first.answer_if_unchanged() is None
     first.look("library", "numpy")
     first.keep(0, "text")
-    assert asked(root).said() == (0, "text")
+    assert asked(root).answer_if_unchanged() == (0, "text")
     monkeypatch.setattr(installed, "library", lambda name: None)
-    assert asked(root).said() is None
+    assert asked(root).answer_if_unchanged() is None
 
 
 def test_a_changed_module_of_ours_is_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,11 +146,11 @@ def test_a_changed_module_of_ours_is_seen(root: Path, monkeypatch: pytest.Monkey
     changes = ("operations/b.py", "operations/new.py", "a.py", "c.toml", "cli/commands/d.py")
     for change in (package / name for name in changes):
         first = asked(root)
-        if first.said() is None:
+        if first.answer_if_unchanged() is None:
             first.keep(0, "text")
-        assert asked(root).said() is not None
+        assert asked(root).answer_if_unchanged() is not None
         change.write_text("x = 1")
-        assert asked(root).said() is None
+        assert asked(root).answer_if_unchanged() is None
 
 
 def test_what_lies_behind_a_link_and_two_dots_is_looked_at_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,9 +171,9 @@ def test_what_lies_behind_a_link_and_two_dots_is_looked_at_there(root: Path, mon
         (by_specs, "more/b.toml", new),
     ):
         first = asked(root)
-        first.said()
+        first.answer_if_unchanged()
         assert Workspace(root, variables, first).plan.cases
         first.keep(0, "text")
-        assert asked(root).said() is not None
+        assert asked(root).answer_if_unchanged() is not None
         (root / "elsewhere" / change).write_text(text)
-        assert asked(root).said() is None
+        assert asked(root).answer_if_unchanged() is None

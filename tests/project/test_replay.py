@@ -178,7 +178,7 @@ def test_an_idle_run_imports_few_of_our_modules(tmp_path: Path) -> None:
     lines = (
         "import sys",
         "from dispatchflow.project.replay import Replay",
-        "Replay.said = lambda self: (0, 'all was said; ')",
+        "Replay.answer_if_unchanged = lambda self: (0, 'all was said; ')",
         "sys.argv = ['dispatchflow', 'profile:*']",
         "from dispatchflow.cli.main import command",
         "command()",

@@ -73,12 +73,15 @@ def test_folder_without_parts_has_no_rows(tmp_path):
 
 
 def test_a_cell_of_another_type_is_no_fit_and_nothing_is_converted():
-    assert parquet.misfits({**FULL, **dict.fromkeys(("score", "kind")), "median_ns": 3, "of another time": 1}) == []
+    assert (
+        parquet.mistyped_columns({**FULL, **dict.fromkeys(("score", "kind")), "median_ns": 3, "of another time": 1})
+        == []
+    )
     for kind, value in {"int64": 7.0, "int32": True, "string": 1, "double": "1", "list<int64>": [1.0], "list<string>": "a"}.items():  # fmt: skip
         name = next(name for name in COLUMNS if COLUMNS[name] == kind)
-        assert parquet.misfits({**FULL, name: value}) == [name]
-    assert parquet.misfits({"flops": 2**63}) == ["flops"]
-    assert parquet.misfits({"dispatch_medians_ns": [None, 6.0]}) == []  # what the runtime does not tell
+        assert parquet.mistyped_columns({**FULL, name: value}) == [name]
+    assert parquet.mistyped_columns({"flops": 2**63}) == ["flops"]
+    assert parquet.mistyped_columns({"dispatch_medians_ns": [None, 6.0]}) == []  # what the runtime does not tell
 
 
 FAST = PROTOCOLS["fast"]

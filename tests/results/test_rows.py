@@ -140,7 +140,7 @@ def _raise(*_):
 def test_amount_that_is_no_whole_number_makes_an_unfit_cell_and_no_rate(row, monkeypatch, amount, method):
     monkeypatch.setattr(OPERATIONS["matmul"], amount, method)
     found = row([100.0] * 6, verify=RIGHT, ceilings=(1e12, 1e12))
-    assert parquet.misfits(found) == [amount]
+    assert parquet.mistyped_columns(found) == [amount]
     rate, other = ("flops_per_s", "bytes_per_s") if amount == "flops" else ("bytes_per_s", "flops_per_s")
     assert (found["status"], found["median_ns"], found[rate], found["bound"]) == ("measured", 100.0, None, None)
     assert found[other] > 0

@@ -193,5 +193,5 @@ def test_a_lock_that_is_closed_while_its_holders_are_looked_for_is_no_error(monk
             twice.set()
         raise OSError(errno.EBADF, "Bad file descriptor")
 
-    with holders.telling(whom):
+    with holders.report_while_waiting(whom):
         assert twice.wait(10)

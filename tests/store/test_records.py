@@ -106,8 +106,8 @@ def test_rows_of_a_new_database_come_behind_those_of_the_one_before(tmp_path, mo
 @pytest.mark.parametrize("asked", [3, 2000])
 def test_what_was_said_last_of_a_name_is_known(records, asked):
     records.add_rows({f"n{i}": (f"i{i}", {}) for i in range(2)}, "run")
-    assert records.said(f"n{i}" for i in range(asked)) == {"n0": "i0", "n1": "i1"}
-    assert records.said([]) == {}
+    assert records.newest_identities(f"n{i}" for i in range(asked)) == {"n0": "i0", "n1": "i1"}
+    assert records.newest_identities([]) == {}
 
 
 def test_going_back_to_an_earlier_state_is_said_once_more_and_staying_there_is_not(records):

@@ -121,7 +121,7 @@ def test_failure_of_another_runtime_is_not_reused(measured, resolver_of):
 def test_what_another_runtime_could_not_run_is_tried_again(runtime, again, resolver_of):
     facts = {"verification": "not compared", **({"runtime_digest": runtime} if runtime else {})}
     failed = Record(Key("k"), "verify", False, "run failed: died by SIGSEGV", facts=facts)
-    assert (resolver_of().again(failed) is not None) == again
+    assert (resolver_of().reason_to_retry(failed) is not None) == again
 
 
 def test_measurement_of_an_unknown_runtime_counts(measured, resolver_of):

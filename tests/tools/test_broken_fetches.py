@@ -23,7 +23,7 @@ pytestmark = pytest.mark.iree
 
 def test_an_unknown_release_tells_the_known_ones_and_leaves_nothing(index: Index, store: Store) -> None:
     with pytest.raises(ToolchainError, match="there is no such release") as caught:
-        releases.fetched(store, "9.9.7", lambda line: None)
+        releases.fetch(store, "9.9.7", lambda line: None)
 
     assert caught.value.facts["known"] == "9.9.0, 9.8.0"
     assert_nothing_left(store)
@@ -34,7 +34,7 @@ def test_without_a_network_it_says_so_and_leaves_nothing(store: Store, monkeypat
         monkeypatch.setenv(name, value)
 
     with pytest.raises(ToolchainError, match="the package index cannot be reached") as caught:
-        releases.fetched(store, "9.9.0", lambda line: None)
+        releases.fetch(store, "9.9.0", lambda line: None)
 
     assert "Connection refused" in str(caught.value.facts["pip says"])
     assert_nothing_left(store)
@@ -45,7 +45,7 @@ def test_a_damaged_wheel_is_an_error_and_leaves_nothing(damaged: bytes, index: I
     index.wheels["iree_base_compiler-9.9.0-py3-none-any.whl"] = damaged
 
     with pytest.raises(ToolchainError, match="cannot be"):
-        releases.fetched(store, "9.9.0", lambda line: None)
+        releases.fetch(store, "9.9.0", lambda line: None)
 
     assert_nothing_left(store)
 
@@ -56,7 +56,7 @@ def test_a_full_disk_while_unpacking_is_an_error_and_leaves_nothing(
     monkeypatch.setattr(releases, "_unpack", lambda wheel, place: Path("/dev/full").write_text("x" * 100_000))
 
     with pytest.raises(OSError) as caught:
-        releases.fetched(store, "9.9.0", lambda line: None)
+        releases.fetch(store, "9.9.0", lambda line: None)
 
     assert disk.is_full(caught.value)
     assert_nothing_left(store)
@@ -71,7 +71,7 @@ def test_a_full_disk_while_fetching_is_told_as_that(
     monkeypatch.setattr(sys, "executable", os.fspath(store.root / "python"))
 
     with pytest.raises(DiskFull):
-        releases.fetched(store, "9.9.0", lambda line: None)
+        releases.fetch(store, "9.9.0", lambda line: None)
 
     assert_nothing_left(store)
 
@@ -82,7 +82,7 @@ from pathlib import Path
 from dispatchflow.tools import releases
 from dispatchflow.store.store import Store
 releases._SAY_EVERY_S = 0.05
-releases.fetched(Store(Path(sys.argv[1])), "9.9.0", lambda line: print(line, flush=True))
+releases.fetch(Store(Path(sys.argv[1])), "9.9.0", lambda line: print(line, flush=True))
 """
 
 

@@ -25,7 +25,7 @@ def test_a_release_is_fetched_once_and_used_without_the_index(
     index: Index, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    place = releases.fetched(store, "9.9.0", said.append)
+    place = releases.fetch(store, "9.9.0", said.append)
 
     assert said == ["fetching iree-base-compiler and iree-base-runtime 9.9.0", f"fetched 0 MiB, kept in {place}"]
     kept = sorted(os.fspath(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
@@ -36,13 +36,13 @@ def test_a_release_is_fetched_once_and_used_without_the_index(
     found = toolchain.find(store, "9.9.0", said.append)
     assert (found.version, found.revision) == ("9.9.0rc20990102", "0123456789abcdef")
     assert found.runtime_version == "9.9.0"
-    assert releases.fetched(store, "9.9", said.append) == place
+    assert releases.fetch(store, "9.9", said.append) == place
     assert len(said) == 2
     assert list((store.root / "tmp").iterdir()) == []
 
 
 def test_an_edited_release_is_told_by_a_run_and_by_a_check(index: Index, store: Store, tmp_path: Path) -> None:
-    place = releases.fetched(store, "9.9.0", lambda line: None)
+    place = releases.fetch(store, "9.9.0", lambda line: None)
     said: list[str] = []
     toolchain.find(store, "9.9.0", said.append)
     assert (releases.edited(store, "9.9.0"), said) == ([], [])
@@ -81,7 +81,7 @@ def test_a_release_has_one_name() -> None:
 
 
 def test_a_release_of_which_files_are_gone_says_how_to_fetch_it_anew(index: Index, store: Store) -> None:
-    place = releases.fetched(store, "9.9.0", lambda line: None)
+    place = releases.fetch(store, "9.9.0", lambda line: None)
     (place / toolchain.COMPILER).unlink()
 
     with pytest.raises(ToolchainError, match=r"iree=9\.9\.0 has no compiler") as caught:
@@ -109,7 +109,7 @@ def test_progress_counts_each_wheel_once_and_nothing_else(tmp_path: Path, monkey
 
 def test_doit_lists_and_removes_toolchains(index: Index, tmp_path: Path) -> None:
     project = Project.make(tmp_path / "project", sweep())
-    releases.fetched(Store(project.store), "9.9.0", lambda line: None)
+    releases.fetch(Store(project.store), "9.9.0", lambda line: None)
     (project.store / "toolchains/junk").mkdir()
 
     listed = project.doit("toolchains")

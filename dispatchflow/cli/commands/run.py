@@ -66,10 +66,10 @@ class RunCommand(DoitRun):  # type: ignore[misc]
             failed = False
             if pending or selection.foreign:
                 failed = self._make(app, stages, pending, selection, own, params["jobs"] or len(cores()))
-            again = stages.judge(last)
+            again = stages.check_runtime_drift(last)
             if pending or selection.foreign or again:
                 chains = workspace.chains(list(last))
-        code, said = _conclude(stages, last, chains, list(selection.skips), failed)
+        code, said = _publish_and_report(stages, last, chains, list(selection.skips), failed)
         if stages.refused is not None:
             raise stages.refused
         if app.recall is not None and not (pending or selection.foreign or again):
@@ -100,7 +100,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         runner = ExclusiveRunner(self.dep_manager, reporter, True, False, stream, jobs)
         runner.prepare = stages.prepare
         runner.stopped = lambda: stages.stopped
-        runner.publish = lambda: _publish(stages, selection.last_stage())
+        runner.publish = lambda: _publish_before_own_task(stages, selection.last_stage())
         code: int = runner.run_all(control.task_dispatcher())
         if stages.stopped is not None:
             raise stages.stopped
@@ -133,20 +133,20 @@ def _is_ours(task: Task) -> bool:
     return bool(task.meta and "stage" in task.meta) or task.name in STAGES
 
 
-def _publish(stages: StageTasks, last: Mapping[Case, str]) -> None:
-    """Before a user's own task: it may read the rows."""
-    stages.judge(last)
-    stages.settle(last, stages.workspace.chains(list(last)))
+def _publish_before_own_task(stages: StageTasks, last: Mapping[Case, str]) -> None:
+    """Publish rows before a user's own task, which may read them."""
+    stages.check_runtime_drift(last)
+    stages.publish(last, stages.workspace.chains(list(last)))
 
 
-def _conclude(
+def _publish_and_report(
     stages: StageTasks, last: Mapping[Case, str], chains: Sequence[CaseState], skips: Sequence[Skip], failed: bool
 ) -> tuple[int, str]:
     """Rows, table, summary; the exit code, and what is printed but for the seconds it took."""
     workspace = stages.workspace
     if not last and not skips:
         return int(failed), ""
-    rows = stages.settle(last, chains)
+    rows = stages.publish(last, chains)
     measured = {case.name for case, trial in stages.trials.items() if not trial.adopted}
     stale = {
         row.chain.case.name: trial.reason or "failed"
