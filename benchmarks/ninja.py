@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.iree import command_lines
 from dispatchflow.project.workspace import Workspace
 

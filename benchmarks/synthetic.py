@@ -17,7 +17,8 @@ from dispatchflow.keys import Digest, digest_of
 from dispatchflow.operations import Operation
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.results import publish
-from dispatchflow.store.records import Record, Records
+from dispatchflow.store.entries import Record
+from dispatchflow.store.records import Records
 
 DODO = "from dispatchflow import main\nmain()\n"
 OWN = f'''\

@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 
 import dispatchflow
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.engine.resolver import Resolver
 from dispatchflow.engine.settings import Settings
 from dispatchflow.iree.cpu_features import HostCpu

@@ -1,20 +1,15 @@
-"""Operation × tuning = Dispatch, emitted as one MLIR module; Dispatch × target × threads = Case."""
+"""Operation × tuning = Dispatch, emitted as one MLIR module; and what its compile must show."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from dispatchflow.cases.module import Module
-from dispatchflow.cases.provider import call_text
-from dispatchflow.cases.rotating_inputs import HOT
-from dispatchflow.iree import flags as extra
 from dispatchflow.iree.configurations import AND, Applied, unapplied
 from dispatchflow.iree.release import NEWEST, Release
-from dispatchflow.iree.targets import Target
-from dispatchflow.keys import Digest, digest_of, key_of
-from dispatchflow.libraries.providers import IREE, LIBRARIES, Library
+from dispatchflow.keys import Digest, key_of
 from dispatchflow.operations import Operation
 from dispatchflow.tunings import Tuning
 from dispatchflow.workload import ENTRY, Workload
@@ -22,7 +17,6 @@ from dispatchflow.workload import ENTRY, Workload
 if TYPE_CHECKING:
     from dispatchflow.store.entries import Record, RecordHead
 
-_MAX_NAME_BYTES = 200
 _COPY = "_slow_memcpy"
 """So the compiler calls a dispatch that only writes one tensor into another (IREE 3.9 to 3.13, on all backends)."""
 
@@ -130,55 +124,3 @@ def _in_region(body: str, attribute: str, result: str) -> str:
             f"    return %dispatched : {result} loc(unknown)\n",
         ]
     )
-
-
-@dataclass(frozen=True)
-class Case:
-    """The unit that is compiled, verified and profiled. `threads` None: as many as the machine has cores; `flags`: of
-    the compiler, beside those of target and tuning. A `provider` other than IREE brings its own code, and knows neither
-    tuning nor flags: the default stands for them."""
-
-    dispatch: Dispatch
-    target: Target
-    threads: int | None = None
-    flags: extra.Flags = ()
-    provider: str = IREE
-    cache: str = HOT
-
-    @property
-    def operation(self) -> Workload:
-        return self.dispatch.operation
-
-    @property
-    def tuning(self) -> Tuning:
-        return self.dispatch.tuning
-
-    @property
-    def library(self) -> Library | None:
-        """What computes it instead of IREE."""
-        return None if self.provider == IREE else LIBRARIES[self.provider]
-
-    @property
-    def shape_name(self) -> str:
-        return self.operation.shape_name
-
-    def call(self) -> str:
-        """The text of a library's call."""
-        assert self.library is not None
-        assert isinstance(self.operation, Operation)
-        return call_text(self.library, self.operation)
-
-    def __hash__(self) -> int:
-        return hash(self.name)  # injective, and a string keeps its hash: that of all fields costs ten times as much
-
-    @cached_property
-    def name(self) -> str:
-        """`matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`: injective, no `=`, `*` or white space."""
-        threads = "" if self.threads is None else f"-{self.threads}t"
-        cache = "" if self.cache == HOT else f"-{self.cache}"
-        how = self.tuning.name if self.provider == IREE else self.provider
-        what, where = f"{self.shape_name}_{how}{extra.label(self.flags)}", f"@{self.target.name}{threads}{cache}"
-        if len(content := what.encode()) + len(where) > _MAX_NAME_BYTES:
-            end = f"_{digest_of(content)}{where}"
-            return content[: _MAX_NAME_BYTES - len(end)].decode(errors="ignore") + end
-        return what + where

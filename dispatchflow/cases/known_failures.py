@@ -20,7 +20,7 @@ from dispatchflow.operations import DIMS, OPTIONS, Operation
 from dispatchflow.stages import STAGES
 
 if TYPE_CHECKING:
-    from dispatchflow.cases.dispatch import Case
+    from dispatchflow.cases.case import Case
     from dispatchflow.iree.targets import Target
     from dispatchflow.keys import Digest
 
@@ -69,10 +69,6 @@ class KnownFailure:
     def holds_for(self, version: Version) -> bool:
         """Whether it is about this release."""
         return _within(self.toolchain, version)
-
-    def covers(self, case: Case, features: Features = no_features) -> bool:
-        """Whether the case fits all words."""
-        return _fits_all(case, self.match, features)
 
     def fits(self, stage: str, reason: str, log: Callable[[], str]) -> bool:
         """Whether a failure of this stage is this one. The log is read only if the reason does not say so."""

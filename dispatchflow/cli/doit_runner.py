@@ -7,7 +7,7 @@ from typing import Any
 
 from doit.runner import JobHold, JobTaskPickle, MThreadRunner
 
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 
 
 class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]

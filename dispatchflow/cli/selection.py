@@ -12,7 +12,7 @@ from typing import Any
 from doit import loader as doit_loader
 from doit.task import Task
 
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.errors import NothingMatched, SpecError, suggestion
 from dispatchflow.planning.patterns import is_pattern, matches
 from dispatchflow.planning.plan import Plan, Skip

@@ -17,7 +17,7 @@ from typing import Any
 from doit.task import Task
 
 from dispatchflow import units
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.cli.progress import Progress
 from dispatchflow.cli.selection import Selection
@@ -33,7 +33,7 @@ from dispatchflow.project.workspace import Workspace
 from dispatchflow.results import publish
 from dispatchflow.results.rows import Row
 from dispatchflow.stages import STAGES
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record
 
 _log = logging.getLogger(__name__)
 

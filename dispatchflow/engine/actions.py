@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dispatchflow.cases import rotating_inputs
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module
 from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Device

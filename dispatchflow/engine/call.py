@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.cases.provider import operand_types
 from dispatchflow.engine.actions import Data
 from dispatchflow.iree import command_lines

@@ -18,7 +18,7 @@ from dispatchflow.iree.configurations import Applied
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.store import disk
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 from dispatchflow.tools.limits import Limits

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dispatchflow.cases import rotating_inputs
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.cases.known_failures import KnownFailures
 from dispatchflow.cases.module import Module
 from dispatchflow.engine import actions

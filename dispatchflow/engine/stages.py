@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from dispatchflow.cases import module
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module
 from dispatchflow.engine import actions
 from dispatchflow.engine.actions import Action, Data
@@ -22,8 +22,7 @@ from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest
 from dispatchflow.mlir.functions import declarations, stored, stranger, to_facts
 from dispatchflow.operations import Operation
-from dispatchflow.store.entries import named_files
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record, named_files
 from dispatchflow.store.store import DamagedObject
 from dispatchflow.tools.outcome import ILLEGAL_INSTRUCTION
 from dispatchflow.tools.toolchain import printer_of

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.engine.actions import Action
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest, Key

@@ -17,8 +17,9 @@ from dispatchflow.measurement.anchors import History, Moment
 from dispatchflow.measurement.calibration import Kernel
 from dispatchflow.measurement.ceilings import Ceilings
 from dispatchflow.measurement.trials import Trial
+from dispatchflow.store.entries import Record
 from dispatchflow.store.machine_facts import MachineFacts
-from dispatchflow.store.records import Record, Records
+from dispatchflow.store.records import Records
 from dispatchflow.store.store import DamagedObject, Store
 
 

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from dispatchflow.cases.amounts import traffic_bytes
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.cases.rotating_inputs import COLD
 from dispatchflow.engine.actions import Action, Call, Data, measurement
 from dispatchflow.engine.stages import StageExecutor
@@ -22,8 +22,8 @@ from dispatchflow.measurement.calibration import Kernel, Processor, Work
 from dispatchflow.measurement.session import Session
 from dispatchflow.measurement.trials import Trial
 from dispatchflow.operations import Operation
+from dispatchflow.store.entries import Record
 from dispatchflow.store.machine_facts import MachineFacts
-from dispatchflow.store.records import Record
 from dispatchflow.store.store import Store
 from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from dispatchflow import units
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.engine.stages import StageExecutor
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import ToolError, in_one_line
@@ -19,7 +19,7 @@ from dispatchflow.measurement import session
 from dispatchflow.measurement.session import BlockRunner
 from dispatchflow.measurement.trials import Trial
 from dispatchflow.store import holders
-from dispatchflow.store.records import Measurement
+from dispatchflow.store.entries import Measurement
 from dispatchflow.timing import runtime_drift
 from dispatchflow.timing.comparison import Comparison, compare, compare_apart
 from dispatchflow.timing.runtime_drift import (

@@ -19,7 +19,7 @@ from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Key
 from dispatchflow.measurement.trials import Trial
 from dispatchflow.store import disk, holders
-from dispatchflow.store.records import Measurement
+from dispatchflow.store.entries import Measurement
 from dispatchflow.store.store import Store
 from dispatchflow.timing import statistics
 from dispatchflow.tools import machine, processes

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from typing import Protocol as Protocol_
 
 from dispatchflow.cases import rotating_inputs
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.cases.provider import operand_types
 from dispatchflow.engine.actions import Action
 from dispatchflow.engine.resolver import Resolver

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
-from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.cases.module import Module
 from dispatchflow.cases.provider import unsupported
 from dispatchflow.errors import SpecError

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatchflow import units
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.cases.known_failures import KnownFailure, KnownFailures, shipped
 from dispatchflow.cases.rotating_inputs import COLD, not_coldable
 from dispatchflow.engine.resolver import Resolver

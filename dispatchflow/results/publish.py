@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import DispatchflowError, raised

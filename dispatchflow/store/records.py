@@ -16,8 +16,6 @@ from dispatchflow.store.retention import StoredRecord
 from dispatchflow.store.schema import SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
-__all__ = ["Measurement", "Reader", "Record", "RecordHead", "Records"]
-
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
 """To look up one key takes as long as to read so many records in their order."""
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.project.workspace import Workspace

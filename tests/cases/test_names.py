@@ -6,7 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.cases.module import File, Module
 from dispatchflow.cases.rotating_inputs import CACHES
 from dispatchflow.iree.targets import TARGETS

@@ -12,11 +12,12 @@ import pytest
 from support.product import DEFAULT
 from support.square_cases import SIGNATURES, default_case, of, verified
 
-from dispatchflow.cases.dispatch import Case, Dispatch, _module
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.dispatch import Dispatch, _module
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.project.workspace import Workspace
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record
 from dispatchflow.tunings import TUNINGS
 
 pytest_plugins = ["support.square_cases"]

@@ -16,14 +16,15 @@ from support.product import CASES, EVERYTHING, RUN_HERE, SHAPES, TUNING, chosen_
 from support.project import REPOSITORY
 
 from dispatchflow.cases import known_failures
-from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.cases.known_failures import KnownFailures
 from dispatchflow.iree.targets import TARGETS, Target, named
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.planning import parser, plan
 from dispatchflow.planning.plan import unsupported_reason
 from dispatchflow.project.workspace import Workspace
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record
 from dispatchflow.tunings import TUNINGS, Tuning
 from dispatchflow.verification.inputs import mistrust
 from dispatchflow.verification.verdict_words import PASSED

@@ -12,7 +12,7 @@ from dispatchflow.iree import command_lines
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.operations.matmul import Matmul
 from dispatchflow.results import parquet
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record
 from dispatchflow.timing.protocols import PROTOCOLS
 from dispatchflow.tunings import TUNINGS
 

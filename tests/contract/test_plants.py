@@ -21,7 +21,7 @@ from dispatchflow.iree import command_lines
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.project.workspace import Workspace
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
 from dispatchflow.verification.inputs import dtype_of, made, random
 from dispatchflow.verification.reference import bounds, expected, widened

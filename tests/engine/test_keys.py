@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import pytest
 
-from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.engine import actions
 from dispatchflow.iree.release import NEWEST
 from dispatchflow.iree.targets import Device

@@ -12,7 +12,7 @@ from dispatchflow.keys import Digest
 from dispatchflow.libraries import installed, providers
 from dispatchflow.libraries.installed import Installed
 from dispatchflow.project.workspace import Workspace
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record
 
 pytest_plugins = ["support.project"]
 

@@ -12,7 +12,7 @@ from dispatchflow.mlir.types import signature
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.results import parquet, roofline, rows
 from dispatchflow.results.parquet import COLUMNS, read, write_part
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record
 
 AROUND = {"host": "h", "cpu": "c", "protocol": "std-1", "run": "r"}
 

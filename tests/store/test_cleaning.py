@@ -12,7 +12,8 @@ import pytest
 
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key
-from dispatchflow.store.records import Record, Records
+from dispatchflow.store.entries import Record
+from dispatchflow.store.records import Records
 from dispatchflow.store.retention import removal
 from dispatchflow.store.store import Store
 

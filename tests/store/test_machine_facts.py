@@ -16,8 +16,8 @@ from dispatchflow.measurement.anchors import History, chosen
 from dispatchflow.measurement.calibration import kernels, processor
 from dispatchflow.project.dodo_file import cache_path
 from dispatchflow.store import machine_facts
+from dispatchflow.store.entries import Record
 from dispatchflow.store.machine_facts import MachineFacts
-from dispatchflow.store.records import Record
 from dispatchflow.store.store import Store
 
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from dispatchflow.errors import StoreError
 from dispatchflow.keys import Digest, Key
-from dispatchflow.store.records import Record, Records
+from dispatchflow.store.entries import Record
+from dispatchflow.store.records import Records
 
 RECORD = Record(
     Key("k"), "compile", True, None, {"vmfb": Digest("d1"), "log": Digest("d2")}, {"score": 0.5, "list": [1, None]},

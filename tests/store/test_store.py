@@ -8,7 +8,7 @@ import pytest
 from dispatchflow.errors import StoreError, UnreadableObject
 from dispatchflow.keys import Key, digest_of
 from dispatchflow.store import disk
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record
 from dispatchflow.store.store import DamagedObject, Store, filesystem
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from itertools import cycle, islice, product
 
-from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.iree.targets import TARGETS, Target
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.planning.plan import unsupported_reason

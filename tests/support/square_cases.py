@@ -13,11 +13,12 @@ import pytest
 from support.once import once
 from support.product import operation_of
 
-from dispatchflow.cases.dispatch import Case, Dispatch, _module
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.dispatch import Dispatch, _module
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.project.workspace import Workspace
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record
 from dispatchflow.tunings import TUNINGS
 
 SQUARE = (16, 16, 16)

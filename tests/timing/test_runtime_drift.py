@@ -11,7 +11,7 @@ from timing.test_comparison import NOISES, bursts, drifting
 from dispatchflow.cli.progress import Progress
 from dispatchflow.keys import Digest, Key
 from dispatchflow.measurement.controls import Controls, _Sides, choose, questions
-from dispatchflow.store.records import Record
+from dispatchflow.store.entries import Record
 from dispatchflow.timing import runtime_drift
 from dispatchflow.timing.comparison import Comparison, compare
 from dispatchflow.timing.runtime_drift import Control, Judgement

@@ -9,7 +9,8 @@ from msgspec.structs import replace as replace_struct
 from support.product import DEFAULT, operation_of
 from support.square_cases import default_case, of, verified, verify_is_not_reached
 
-from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.project.workspace import Workspace

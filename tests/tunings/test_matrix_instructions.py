@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from dispatchflow.cases.dispatch import Case, Dispatch
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.errors import SpecError
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.operations import OPERATIONS

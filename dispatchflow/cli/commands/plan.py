@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dispatchflow import units
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.cli.command_line import JOBS
 from dispatchflow.cli.commands._base import QueryCommand
 from dispatchflow.cli.selection import Selection

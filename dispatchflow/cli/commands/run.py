@@ -15,7 +15,7 @@ from doit.reporter import ConsoleReporter
 from doit.task import Stream, Task
 
 from dispatchflow import units
-from dispatchflow.cases.dispatch import Case
+from dispatchflow.cases.case import Case
 from dispatchflow.cli import output, stage_tasks
 from dispatchflow.cli.command_line import JOBS
 from dispatchflow.cli.doit_runner import ExclusiveRunner
