@@ -103,24 +103,24 @@ def _fits_all(case: Case, match: Iterable[tuple[str, Sequence[str]]], features: 
     def fits(word: str, patterns: Sequence[str]) -> bool:
         if word != _FEATURES:
             return _fits(case, word, patterns)
-        return any(_is(feature, pattern) for feature in features(case.target) for pattern in patterns)
+        return any(_matches(feature, pattern) for feature in features(case.target) for pattern in patterns)
 
     return all(fits(word, patterns) for word, patterns in match)
 
 
 def _fits(case: Case, word: str, patterns: Sequence[str]) -> bool:
-    value = _value(case, word)
-    return value is not None and any(_is(value, pattern) for pattern in patterns)
+    value = _value_of(case, word)
+    return value is not None and any(_matches(value, pattern) for pattern in patterns)
 
 
-def _is(value: str, pattern: str) -> bool:
+def _matches(value: str, pattern: str) -> bool:
     """`>128` compares numbers."""
     if pattern[0] in "<>" and value.isdecimal():
         return _within(pattern, (int(value),))
     return fnmatchcase(value, pattern)
 
 
-def _value(case: Case, word: str) -> str | None:
+def _value_of(case: Case, word: str) -> str | None:
     """None where the case has no such word."""
     program = case.operation
     match word:

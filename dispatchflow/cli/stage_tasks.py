@@ -127,13 +127,13 @@ class StageTasks:
         self.trials |= {case: trial for case in new if (trial := self._pending_trial(case)) is not None}
         self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.blocks)
         anew = workspace.settings.remeasure == "yes"
-        for target, device, kinds in self._bounded():
-            workspace.ceilings.take(target, device)
+        for target, device, kinds in self._places_with_ceilings():
+            workspace.ceilings.copy_to_store(target, device)
             if wanted := kinds if anew else workspace.ceilings.missing(target, device, kinds):
                 self.progress.say(f"calibrating: what {device.uri} with {units.count(device.threads, 'thread')} can do")
                 workspace.ceilings.calibrate(target, device, self.session, wanted)
 
-    def _bounded(self) -> list[tuple[Target, Device, list[str]]]:
+    def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
         """What ceilings are of: one place for each number of threads of this CPU, and each other target, that was
         measured with; and their kinds."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
@@ -219,7 +219,7 @@ class StageTasks:
         rows = self._rows(chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
             # Either the result is wrong or the ceiling: calibration may have had a slow moment. The highest stands.
-            for target, device, kinds in self._bounded():
+            for target, device, kinds in self._places_with_ceilings():
                 workspace.ceilings.calibrate(target, device, self.session, kinds, spare=True)
             rows = self._rows(chains)
         profiled = [row for row in rows if cases[row.chain.case] == "profile"]
@@ -252,7 +252,7 @@ class StageTasks:
         return not self._blind
 
 
-def made_already(selection: Selection, made: Sequence[Task]) -> list[Task]:
+def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
     """Tasks that do nothing: the stages as groups, and the cases that a user's own tasks may name as dependencies."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]

@@ -20,7 +20,7 @@ from dispatchflow.iree import command_lines, configurations
 from dispatchflow.iree.cpu_features import compiled_for
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest
-from dispatchflow.mlir.functions import declarations, stored, stranger, to_facts
+from dispatchflow.mlir.functions import declarations, foreign_format, stored, to_facts
 from dispatchflow.operations import Operation
 from dispatchflow.store.entries import Record, named_files
 from dispatchflow.store.store import DamagedObject
@@ -74,7 +74,7 @@ class StageExecutor(ActionExecutor):
             from dispatchflow.verification import module_data
 
             content = module_data.content(source)
-            if (what := stranger(source.path, content)) is not None:
+            if (what := foreign_format(source.path, content)) is not None:
                 return False, f"{PurePath(source.path).name} {what}", {}, {}
             (scratch / "source.mlir").write_bytes(content)
             outcome = self.run_compiler(command_lines.reprint_argv(printer_of(toolchain)), scratch, None)

@@ -37,23 +37,23 @@ def library(name: str) -> Installed | None:
         own = distribution(name)
     except PackageNotFoundError:
         return None
-    parts: dict[str, tuple[str, ...]] = {own.name: _code(own)}
+    parts: dict[str, tuple[str, ...]] = {own.name: _shared_libraries(own)}
     for requirement in own.requires or ():
         if match := re.match(r"[\w.-]+", requirement):
             try:
                 needed = distribution(match[0])
             except PackageNotFoundError:  # optional
                 continue
-            if libraries := _code(needed):
+            if libraries := _shared_libraries(needed):
                 parts[needed.name] = (needed.version, *libraries)
     if not any(re.search("blas|mkl", line.lower()) for part in parts.values() for line in part):
-        parts["beside"] = _beside()
+        parts["beside"] = _math_libraries()
     if not parts[own.name]:
         parts[own.name] = _stamps(Path(str(own.locate_file(own.name))).rglob("*.so"))
     return Installed(own.version, Digest(key_of("library", parts)), str(Path(str(own.locate_file("")))))
 
 
-def _code(package: Distribution) -> tuple[str, ...]:
+def _shared_libraries(package: Distribution) -> tuple[str, ...]:
     """Name and digest of each shared library, as recorded."""
     lines = csv.reader((package.read_text("RECORD") or "").splitlines())
     return tuple(sorted(f"{line[0]} {line[1]}" for line in lines if re.search(r"\.so(\.|$)", line[0]) and line[1]))
@@ -70,7 +70,7 @@ _FOLDERS = (
 """Where a library lies that no Python package brings."""
 
 
-def _beside() -> tuple[str, ...]:
+def _math_libraries() -> tuple[str, ...]:
     names = ("lib*blas*.so*", "liblapack*.so*", "libmkl_*.so*", "libblis*.so*")
     return _stamps(path for folder in _FOLDERS for name in names for path in folder.glob(name))
 

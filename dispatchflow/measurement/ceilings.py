@@ -56,7 +56,7 @@ def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
     return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
 
 
-def _raised(text: str | None, rates: Mapping[str, float]) -> str:
+def _highest_json(text: str | None, rates: Mapping[str, float]) -> str:
     return json.dumps(_highest(text, rates))
 
 
@@ -74,7 +74,7 @@ class Ceilings:
         """(flops per s, bytes per s), each None where it is not known."""
         if (work := work_of(case)) is None:
             return None, None
-        return calibration.ceilings(self._most(case.target, device), work, self._processor(case.target))
+        return calibration.ceilings(self._highest_rates(case.target, device), work, self._processor(case.target))
 
     def kinds(self, case: Case) -> tuple[str, ...]:
         """Of the kernels that it is bounded by."""
@@ -125,28 +125,28 @@ class Ceilings:
             self._known[place] = _highest(own, json.loads(everyones or "{}"))
         return self._known[place]
 
-    def _most(self, target: Target, device: Device) -> dict[str, float]:
+    def _highest_rates(self, target: Target, device: Device) -> dict[str, float]:
         """What was reached, with fewer threads too: more of them can do what these did."""
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))
-            for fewer in self._fewer(target, device):
+            for fewer in self._with_fewer_threads(target, device):
                 for kind, rate in self._rates(target, fewer).items():
                     most[kind] = max(most.get(kind, 0.0), rate)
             self._reached[place] = most
         return self._reached[place]
 
     @staticmethod
-    def _fewer(target: Target, device: Device) -> list[Device]:
+    def _with_fewer_threads(target: Target, device: Device) -> list[Device]:
         """It with fewer threads."""
         return [replace(device, threads=n) for n in range(1, device.threads if target.has_threads else 1)]
 
-    def take(self, target: Target, device: Device) -> None:
+    def copy_to_store(self, target: Target, device: Device) -> None:
         """Into the store: its rows' ceilings stay what they are where the user's directory is lost, as in a container
         that is gone, or the store is moved."""
-        for one in (device, *self._fewer(target, device)):
+        for one in (device, *self._with_fewer_threads(target, device)):
             name, rates = self.name(target, one), self._rates(target, one)
             if rates != json.loads(self._store.records.remembered(name) or "{}"):
-                self._store.records.revise(name, partial(_raised, rates=rates))
+                self._store.records.revise(name, partial(_highest_json, rates=rates))
 
     def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
         """Those of these kinds that were never measured, and can be."""
@@ -174,7 +174,7 @@ class Ceilings:
 
     def _remember(self, name: str, rates: Mapping[str, float]) -> dict[str, float]:
         """The highest of these and of what is remembered by now: another invocation may have calibrated beside us."""
-        raised = partial(_raised, rates=rates)
+        raised = partial(_highest_json, rates=rates)
         everyones = json.loads(self._facts.revise(name, raised) or "{}")
         return _highest(self._store.records.revise(name, raised), everyones)
 

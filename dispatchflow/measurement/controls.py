@@ -52,7 +52,7 @@ def questions(
     found = []
     for group in groups.values():
         known, chosen = judged(reused_measurement(group[0]), group[0].device), choose(group, block_s)
-        if chosen and (known is None or known.asked_again(len(chosen), run)):
+        if chosen and (known is None or known.should_be_repeated(len(chosen), run)):
             found.append((group, chosen))
     return found
 
@@ -154,7 +154,7 @@ class Controls:
         try:
             text = store.records.remembered(name)  # another invocation may have been first
             known = runtime_drift.from_json(text) if text else None
-            if known is not None and not known.asked_again(len(chosen), self._run):
+            if known is not None and not known.should_be_repeated(len(chosen), self._run):
                 return known
             judgement = self._measure(chosen)
             if judgement is not None:

@@ -79,11 +79,11 @@ class Session:
         """Go on with the rounds until this one is decided; others of its group are decided on the way."""
         if trial.outcome is None and trial.rounds is None:
             # What is claimed stays in the rounds: another invocation may wait for it while we wait for theirs.
-            self._group += self._beside(trial)
+            self._group += self._group_of(trial)
         while trial.outcome is None:
             next(self._blocks)
 
-    def _beside(self, first: Trial) -> list[Trial]:
+    def _group_of(self, first: Trial) -> list[Trial]:
         """This one with its shape's, and the shapes after that as long as all take some minutes."""
         shapes: dict[str, list[Trial]] = {first.shape: []}
         for trial in self.undecided:
@@ -103,7 +103,7 @@ class Session:
         began = waited_s = 0.0
         while True:
             order = self._group = [trial for trial in self._group if trial.outcome is None]
-            ours = [trial for trial in order if self._claimed(trial)]
+            ours = [trial for trial in order if self._claim(trial)]
             if not ours:
                 if awaited := [trial for trial in order if trial.outcome is None]:  # by another invocation, all
                     self._sleep(_PATIENCE_S)
@@ -144,8 +144,10 @@ class Session:
         anchor.blocks_ns.append(block.ns)
         anchor.iterations = anchor.iterations or max(1, round(anchor.protocol.block_s * 1e9 / block.ns))
 
-    def _claimed(self, trial: Trial) -> bool:
-        """Whether the next block of this trial is ours to run. What another invocation measured meanwhile is taken."""
+    def _claim(self, trial: Trial) -> bool:
+        """Claim the next block of this trial; False while another invocation has it.
+
+        What another invocation measured meanwhile is taken."""
         if trial.claimed:
             return True
         if not self._store.claims.take(trial.key):

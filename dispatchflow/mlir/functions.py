@@ -56,7 +56,7 @@ def is_bytecode(content: bytes) -> bool:
     return content.startswith(b"ML\xefR")
 
 
-def stranger(path: str, content: bytes) -> str | None:
+def foreign_format(path: str, content: bytes) -> str | None:
     """What a file is that is no MLIR, as far as it shows; None where the compiler may be asked."""
     if not content.strip():
         return "is empty"

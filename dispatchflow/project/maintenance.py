@@ -22,22 +22,22 @@ def overview(workspace: Workspace) -> str:
     store = workspace.store
     sizes = store.objects()
     objects = retention.tally(sizes, retention.kinds(sizes, store.records.held()))
-    records = _taken(store.root.glob("records.sqlite*"))
-    rows = _taken(store.results.iterdir())
+    records = _files_and_bytes(store.root.glob("records.sqlite*"))
+    rows = _files_and_bytes(store.results.iterdir())
     rest = {
         "records": records,
         "results": rows,
-        "toolchains": (len(releases.fetched_versions(store)), _taken(releases.folder(store).rglob("*"))[1]),
-        "answers": _taken((store.root / "answers").glob("*")),
-        "scratch": _taken((store.root / "tmp").rglob("*")),
+        "toolchains": (len(releases.fetched_versions(store)), _files_and_bytes(releases.folder(store).rglob("*"))[1]),
+        "answers": _files_and_bytes((store.root / "answers").glob("*")),
+        "scratch": _files_and_bytes((store.root / "tmp").rglob("*")),
     }
     cases_bytes = sum(sizes.values()) + records[1] + rows[1]
     facts = workspace.facts
-    everyones = None if facts.root is None else (facts.root, _taken(facts.root.rglob("*"))[1])
+    everyones = None if facts.root is None else (facts.root, _files_and_bytes(facts.root.rglob("*"))[1])
     return report.overview(objects, rest, store.records.cases(), cases_bytes, everyones)
 
 
-def _taken(paths: Iterator[Path]) -> tuple[int, int]:
+def _files_and_bytes(paths: Iterator[Path]) -> tuple[int, int]:
     """(files, bytes)"""
     found = []
     for path in paths:
@@ -68,7 +68,7 @@ def clean(workspace: Workspace) -> str:
     store.records.require_sound()
     with nullcontext() if dry else store.users.alone(waiting):
         held, sizes = store.records.held(), store.objects()
-        keep = _kept(workspace, held) if "keep" in values else None
+        keep = _keys_to_keep(workspace, held) if "keep" in values else None
         removal = retention.removal(sizes, held, keep, values.get("limit"))
         if not dry:
             store.discard(removal.keys, removal.objects)
@@ -92,7 +92,7 @@ def _ancestors() -> set[int]:
     return found
 
 
-def _kept(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
+def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     keys: set[Key] = set()
     for word in workspace.values["keep"]:
         keys |= _referenced(workspace) if word == "referenced" else retention.made_since(held, word, time.time())

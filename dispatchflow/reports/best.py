@@ -79,7 +79,7 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
         groups.setdefault((*place(row), provider(row)), []).append(row)
     found = []
     for members in groups.values():
-        for winner in _once(unbeaten(filter(wanted, members))):
+        for winner in _without_duplicates(unbeaten(filter(wanted, members))):
             default = _default(winner, members)
             speedup = None if default is None else default["median_ns"] / winner["median_ns"]
             rate = winner["flops_per_s"]  # of a user's module it is not known
@@ -88,13 +88,13 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
             found.append({**winner, **derived})
     first: dict[tuple[Any, ...], int] = {}
     for row in found:
-        for outer in _outer(place(row)):
+        for outer in _prefixes(place(row)):
             first.setdefault(outer, len(first))
-    found.sort(key=lambda row: [first[outer] for outer in _outer(place(row))])
+    found.sort(key=lambda row: [first[outer] for outer in _prefixes(place(row))])
     return found
 
 
-def _once(rows: Iterable[Row]) -> list[Row]:
+def _without_duplicates(rows: Iterable[Row]) -> list[Row]:
     """Without a second case of the same words and the same measurement: `threads=all` beside the number of cores."""
     kept: dict[Any, Row] = {}
     for row in rows:
@@ -137,6 +137,6 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
     return lines + providers.notes(found, newest(rows))
 
 
-def _outer(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+def _prefixes(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """The shape; the shape and the target; …; the place."""
     return [place[: n + 1] for n in range(len(place))]

@@ -61,8 +61,8 @@ def _shape(cls: type[Operation], index: int) -> str:
 
 
 def _verified(cls: type[Operation]) -> str:
-    recipes = dict.fromkeys(", ".join(operation.recipes) for operation in _each(cls))
-    bits = {operation.bitwise for operation in _each(cls) if operation.types.result.is_float}
+    recipes = dict.fromkeys(", ".join(operation.recipes) for operation in _variants(cls))
+    bits = {operation.bitwise for operation in _variants(cls) if operation.types.result.is_float}
     selects = "; random floats bit by bit" + (" where it only selects" if False in bits else "") if True in bits else ""
     return "; or ".join(recipes) + selects
 
@@ -71,14 +71,14 @@ def _providers(cls: type[Operation]) -> str:
     """IREE, and the libraries that compute it, each with what it lacks."""
     found = [IREE]
     for library in LIBRARIES.values():
-        reasons = [operation.library_lacks(library) for operation in _each(cls)]
+        reasons = [operation.library_lacks(library) for operation in _variants(cls)]
         if None in reasons:
             lacks = "; ".join(dict.fromkeys(filter(None, reasons)))
             found.append(f"{library.name} ({lacks})" if lacks else library.name)
     return ", ".join(found)
 
 
-def _each(cls: type[Operation]) -> Iterator[Operation]:
+def _variants(cls: type[Operation]) -> Iterator[Operation]:
     """The default in all types, and with each value of each option of words."""
     for word in cls.signatures:
         for name, option in {"": None, **cls.options}.items():

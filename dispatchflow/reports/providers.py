@@ -16,16 +16,16 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
     half of its time. None where these are of one provider, or it is not right itself."""
     shown = list(rows)
     fastest: dict[tuple[Any, ...], dict[tuple[Any, ...], Row]] = {}
-    for row in filter(_timed, shown):
-        known = fastest.setdefault(_together(row), {})
+    for row in filter(_has_rounds, shown):
+        known = fastest.setdefault(_place_and_rounds(row), {})
         made_by = provider(row), maker(row)
         if made_by not in known or row["median_ns"] < known[made_by]["median_ns"]:
             known[made_by] = row
 
     def percent(row: Row) -> float | None:
-        if not _timed(row):
+        if not _has_rounds(row):
             return None
-        rivals = [other for other in fastest[_together(row)].values() if obstacle(row, other) is None]
+        rivals = [other for other in fastest[_place_and_rounds(row)].values() if obstacle(row, other) is None]
         if len({provider(other) for other in rivals}) < 2:
             return None
         fastest_ns = min(float(other["median_ns"]) for other in rivals)
@@ -57,9 +57,9 @@ def empty(column: str, reasons: Mapping[str, Sequence[Row]]) -> list[str]:
     ]
 
 
-def _timed(row: Row) -> bool:
+def _has_rounds(row: Row) -> bool:
     return right(row) and row.get("rounds") is not None
 
 
-def _together(row: Row) -> tuple[Any, ...]:
+def _place_and_rounds(row: Row) -> tuple[Any, ...]:
     return (*place(row), row["rounds"])

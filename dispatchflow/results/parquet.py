@@ -192,7 +192,7 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         os.fsync(stream.fileno())
 
 
-def whole(part: Path) -> bool:
+def is_complete(part: Path) -> bool:
     """Whether it is there and ends as Parquet does, which one that was cut short does not."""
     try:
         with part.open("rb") as stream:

@@ -73,7 +73,7 @@ def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> 
     records.assign_rows(_unused_part_name(run, records.parts()))
     for part in records.parts():
         path = store.results / part
-        if not parquet.whole(path):
+        if not parquet.is_complete(path):
             rows_of_part, unfit = parquet.drop_mistyped_cells(records.rows_of(part))
             if unfit:
                 _log.warning("%s: cells of another type are left out: %s", part, ", ".join(unfit))

@@ -68,7 +68,7 @@ def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowC
         "device": chain.device.uri,
         "threads": chain.device.threads,
         "cache": case.cache,
-        **_makers(chain, around.toolchain),
+        **_versions(chain, around.toolchain),
         "code_digest": compiled.code,
         "compile_key": compiled.key,
         "verify_key": verified.key,
@@ -122,7 +122,7 @@ def _data_digest(chain: CaseState) -> str | None:
     return key_of("data", {name: action.ingredients[name] for name in ("arguments", "data")})
 
 
-def _makers(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
+def _versions(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
     """Of a library there is one version only, which `_times` finds where it was measured."""
     if chain.case.library is not None:
         return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))

@@ -88,7 +88,7 @@ class Judgement:
         """It held, as far as fewer controls than wanted can tell; or nobody knows."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
-    def asked_again(self, controls: int, run: str) -> bool:
+    def should_be_repeated(self, controls: int, run: str) -> bool:
         """Whether this run, which has so many controls, is to find out more."""
         return (self.unknown and self.run != run) or controls > len(self.controls)
 

@@ -76,8 +76,8 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
             "a build tree with tools/, or a Python environment."
         )
     # A build tree has its tools side by side.
-    compiler = _first(places, (COMPILER, "tools/iree-compile"), see)
-    runtime = _first(places, (RUNTIME, "tools/iree-run-module"), see)
+    compiler = _first_present(places, (COMPILER, "tools/iree-compile"), see)
+    runtime = _first_present(places, (RUNTIME, "tools/iree-run-module"), see)
     if compiler is None or runtime is None:
         lacking = "compiler" if compiler is None else "runtime"
         raise ToolchainError(f"iree={word} has no {lacking}", {"looked in": ", ".join(map(str, places))}, hint)
@@ -87,12 +87,12 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
         if not releases.is_version(word):
             raise
         raise ToolchainError(error.problem, error.facts, f"If it is damaged: {hint}") from error
-    if releases.is_version(word) and (edits := _edits(store, places[0].name, found)):
+    if releases.is_version(word) and (edits := _edited_files(store, places[0].name, found)):
         say(releases.warning(places[0].name, edits))
     return found
 
 
-def _edits(store: Store, version: str, found: Toolchain) -> list[str]:
+def _edited_files(store: Store, version: str, found: Toolchain) -> list[str]:
     """Of a fetched release the files that are not what was fetched; all are read when its identity changed."""
     name, identity = f"release:{version}", [found.digest, found.runtime_digest]
     if (text := store.records.remembered(name)) and (known := json.loads(text))["identity"] == identity:
@@ -107,7 +107,7 @@ def _version_in(path: Path) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", path.name)]
 
 
-def _first(places: Sequence[Path], names: Sequence[str], see: See) -> Path | None:
+def _first_present(places: Sequence[Path], names: Sequence[str], see: See) -> Path | None:
     paths = (place / name for place in places for name in names)
     return next((path for path in paths if see(os.fspath(path)) != ABSENT), None)
 
@@ -143,7 +143,7 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
         if (linker := compiler.resolve().parent / _LINKER).is_file():  # the compiler starts it, or has one in itself
             with contextlib.suppress(ToolchainError):
                 _output(store, linker, "-flavor gnu --version", "compile_limit", limits, scratch)
-        compiling = [compiler, *program_files.files(scratch), *_beside(compiler.resolve())]
+        compiling = [compiler, *program_files.files(scratch), *_files_beside(compiler.resolve())]
     with store.scratch() as scratch:
         _, shown = (_output(store, tool, "--help", "run_limit", limits, scratch) for tool in _tools(runtime))
         running = [*_tools(runtime), *program_files.files(scratch)]
@@ -190,7 +190,7 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
     return Digest(key_of(kind, {"files": tuple(sorted((path.name, digest_file(path)) for path in files))}))
 
 
-def _beside(compiler: Path) -> list[Path]:
+def _files_beside(compiler: Path) -> list[Path]:
     """What a compiler finds beside itself when it needs it."""
     folder, build = compiler.parent, compiler.parent.parent / "lib"
     platform = (folder / "iree_platform_libs").rglob("*")

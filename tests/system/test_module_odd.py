@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support.project import Project, sweep
 
-from dispatchflow.mlir.functions import stored, stranger
+from dispatchflow.mlir.functions import foreign_format, stored
 
 pytest_plugins = ["support.project"]
 
@@ -46,12 +46,14 @@ MODULE = {"operation": "module", "m": None, "n": None, "k": None, "reference": "
 @pytest.mark.parametrize("name", [name for name in STRANGE if name not in ("own.mlir", "typo.mlir")])
 def test_what_is_no_mlir_is_called_by_what_it_is(name):
     content, told = STRANGE[name]
-    assert told.startswith(f"{name} {stranger(name, content)}") or f"{name} {stranger(name, content)}".startswith(told)
+    assert told.startswith(
+        f"{name} {foreign_format(name, content)}"
+    ) or f"{name} {foreign_format(name, content)}".startswith(told)
 
 
 def test_mlir_is_left_to_the_compiler():
-    assert stranger("a.mlir", DOUBLED.format(sizes=4).encode()) is None
-    assert stranger("a.mlirbc", b"ML\xefR\0\0") is None
+    assert foreign_format("a.mlir", DOUBLED.format(sizes=4).encode()) is None
+    assert foreign_format("a.mlirbc", b"ML\xefR\0\0") is None
 
 
 def test_what_an_initializer_stores_is_no_state():

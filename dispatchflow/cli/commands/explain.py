@@ -60,7 +60,7 @@ def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
         before = _ingredients_before(workspace, latest.get(stage), stage)
         for name, value in step.action.ingredients.items():
             yield f"  {name:<11} {_short(value)}"
-            if before is not None and _plain(before.get(name)) != _plain(value):
+            if before is not None and _as_json(before.get(name)) != _as_json(value):
                 was = _difference(before.get(name), value)
                 yield f"  {'':<11} CHANGED since the last record of this name: was {was}"
     if found := dispatches(chain):
@@ -77,11 +77,11 @@ def _ingredients_before(workspace: Workspace, key: Any, stage: str) -> Mapping[s
     return found.ingredients if found else None
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """As it comes back from JSON."""
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: _as_json(item) for name, item in value.items()}
+    return [_as_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _short(value: Any) -> str:
@@ -96,7 +96,7 @@ def _short(value: Any) -> str:
 
 def _difference(old: Any, new: Any) -> str:
     """Only what differs, for lists (flags) and mappings."""
-    old, new = _plain(old), _plain(new)
+    old, new = _as_json(old), _as_json(new)
     if isinstance(old, list) and isinstance(new, list):
         gone, come = [x for x in old if x not in new], [x for x in new if x not in old]
         return f"without {_short(come)}, with {_short(gone)}"

@@ -35,7 +35,7 @@ def _known_failures(workspace: Workspace, selection: Selection) -> Iterator[str]
     counts = {id(entry): Counter[str]() for entry in entries}
     for chain in workspace.chains(list(last)):
         for entry in workspace.known.covering(chain.case):
-            counts[id(entry)][_stands(chain, entry)] += 1
+            counts[id(entry)][_status_of(chain, entry)] += 1
     for entry in sorted(entries, key=lambda entry: -counts[id(entry)].total()):
         found = counts[id(entry)]
         said = ", ".join(f"{found[word]} {word}" for word in _STANDINGS if found[word])
@@ -47,7 +47,7 @@ def _known_failures(workspace: Workspace, selection: Selection) -> Iterator[str]
     yield f"{len(entries)} entries; {units.count(len(last), 'case')} selected"
 
 
-def _stands(chain: CaseState, entry: KnownFailure) -> str:
+def _status_of(chain: CaseState, entry: KnownFailure) -> str:
     if chain.known is entry:
         return "as known"
     if chain.failure is not None:

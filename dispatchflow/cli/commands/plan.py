@@ -47,7 +47,7 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
         yield f"{stage:<8} {len(pending)} to make of {len(steps)}"
         for why, count in Counter(step.why for step in pending.values()).most_common(10):
             yield f"           {count} {why}"
-        unmade = Counter(_unmade(chain, chain[stage]) for chain, furthest in wanted if number <= furthest)
+        unmade = Counter(_reason_not_made(chain, chain[stage]) for chain, furthest in wanted if number <= furthest)
         said = Counter({why: count for why, count in unmade.items() if why})
         yield from (f"           {count} {why}" for why, count in said.most_common(10))
         workers = 1 if stage == "profile" else jobs
@@ -69,7 +69,7 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
     yield f"about {units.seconds(total_s)} with -n {jobs}" + (f", and {never}" if never else "")
 
 
-def _unmade(chain: CaseState, step: StageState) -> str | None:
+def _reason_not_made(chain: CaseState, step: StageState) -> str | None:
     """Why a stage is not to be made and never was; None for the others."""
     if chain.known is not None and step.state in ("failed", "blocked"):
         return f"known failure: {chain.known.reason}"

@@ -89,7 +89,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         gc.enable()
         twins: dict[tuple[Any, ...], str] = {}
         made = [task for chain, wanted in pending for task in stage_tasks.tasks_of(stages, chain, wanted, twins)]
-        foreign = [*stage_tasks.made_already(selection, made), *own] if selection.foreign else []
+        foreign = [*stage_tasks.empty_tasks(selection, made), *own] if selection.foreign else []
         control = TaskControl([*made, *foreign])
         control.process([task.name for task in made] + selection.foreign)
         # Our tasks ask the store; only a user's own tasks need doit's database, under its usual name.
