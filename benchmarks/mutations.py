@@ -26,7 +26,7 @@ import numpy as np
 
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.reports.table import markdown
-from dispatchflow.verification.inputs import dtype_of, made, mistrust
+from dispatchflow.verification.inputs import dtype_of, made
 from dispatchflow.verification.reference import bounds, expected, widened
 from dispatchflow.verification.verdict import compare_bits, compare_bounded
 
@@ -95,8 +95,6 @@ class Subject:
     def sides(self) -> list[Side]:
         operation, found = self.operation, []
         for recipe in operation.recipes:
-            if mistrust(operation, recipe):
-                continue
             stored = made(operation, recipe)
             operands = widened(stored)
             bits = operation.compares_bits(recipe)

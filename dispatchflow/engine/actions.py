@@ -14,6 +14,7 @@ import msgspec
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module
+from dispatchflow.engine import source_files
 from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest, Form, Key, digest_of, key_of
@@ -26,7 +27,7 @@ CONFIGURATION_CHECK = 5
 PRINTING = 4
 """Version of what is read from a user's module when it is printed."""
 
-VERIFICATION = 5
+VERIFICATION = 6
 """Version of the verification ladder. Raise it when what counts as right changes."""
 
 
@@ -145,13 +146,14 @@ def inputs(operation: Operation) -> Action:
 
 def expectation(operation: Operation) -> Action:
     """What the inputs must give: of each recipe an output of its name, or `random_reference` and `random_tolerance`
-    where elements have a bound."""
+    where elements have a bound; `unseen`, the errors that none of them would see, a line each."""
     return _data_action("expected", operation)
 
 
 def _data_action(kind: str, operation: Operation) -> Action:
-    source = _sources(*_modules_of(type(operation).__module__))
-    return _action(_data(kind, source, tuple(_versions().items())), operation.shape_name)
+    module = type(operation).__module__
+    source = _sources(*source_files.of_operation(module))
+    return _action(_data(kind, source, tuple(source_files.versions_of(module).items())), operation.shape_name)
 
 
 @cache
@@ -169,7 +171,7 @@ def arguments(module: Module, types: Sequence[str]) -> Action:
         source=_sources(
             "verification/module_data.py", "operations/_random.py", "verification/inputs.py", "mlir/types.py"
         ),
-        **_versions(),
+        **source_files.versions(),
     )
 
 
@@ -229,29 +231,9 @@ def _call(
     return Form(kind, ingredients)
 
 
-_SHARED = (
-    *("api", "_contraction", "_convolution", "_epilogue", "_functions"),
-    *("_numeric", "_random", "_sums", "_window"),
-)
-
-
-@cache
-def _modules_of(operation_module: str) -> tuple[str, ...]:
-    own = "/".join(operation_module.split(".")[1:]) + ".py"
-    shared = [f"operations/{name}.py" for name in _SHARED]
-    return (own, *shared, "verification/inputs.py", "verification/reference.py", "mlir/types.py")
-
-
 @cache
 def _sources(*names: str) -> Digest:
     """The digest of the modules that make inputs and expected results. Their text, not their behaviour: a comment
     makes them anew, and then the digests of the bytes say that nothing changed."""
     folder = Path(__file__).parent.parent
     return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))
-
-
-@cache
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    return {"numpy": version("numpy"), "ml_dtypes": version("ml_dtypes")}

@@ -149,7 +149,7 @@ class StageExecutor(ActionExecutor):
         operation = program
 
         def make(scratch: Path) -> Result:
-            from dispatchflow.verification import inputs, reference
+            from dispatchflow.verification import inputs, power, reference
 
             outputs: dict[str, Digest] = {}
             for recipe in operation.recipes:
@@ -159,6 +159,8 @@ class StageExecutor(ActionExecutor):
                 else:
                     value, tolerance = reference.bounds(operation, operands, recipe)
                     outputs |= {f"{recipe}_reference": self._put(value), f"{recipe}_tolerance": self._put(tolerance)}
+            unseen = "".join(f"{error}\n" for error in power.unseen(operation))
+            outputs["unseen"] = self.store.put_bytes(unseen.encode())
             return True, None, outputs, {}
 
         action = self.resolver.supplies.expected_action(operation)

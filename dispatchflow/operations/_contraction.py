@@ -80,6 +80,10 @@ class Contraction(Summed):
     def channel_axis(self) -> int:
         return self.out.index("n")
 
+    @property
+    def parallel(self) -> tuple[str, ...]:
+        return tuple(self.out)
+
     @cached_property
     def dynamic_dims(self) -> tuple[str, ...]:
         words = self.option("dynamic") if "dynamic" in self.options else "no"
@@ -111,7 +115,7 @@ class Contraction(Summed):
         left, right = lhs.index("k"), rhs.index("k")
         factors = (
             Operand(self._tensor(lhs, 0), summed=(left,), shared=left),
-            Operand(self._tensor(rhs, 1), shared=right),
+            Operand(self._tensor(rhs, 1), shared=right, crossed=(right,)),
         )
         added = (Operand(self._tensor(self.out, 2)),) if self.accumulates else ()
         return (*factors, *added, *self.parameters())

@@ -24,6 +24,10 @@ class Convolution(Summed, Window):
     signatures: ClassVar[Mapping[str, Signature]] = {**FLOATS, "i8": signature("i8,i8->i32")}
 
     @property
+    def parallel(self) -> tuple[str, ...]:
+        return ("n", "h", "w", self.outs)
+
+    @property
     def groups(self) -> int:
         """So many parts of the channels are convolved apart."""
         return 1
@@ -52,7 +56,8 @@ class Convolution(Summed, Window):
         weights = self._weights()
         shared = self.layout.index("c") if weights.shared is not None else None
         begun = (Operand(self.image(*self.outputs, self.size(self.outs), -2)),) if self.accumulates else ()
-        return (Operand(image, shared=shared), weights, *begun, *self.parameters())
+        crossed = (self.layout.index("c"),) if "c" in self.summed else ()
+        return (Operand(image, shared=shared, crossed=crossed), weights, *begun, *self.parameters())
 
     def result(self) -> TensorType:
         return self.image(*self.outputs, self.size(self.outs), -1)

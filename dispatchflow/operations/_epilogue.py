@@ -87,8 +87,11 @@ class Summed(Operation):
         return self.epilogue != "none" or self.types.accumulator is not self.types.result
 
     @property
-    def recipes(self) -> tuple[str, ...]:
-        return ("random",) if self._function == "gelu" else super().recipes
+    def clips(self) -> bool:
+        return self._function is not None
+
+    def compares_bits(self, recipe: str) -> bool:
+        return self._function != "gelu" and super().compares_bits(recipe)
 
     @property
     def factors(self) -> int:
@@ -191,12 +194,24 @@ class Summed(Operation):
         if not self.parameters():
             return super().error(operands)
         unit, parameter = self.types.accumulator.unit, self._spread(operands[-1])
-        index = tuple(self.options).index("epilogue")
-        plain = replace(self, chosen=(*self.chosen[:index], "none", *self.chosen[index + 1 :]))
+        plain = self._plain
         joined, off = self._joined(plain.reference(operands[:-1]), parameter), plain.error(operands[:-1])
         off = off * abs(parameter) if self.epilogue == "scale" else off
         off = off + unit * (abs(joined) + off)
         return _functions.gelu_error(joined, off, unit) if self._function == "gelu" else off
+
+    def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
+        """Of exact sums gelu's own error is left."""
+        if recipe == "random" or self._function != "gelu":
+            return self.error(operands)
+        joined = self._joined(self._plain.reference(operands[:-1]), self._spread(operands[-1]))
+        return _functions.gelu_error(joined, 0 * joined, self.types.accumulator.unit)
+
+    @property
+    def _plain(self) -> Summed:
+        """The same sums without an epilogue."""
+        index = tuple(self.options).index("epilogue")
+        return replace(self, chosen=(*self.chosen[:index], "none", *self.chosen[index + 1 :]))
 
     def epilogue_flops(self) -> int:
         """One for each operation of the epilogue's formula; none for a conversion."""

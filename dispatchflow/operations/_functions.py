@@ -17,6 +17,8 @@ UNARY: Mapping[str, tuple[Sequence[str], int]] = {
     "gelu": (["s = mul x root_half", "e = math.erf s", "d = add e one", "h = mul x half", "z = mul h d"], 5),
 }
 _CONSTANTS = {"zero": "0.0", "least": "0.0", "one": "1.0", "half": "0.5", "root_half": "0.70710678118654752"}
+# bits of a type → exponents: of the largest arguments, of the smallest, of one below the normal numbers
+_EXPONENTS = {16: (15.0, -9.0, -18.0), 32: (127.0, -30.0, -136.0), 64: (1023.0, -60.0, -1040.0)}
 # library → kind → its call
 _CALLS = {
     "numpy": {
@@ -92,10 +94,48 @@ def library_call(library: Library, kind: str, x: str) -> str:
     return _CALLS[library.name][kind].format(x=x)
 
 
-def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
-    """A bound of gelu's error where x is off by `of_x`: its steepest slope is below 1.13; its own roundings are
-    relative to x, as 1 + erf cancels where x is negative."""
+def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
+    """Arguments from the smallest to the largest that a float type holds, spread over its exponents, and where
+    functions begin anew or end: 0, numbers below the normal ones, multiples of half of ln 2. None lies where an
+    exponential is about to be infinite."""
+    import numpy as np
+
+    from dispatchflow.operations._random import below
+
+    top, low, subnormal = _EXPONENTS[element.bits]
+    largest = (top + 1) * math.log(2)
+    top = math.log2(4 * largest) if kind == "exp" else top
+    exponent = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53 * (top - low) + low
+    steps = (1 + below(raw << np.uint64(7), int(2 * largest) - 1)) * (math.log(2) / 2)
+    size = np.where(raw & np.uint64(7) == 0, steps, 2.0**exponent)
+    rare = (raw & np.uint64(31) == 1) & (signs < 0)
+    size = np.where(rare, 2.0**subnormal * (raw & np.uint64(32) == 0), size)
+    size = np.where(abs(size / largest - 1) < 0.02, 1.0, size)
+    return signs * size
+
+
+def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
+    """A bound of the error of y = `kind` of x: that of its function and of the three operations around it, relative to
+    y; a result below the normal numbers may be nothing. 1 / (1 + exp(-x)) is nothing where the exponential is
+    infinite in this type; of gelu see `gelu_error`."""
+    import numpy as np
+
     from dispatchflow.operations._numeric import ULPS
 
-    bound: Array = 1.13 * of_x + (ULPS + 3) * unit * (abs(x) + of_x)
+    if kind == "gelu":
+        return gelu_error(x, 0 * x, element.unit)
+    bound: Array = (ULPS + 3) * element.unit * abs(y)
+    if kind in ("sigmoid", "silu"):
+        bound = np.where(x < -math.log(2) * (_EXPONENTS[element.bits][0] + 0.9), abs(y), bound)
+    return bound
+
+
+def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
+    """A bound of gelu's error where x is off by `of_x`: its steepest slope is below 1.13; its own roundings are
+    relative to x, as 1 + erf cancels where x is negative. Below -9 erf is -1 in every type."""
+    import numpy as np
+
+    from dispatchflow.operations._numeric import ULPS
+
+    bound: Array = 1.13 * of_x + np.where(x + of_x < -9, 0, (ULPS + 3) * unit * (abs(x) + of_x))
     return bound

@@ -40,3 +40,12 @@ def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1
         signed = raw if element.is_unsigned else raw.view(np.int64)
         return (signed >> signed.dtype.type(64 - element.bits)).astype(dtype)
     return ((raw >> np.uint64(11)).astype(np.float64) * (2.0**-53 * (high - low)) + low).astype(dtype)
+
+
+def full(raw: Array, digits: int) -> Array:
+    """Numbers in -2 … 2 that have so many binary digits, all of which count: odd, and the highest is set. A narrower
+    type holds their size too."""
+    sign = 1.0 - 2.0 * (raw & np.uint64(1)).astype(np.float64)
+    odd = 2 * below(raw, 2 ** max(digits - 2, 0)) + 1 + (2 ** (digits - 1) if digits > 1 else 0)
+    values: Array = sign * odd * 2.0 ** (1 - digits)
+    return values

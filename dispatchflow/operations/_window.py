@@ -20,6 +20,10 @@ class Window(Operation):
 
     library_options: ClassVar[tuple[str, ...]] = ("stride", "dilation", "padding")
 
+    @property
+    def parallel(self) -> tuple[str, ...]:
+        return ("n", "h", "w", "c")
+
     def size(self, dim: str) -> int:
         return self.sizes[self.dims.index(dim)]
 

@@ -18,8 +18,9 @@ from dispatchflow.iree.release import Release
 from dispatchflow.libraries.providers import Library
 from dispatchflow.mlir import snippets
 from dispatchflow.mlir.types import ElementType, Layout, Signature, TensorType, signature
+from dispatchflow.operations._exact import thinnings
+from dispatchflow.operations._option import Option as Option
 from dispatchflow.operations._sums import growth
-from dispatchflow.units import whole
 from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
@@ -44,56 +45,17 @@ __all__ = [
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One axis of an operation beside its sizes, types and layout. The default is `usual`, else the first value."""
-
-    values: Sequence[str] | range
-    meaning: str
-    usual: str | int | None = None
-
-    @property
-    def default(self) -> str | int:
-        return self.values[0] if self.usual is None else self.usual
-
-    @property
-    def allowed(self) -> str:
-        if isinstance(self.values, range):
-            return f"{self.values[0]} … {self.values[-1]}"
-        return ", ".join(self.values)
-
-    def parse(self, word: object) -> str | int:
-        """The value that a spec or a variable says; TOML's `true` and `false` are `yes` and `no` where there are these.
-
-        Raises:
-            ValueError: it is none of them; the message says which are.
-        """
-        if isinstance(word, bool):
-            word = "yes" if word else "no"
-        number = isinstance(self.values, range)
-        value = int(word) if number and isinstance(word, str) and whole(word.removeprefix("-")) is not None else word
-        if not isinstance(value, int if number else str) or value not in self.values:
-            raise ValueError(self.allowed)
-        assert isinstance(value, str | int)
-        return value
-
-    def takes(self, word: object) -> bool:
-        try:
-            self.parse(word)
-        except ValueError:
-            return False
-        return True
-
-
 class Operand(msgspec.Struct, frozen=True):
     """One input tensor. `summed`: the axes summed over, where exact inputs are thinned out on one operand so that
     every partial sum stays exact (see `inputs.exact`); none for the others. `shared`: of the two operands that are
-    multiplied, the axis along which an element meets those of the same index only (see `inputs.wide`). `low` and
-    `high`: the range of random floating-point values."""
+    multiplied, the axis along which an element meets those of the same index only (see `inputs.wide`). `crossed`: of
+    a factor of an operand that is thinned out, the axes along which this one can be. `low` and `high`: the range of
+    random floating-point values."""
 
     type: TensorType
     summed: tuple[int, ...] = ()
     shared: int | None = None
+    crossed: tuple[int, ...] = ()
     low: float = -1.0
     high: float = 1.0
 
@@ -223,14 +185,25 @@ class Operation(Workload):
                 return f"what {library.name} calls for {self.name} {unusual} is not written"
         return None
 
+    @property
+    def parallel(self) -> tuple[str, ...]:
+        """The dims that can be smaller without another sum in any result: rows and columns of a product. What the
+        recipes see is judged with fewer of these (`verification.power`)."""
+        return ()
+
     multiplies: ClassVar[bool] = False
     """Whether two operands are multiplied, which say what they share: their own precision is then tested too."""
 
     @property
     def recipes(self) -> tuple[str, ...]:
         """The sets of inputs that it is verified with. The last one is what is measured."""
-        wide = ("wide",) if self.multiplies and self.signature.accumulator.is_float else ()
-        return ("exact", *wide, "random")
+        exact = ("exact", *(f"exact{i}" for i in range(2, 10)))[: len(thinnings(self))]
+        return (*exact, *(("wide",) if self.has_wide else ()), "random")
+
+    @property
+    def has_wide(self) -> bool:
+        """Whether there are inputs with all digits for it, as `verification.inputs` makes them."""
+        return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
         """The operands of a recipe of its own, in float64, with values that their element types hold; None for those
@@ -239,7 +212,7 @@ class Operation(Workload):
 
     def compares_bits(self, recipe: str) -> bool:
         """Whether these inputs have one right result, bit by bit; else each element has a bound."""
-        return recipe in ("exact", "wide") or self.bitwise
+        return recipe.startswith("exact") or recipe == "wide" or self.bitwise
 
     @property
     def bitwise(self) -> bool:
@@ -276,6 +249,11 @@ class Operation(Workload):
     def addends(self) -> int:
         """Single values added to the sum: a bias, an accumulator that is not zero."""
         return 0
+
+    @property
+    def clips(self) -> bool:
+        """Whether what follows a sum makes all negative ones nearly alike: its exact inputs then have few of these."""
+        return False
 
     @property
     def dispatches(self) -> int | None:

@@ -53,11 +53,18 @@ class Attention(Operation):
         return drifting(k2, self.signature.accumulator)
 
     @property
+    def parallel(self) -> tuple[str, ...]:
+        return ("b", "m", "n")
+
+    @property
     def recipes(self) -> tuple[str, ...]:
-        return ("counted", "random")
+        """A single query has both signs of the balanced recipe one after the other."""
+        return ("counted", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Counted: all keys that a query sees have the same score, or one so far below that its exponential is zero.
+        """Balanced and peaked: see `_attention_inputs`.
+
+        Counted: all keys that a query sees have the same score, or one so far below that its exponential is zero.
         The weights are ones then, their sum counts the keys, and a result is a mean of small integers: a key that is
         lost, doubled or let in changes it by a part of 1 / count.
 
@@ -65,14 +72,23 @@ class Attention(Operation):
         keys; the others have a sign in some places, and see the keys that agree in all of these: about 128, or one or
         two. The first place of all keys is the same and moves all scores by 128 or -128, so that an exponential
         overflows or vanishes where the maximum is not subtracted. Causal: a query's own key and the one behind it
-        agree with it. A mask hides one key of eight. Values are 1 or 3; in f16, which cannot tell a mean near 2 from
-        the next, every second column has -1 or 1, with a mean near 0.
+        agree with it. A mask hides one key of eight, of the last query none. Values are 1 or 3; in f16, which cannot
+        tell a mean near 2 from the next, -1 or 1, with a mean near 0.
         """
-        if recipe != "counted":
+        if recipe == "random":
             return None
         import numpy as np
 
+        from dispatchflow.operations import _attention_inputs
         from dispatchflow.operations._random import bits
+
+        if recipe != "counted":
+            b, m, n, k1, k2 = self.sizes
+            last = k2 - 1 - (np.arange(m)[::-1] if self._causal else np.zeros(m, int))
+            shape = _attention_inputs.Shape(b, m, n, k1, k2, round(-np.log2(self._scale)), self._masked, last)
+            if recipe == "peaked":
+                return _attention_inputs.peaked(shape, self.signature.operands[0])
+            return _attention_inputs.balanced(shape, recipe == "balanced2")
 
         b, m, n, k1, k2 = self.sizes
         power = round(-np.log2(self._scale))
@@ -90,11 +106,12 @@ class Attention(Operation):
             near[:] = np.where(asked[i], q[:, i : i + 1, 1:] / step * unit, near)
         v = np.where(bits(2, (b, k2, n)), 3.0, 1.0)
         if self.signature.result.bits == 16:
-            v[:, :, ::2] -= 2
+            v -= 2
         if not self._masked:
             return [q, k, v]
         hidden = bits(3, (b, m, k2), of=3)
         hidden[:, np.arange(m), own if self._causal else k2 - 1] = False
+        hidden[:, -1] = False
         return [q, k, v, np.where(hidden, -(2.0**13), 0.0)]
 
     def operands(self) -> tuple[Operand, ...]:
@@ -191,18 +208,39 @@ class Attention(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Counted: 8·ULPS·u for the exponentials, sums and the quotient, and for each addition within a score 2·u of
         Σ|terms|, as two equal scores may be added up in another order; all of Σ weight · |v|. What rounds queries or
-        weights to the operands' type, w, is the same for all of these: 2·w of the result."""
-        if recipe != "counted":
+        weights to the operands' type, w, is the same for all of these: 2·w of the result. Balanced: (2·growth + 4)·u of
+        Σ|terms| of a score, as all its places count; 2·w for the weights. Peaked: the same of how far the values that a
+        query sees are apart, Σ weight · |v - y|; and where the last digits of the query cancel, 4·w / tail of the
+        difference of two keys' values."""
+        if recipe == "random":
             return self.error(operands)
+        import numpy as np
+
+        from dispatchflow.operations import _attention_inputs
         from dispatchflow.operations._numeric import ULPS
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
-        additions = (operands[0] != 0).sum(axis=2, keepdims=True) - 1
         terms = self._scale * (abs(operands[0]) @ abs(operands[1]).swapaxes(1, 2))
         weights, _ = self._weights(operands)
-        off = 2 * unit * additions * terms + 4 * ULPS * unit
-        whole = off + (weights * off).sum(axis=2, keepdims=True)
-        bound: Array = (weights * whole) @ abs(operands[2]) + 2 * own * abs(self.reference(operands))
+        y, sizes = weights @ operands[2], weights @ abs(operands[2])
+        additions = (operands[0] != 0).sum(axis=2, keepdims=True) - 1
+        added = additions if recipe == "counted" else growth(self.sizes[3]) + 2
+        off = 2 * unit * added * terms + 4 * ULPS * unit
+        bound: Array = (weights * (off + (weights * off).sum(axis=2, keepdims=True))) @ abs(operands[2])
+        if recipe == "counted":
+            bound += 2 * own * abs(y)
+            return bound
+        rounded = (4 * ULPS * unit + 2 * own) * sizes
+        if recipe.startswith("balanced"):
+            bound += rounded
+            return bound
+        off = np.where(weights > 2.0**-40, off, 0).max(axis=2, keepdims=True) + 16 * own
+        partner = np.arange(self.sizes[4]) ^ 1
+        partner = np.where(partner < self.sizes[4], partner, partner ^ 1)
+        apart = weights @ abs(operands[2] - operands[2][:, partner])
+        near = np.minimum(np.sqrt(np.maximum(weights @ operands[2] ** 2 - y**2, 0)), sizes + abs(y))
+        bound = 2 * off * near + 4 * own / _attention_inputs.tail(self.signature.operands[0]) * apart
+        bound += rounded
         return bound
 
     def library_call(self, library: Library) -> str:

@@ -24,6 +24,10 @@ class Chain(Operation):
         "i32": signature("i32,i32,i32->i32"),
     }
 
+    @property
+    def parallel(self) -> tuple[str, ...]:
+        return ("m", "n")
+
     def _tensor(self, dims: str, wide: bool = False) -> TensorType:
         sizes = dict(zip(self.dims, self.sizes, strict=True))
         element = self.types.accumulator if wide else self.types.result
@@ -32,12 +36,39 @@ class Chain(Operation):
     def operands(self) -> tuple[Operand, ...]:
         return (
             Operand(self._tensor("mk"), summed=(1,)),
-            Operand(self._tensor("kl")),
+            Operand(self._tensor("kl"), crossed=(0,)),
             Operand(self._tensor("ln"), summed=(0,)),
         )
 
     def result(self) -> TensorType:
         return self._tensor("mn")
+
+    @property
+    def has_wide(self) -> bool:
+        return self.signature.accumulator.is_float
+
+    def made(self, recipe: str) -> list[Array] | None:
+        """Wide: each column of the second factor has one number that is not zero, and each column of the third one
+        four, so that a result is a sum of four products of three. In each of these one factor has all digits and the
+        others are 1 or -1, in turn along k."""
+        if recipe != "wide":
+            return None
+        import numpy as np
+
+        from dispatchflow.operations._random import full, stream
+
+        _, n, k, l = self.sizes  # noqa: E741
+        room = min(self.types.accumulator.digits, self.types.result.digits)
+        column, meets = np.arange(l), np.arange(l) % k
+        found = []
+        for index, operand in enumerate(self.operands()):
+            values = full(stream(index, 2, operand.type.size), room - 2).reshape(operand.type.shape)
+            turn = (np.arange(k)[None, :], meets[None, :], meets[:, None])[index] % 3 == index
+            found.append(np.where(turn, values, np.sign(values)))
+        kept = np.zeros((k, l), bool)
+        kept[meets, column] = True
+        few = (column[:, None] - 4 * np.arange(n)) % l < 4
+        return [found[0], found[1] * kept, found[2] * few]
 
     def body(self, attribute: str) -> str:
         text, first = self._product("first", "arg0", "arg1", ("mk", "kl", "ml"))

@@ -47,12 +47,35 @@ class Elementwise(Operation):
         return _functions.illegal(self._kind, self.signature.result) if self._curved else None
 
     @property
+    def parallel(self) -> tuple[str, ...]:
+        return self.dims
+
+    @property
     def recipes(self) -> tuple[str, ...]:
-        return ("random",) if self._curved else ("exact", "random")
+        return ("far" if self._curved else "exact", "random")
+
+    def compares_bits(self, recipe: str) -> bool:
+        return not self._curved and super().compares_bits(recipe)
+
+    def made(self, recipe: str) -> list[Array] | None:
+        """Exact, of a `max` and of a relu: numbers below 0 and above it, so that each element is seen where it is lost.
+        Far, of a curved function: see `_functions.far`, with the other sign than in the random recipe."""
+        from dispatchflow.operations._random import below, stream, uniform
+
+        element, size = self.signature.operands[0], self.sizes[0] * self.sizes[1]
+        if recipe == "exact" and self._kind in ("max", "relu"):
+            sign = -1.0 if self._kind == "max" else 1.0
+            numbers = (sign * (1 + below(stream(i, 0, size), 100)) for i in range(len(self.operands())))
+            return [x.reshape(self.sizes) for x in numbers]
+        if recipe == "far":
+            signs = 1.0 - 2 * (uniform(stream(0, 1, size), element) > 0)
+            return [_functions.far(self._kind, element, stream(0, 0, size), signs).reshape(self.sizes)]
+        return None
 
     @property
     def bitwise(self) -> bool:
-        return self._kind in ("max", "relu") or not self.signature.result.is_float
+        """A single operation is rounded once, in one way."""
+        return not self._curved
 
     def operands(self) -> tuple[Operand, ...]:
         operand = Operand(TensorType(self.sizes, self.signature.operands[0]), low=-4.0, high=4.0)
@@ -86,12 +109,16 @@ class Elementwise(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """One rounding of a single operation, else that of its function and of the three around it. Relative to the
-        result; of gelu to x, as 1 + erf cancels where x is negative."""
-        from dispatchflow.operations._numeric import ULPS
+        """One rounding of a single operation, else the function's."""
+        y, element = self.reference(operands), self.signature.accumulator
+        return _functions.error_of(self._kind, operands[0], y, element) if self._curved else abs(y) * element.unit
 
-        scale = abs(operands[0] if self._kind == "gelu" else self.reference(operands))
-        return scale * (ULPS + 3 if self._curved else 1) * self.signature.accumulator.unit
+    def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
+        """Far: beside it, what is below the normal numbers may be nothing."""
+        if recipe != "far":
+            return self.error(operands)
+        smallest = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[self.signature.result.bits]
+        return self.error(operands) + smallest
 
     def library_lacks(self, library: Library) -> str | None:
         why = None if self._kind in _BINARY else _functions.library_lacks(library, self._kind)

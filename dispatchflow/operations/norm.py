@@ -42,8 +42,12 @@ class Norm(Operation):
         return drifting(self.sizes[1], self.signature.accumulator)
 
     @property
+    def parallel(self) -> tuple[str, ...]:
+        return ("m",)
+
+    @property
     def recipes(self) -> tuple[str, ...]:
-        return ("counted", "random")
+        return ("counted", *(("shifted",) if self._layer else ()), "random")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Counted: all of a row's elements are 2**-8 away from its mean, as many above as below. Their squares are
@@ -51,8 +55,11 @@ class Norm(Operation):
         n - 1 for n, changes the variance by a part of 1 / n and the result by a third of that. The variance is 2·ε: a
         wrong or missing ε shows. `layer` has a mean of 2**-12, a sixteenth of the distance, so that x - mean is exact
         even where a device's quotient is not; with an odd n one element is twice as far above.
+
+        Shifted: the same around a mean that is 1024 times the distance. A variance that is the mean of squares minus
+        the square of the mean has lost most of its digits there.
         """
-        if recipe != "counted":
+        if recipe == "random":
             return None
         import numpy as np
 
@@ -64,7 +71,7 @@ class Norm(Operation):
         x = np.where(order < n // 2 + odd, -step, step)
         if self._layer:
             x = np.where(order == n - 1, 2 * step, x) if odd else x
-            x = x - x.mean(axis=1, keepdims=True) + step / 16
+            x = x - x.mean(axis=1, keepdims=True) + (1024 if recipe == "shifted" else 1 / 16) * step
         row = (uniform(stream(1 + i, 1, n), v.type.element, v.low, v.high) for i, v in enumerate(vectors))
         return [x, *(values.astype(np.float64) for values in row)]
 

@@ -46,19 +46,30 @@ class Reduction(Operation):
     def bitwise(self) -> bool:
         return self.option("kind") == "max" or not self.signature.result.is_float
 
+    @property
+    def has_wide(self) -> bool:
+        return self.option("kind") == "sum" and self.signature.accumulator.is_float
+
     def made(self, recipe: str) -> list[Array] | None:
-        """Exact, of a `max`: all are -2 but one of each line, -1: the last of the first line, and others in the next
-        ones. What begins with 0, or takes padding for 0, is larger."""
+        """Exact, of a `max`: all are -2 but one of each line, which is larger in the last digit of its type, or -1: the
+        last of the first line, and others in the next ones. What begins with 0, or takes padding for 0, is larger."""
         if recipe != "exact" or self.option("kind") == "sum":
             return None
         import numpy as np
+
+        element = self.signature.operands[0]
+        largest = 2.0 ** (1 - element.digits) - 2 if element.is_float else -1
 
         m, k = self.sizes
         x = np.full((m, k), -2.0)
         lines = {"inner": x, "outer": x.T, "all": x.reshape(1, m * k)}[self.option("axis")]
         line = np.arange(len(lines))
-        lines[line, (lines.shape[1] - 1 + line * int(0.618 * lines.shape[1])) % lines.shape[1]] = -1
+        lines[line, (lines.shape[1] - 1 + line * int(0.618 * lines.shape[1])) % lines.shape[1]] = largest
         return [x]
+
+    @property
+    def parallel(self) -> tuple[str, ...]:
+        return {"inner": ("m",), "outer": ("k",), "all": ()}[self.option("axis")]
 
     def operands(self) -> tuple[Operand, ...]:
         summed = _AXES[self.option("axis")][2] if self.option("kind") == "sum" else ()

@@ -41,6 +41,10 @@ class ScaledMatmul(Operation):
         k = self.sizes[2]
         return f"k = {k} is no multiple of a block's {BLOCK} elements" if k % BLOCK else None
 
+    @property
+    def parallel(self) -> tuple[str, ...]:
+        return ("m", "n")
+
     def operands(self) -> tuple[Operand, ...]:
         m, n, k = self.sizes
         groups = k // BLOCK
@@ -48,7 +52,7 @@ class ScaledMatmul(Operation):
         scale = ElementType.F8E8M0FNU
         return (
             Operand(TensorType((m, groups, BLOCK), a), summed=(1, 2), shared=2),
-            Operand(TensorType((n, groups, BLOCK), b), shared=2),
+            Operand(TensorType((n, groups, BLOCK), b), shared=2, crossed=(1, 2)),
             Operand(TensorType((m, groups), scale), low=0.25, high=4.0),
             Operand(TensorType((n, groups), scale), low=0.25, high=4.0),
         )

@@ -25,8 +25,12 @@ class Softmax(Operation):
         return why and why + ("; f16_f32_f16 adds in f32" if self.signature == self.signatures["f16"] else "")
 
     @property
+    def parallel(self) -> tuple[str, ...]:
+        return ("m",)
+
+    @property
     def recipes(self) -> tuple[str, ...]:
-        return ("counted", "random")
+        return ("counted", "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Counted: in each row some elements are equal and all others so far below them that their exponentials are
@@ -37,12 +41,21 @@ class Softmax(Operation):
         fourth … of them, and others in the next row. Of eight rows one has a single largest, so that it shows when the
         maximum leaves an element out. Values are 128 or -128, and 256 less: their exponentials overflow or vanish in
         f32 and f16 where the maximum is not subtracted, and where a zero of padding is taken for one of them.
+
+        Peaked: two of a row are 128 and a little more, which half of the type's digits cannot tell from 128; all others
+        are 256 less. The two results say how much more.
         """
-        if recipe != "counted":
+        if recipe == "random":
             return None
         import numpy as np
 
         m, n = self.sizes
+        if recipe == "peaked":
+            x = np.full((m, n), -128.0)
+            first = np.arange(m) * int(0.618 * n) % n
+            x[np.arange(m), (first + n // 2) % n] = 128.0
+            x[np.arange(m), first] = 128.0 * (1 + 2.0 ** -(self.signature.operands[0].digits // 2 + 1))
+            return [x]
         apart = -(-n // 2 ** min(self.signature.result.digits - 1, 18))
         row, column = np.arange(m)[:, None], np.arange(n)
         single = row % 8 == 7
@@ -99,7 +112,7 @@ class Softmax(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Counted: the exponential, the quotient and their roundings, 2·ULPS·u, but less than what a term makes of the
         sum. What an exponential that is cut off at the smallest number leaves is nothing."""
-        if recipe != "counted":
+        if recipe == "random":
             return self.error(operands)
         import numpy as np
 

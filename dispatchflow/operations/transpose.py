@@ -26,6 +26,10 @@ class Transpose(Operation):
     def bitwise(self) -> bool:
         return True
 
+    @property
+    def parallel(self) -> tuple[str, ...]:
+        return self.dims
+
     def operands(self) -> tuple[Operand, ...]:
         return (Operand(TensorType(self.sizes, self.signature.operands[0])),)
 

@@ -82,16 +82,16 @@ def _inputs(program: Workload) -> dict[str, str]:
 
     uniform = f"uniform in [-1, 1), integers over their whole range; seed {inputs.SEED + 1}, operand number"
     if isinstance(program, Operation):
-        r, safe = inputs.exact_range(program)
+        r, safe, _ = inputs.exact_range(program)
         terms = min(safe, program.terms)
         exact = f"integers in -{r} … {r}, {terms} nonzero terms a result; seed {inputs.SEED}, operand number"
         digits, few = inputs.wide_digits(program) if "wide" in program.recipes else (0, 0)
         wide = (
             f"{digits} binary digits by 1 or -1, {few} nonzero terms a result; seed {inputs.SEED + 2}, operand number"
         )
-        counted = f"terms that are equal, or nothing: docs/verification.md; seed {inputs.SEED + 3}, operand number"
-        found = {"exact inputs": exact, "wide inputs": wide, "counted inputs": counted, "random inputs": uniform}
-        return {name: text for name, text in found.items() if name.split()[0] in program.recipes}
+        own = f"the operation's own: docs/verification.md; seed {inputs.SEED + 3}, operand number"
+        known = {"exact": exact, "wide": wide, "random": uniform}
+        return {f"{recipe} inputs": known.get(recipe.rstrip("234"), own) for recipe in program.recipes}
     assert isinstance(program, Module)
     said = [i.file.path if i.file else str(i.value) for i in program.inputs or ()]
     against = program.against.name if program.against else ", ".join(file.path for file in program.expected)
@@ -117,7 +117,8 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
         found[FILE] = made.outputs["vmfb"]
     if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
         for name, digests in data.digests.items():
-            found |= {f"{name}.bin": digests[0]} if name.startswith("expected") else data.files(name)
+            file = f"{name}.txt" if name == "expected_unseen" else f"{name}.bin"
+            found |= {file: digests[0]} if name.startswith("expected") else data.files(name)
     return found
 
 

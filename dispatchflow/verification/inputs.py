@@ -23,16 +23,18 @@ import numpy as np
 
 from dispatchflow.mlir.types import ElementType
 from dispatchflow.operations import Operand, Operation
+from dispatchflow.operations._exact import exact_range as exact_range
+from dispatchflow.operations._exact import thinnings
 from dispatchflow.operations._random import SEED as SEED
 from dispatchflow.operations._random import below as below
 from dispatchflow.operations._random import dtype_of as dtype_of
+from dispatchflow.operations._random import full
 from dispatchflow.operations._random import stream as stream
 from dispatchflow.operations._random import uniform as uniform
 
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
-_MIN_TERMS = 32
 _PACKED = {element.numpy_name for element in ElementType if element.bits < 8}
 
 
@@ -55,49 +57,32 @@ def read(path: Path, dtype: np.dtype | str) -> Array:
     return np.stack((pairs & 15, pairs >> 4), axis=-1).reshape(-1).view(element)
 
 
-def exact_range(operation: Operation) -> tuple[int, int]:
-    """(r, safe): values in -r … r, at most `safe` nonzero terms a result, so that |Σ| ≤ safe · r² ≤ 2**digits; with
-    other powers of r where a term has not two factors, and with room for what is added to the sum."""
-    accumulator, result = operation.types.accumulator, operation.types.result
-    # An integer that is narrowed wraps: the same in every order.
-    digits = min(accumulator.digits, result.digits) if result.is_float else accumulator.digits
-    # As many terms as fit come before more values: a lost term shows only where it is not zero.
-    for r in (3, 2, 1):
-        safe = (2**digits - operation.addends * r) // r**operation.factors
-        if safe >= operation.terms or r == 1:
-            return r, safe
-    raise AssertionError("unreachable")
-
-
-def mistrust(operation: Operation, recipe: str = "exact") -> str | None:
-    """Why this recipe tests too little here, None when it does not."""
-    if recipe != "exact":
-        return None
-    _, safe = exact_range(operation)
-    if operation.terms > safe and (safe < _MIN_TERMS or not _thinned(operation)):
-        return f"only {safe} of {operation.terms} terms fit exactly into {operation.types.result.mlir}"
-    return None
-
-
-def _thinned(operation: Operation) -> bool:
-    return any(operand.summed for operand in operation.operands())
-
-
 def made(operation: Operation, recipe: str) -> list[Array]:
     """Operands of a recipe, as they lie in memory."""
     if (own := operation.made(recipe)) is not None:
         types = (operand.type for operand in operation.operands())
         return [values.astype(dtype_of(tensor.element)) for values, tensor in zip(own, types, strict=True)]
-    return {"exact": exact, "wide": wide, "random": random}[recipe](operation)
+    if recipe.startswith("exact"):
+        return exact(operation, int(recipe.removeprefix("exact") or 1) - 1)
+    return {"wide": wide, "random": random}[recipe](operation)
 
 
-def exact(operation: Operation) -> list[Array]:
-    """Operands of the exact recipe, as they lie in memory."""
-    r, safe = exact_range(operation)
-    operands = operation.operands()
-    share = _root(safe, sum(bool(operand.summed) for operand in operands))
-    dense = operation.factors == 1
-    return [_exact_operand(operand, index, r, share, dense) for index, operand in enumerate(operands)]
+def exact(operation: Operation, which: int = 0) -> list[Array]:
+    """Operands of one set of exact inputs, as they lie in memory."""
+    numbers, thinning = exact_range(operation), thinnings(operation)[which]
+    made = []
+    for index, (operand, axes) in enumerate(zip(operation.operands(), thinning.axes, strict=True)):
+        tensor = operand.type
+        raw = stream(index, 5 + which if which else 0, tensor.size)
+        values = below(raw, 2 * numbers.r) - numbers.r
+        values += values >= 0  # no zeros: a lost zero is not seen
+        if not _multiplied(operand) and operation.factors > 1:
+            values += numbers.shift
+        values = _held(values, tensor.element).reshape(tensor.shape)
+        if axes:
+            values = values * _mask(tensor.shape, axes, thinning.share, part=thinning.part, parts=thinning.parts)
+        made.append(values.astype(dtype_of(tensor.element)))
+    return made
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
@@ -105,7 +90,8 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
     is exact in the accumulator and in the result whatever its order."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
     digits = min(max(element.digits for element in operation.signature.operands[:2]), room - 2)
-    return digits, min(operation.terms, 2 ** (room - digits) - operation.addends)
+    addends = operation.addends  # with all digits of their own type, which is the result's
+    return digits, min(operation.terms, 2 ** (2 if addends else room - digits) - addends)
 
 
 def wide(operation: Operation) -> list[Array]:
@@ -116,18 +102,33 @@ def wide(operation: Operation) -> list[Array]:
     found = []
     for index, operand in enumerate(operands):
         tensor, raw = operand.type, stream(index, 2, operand.type.size)
-        own = min(digits, tensor.element.digits)
-        sign = 1.0 - 2.0 * (raw & np.uint64(1)).astype(np.float64)
-        values = _held(sign, tensor.element).reshape(tensor.shape)
-        if operand.shared is not None or (not factors and operand.summed):
-            # Odd, and the highest bit is set: all digits count. In -2 … 2, which a narrower type holds too.
-            odd = 2 * below(raw, 2 ** max(own - 2, 0)) + 1 + (2 ** (own - 1) if own > 1 else 0)
-            full = values * odd.reshape(tensor.shape) * 2.0 ** (1 - own)
-            values = np.where(_turn(tensor.shape, operand.shared, factors.index(index) if factors else 0), full, values)
+        room = min(operation.types.accumulator.digits, operation.types.result.digits) - 2
+        own = min(digits if _multiplied(operand) else room, tensor.element.digits)
+        if tensor.element is ElementType.F8E8M0FNU:
+            found.append(_scales(tensor.shape, index).astype(dtype_of(tensor.element)))
+            continue
+        values = full(raw, own).reshape(tensor.shape)
+        one = _held(np.sign(values), tensor.element)
+        # What is added to a sum, or multiplied with it, once, has all digits too: one more rounding is the same in any
+        # order of summation.
+        turn = _turn(tensor.shape, operand.shared, factors.index(index) if index in factors else 0)
+        counts = index in factors or (not factors and operand.summed) or not _multiplied(operand)
+        values = np.where(turn, values, one) if counts and own > 1 else one
         if operand.summed:
-            values = values * _mask(tensor.shape, operand.summed, terms, raw, stride=1)
+            values = values * _mask(tensor.shape, operand.summed, terms, stride=1)
         found.append(values.astype(dtype_of(tensor.element)))
     return found
+
+
+def _scales(shape: tuple[int, ...], index: int) -> Array:
+    """Powers of two from 2**-120 to 2**120 along the last axis, and for the next operand their inverse."""
+    exponents = np.arange(shape[-1]) * 37 % 241 - 120.0
+    return np.broadcast_to(2.0 ** (exponents * (-1) ** index), shape)
+
+
+def _multiplied(operand: Operand) -> bool:
+    """Whether it is a factor of a sum's terms; else it is added to the sum, or is its scale."""
+    return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
 def _turn(shape: tuple[int, ...], axis: int | None, factor: int) -> Array:
@@ -139,29 +140,9 @@ def _turn(shape: tuple[int, ...], axis: int | None, factor: int) -> Array:
     return np.broadcast_to(turn.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
 
-def _root(safe: int, thinned: int) -> int:
-    """How many positions each of so many thinned operands may keep, for sums of sums: the product is at most `safe`."""
-    root = int(safe ** (1 / max(thinned, 1)))
-    return next(share for share in (root + 1, root, root - 1) if share ** max(thinned, 1) <= safe)
-
-
 def random(operation: Operation) -> list[Array]:
     """Operands of the random recipe, as they lie in memory."""
     return [_random_operand(operand, index) for index, operand in enumerate(operation.operands())]
-
-
-def _exact_operand(operand: Operand, index: int, r: int, safe: int, dense: bool) -> Array:
-    tensor = operand.type
-    raw = stream(index, 0, tensor.size)
-    if not operand.summed and not dense:
-        values = below(raw, 2 * r + 1) - r
-        return _held(values, tensor.element).reshape(tensor.shape).astype(dtype_of(tensor.element))
-    values = below(raw, 2 * r) - r
-    values += values >= 0  # no zeros here: a lost zero is not seen, and how many terms count the mask decides alone
-    values = _held(values, tensor.element).reshape(tensor.shape)
-    if operand.summed:
-        values = values * _mask(tensor.shape, operand.summed, safe, raw)
-    return values.astype(dtype_of(tensor.element))
 
 
 def _held(values: Array, element: ElementType) -> Array:
@@ -171,16 +152,23 @@ def _held(values: Array, element: ElementType) -> Array:
     return abs(values) if element.is_unsigned else values
 
 
-def _mask(shape: tuple[int, ...], axes: tuple[int, ...], safe: int, raw: Array, stride: int | None = None) -> Array:
-    """True for exactly min(terms, safe) positions along `axes`, at another offset in each line of the others; so far
-    apart, by default spread over all."""
+def _mask(
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    share: int,
+    stride: int | None = None,
+    part: int = 0,
+    parts: int = 1,
+) -> Array:
+    """True for exactly min(terms, share) positions along `axes`, so far apart, by default spread over all. In each part
+    and in each line of the other axes they follow those of the last one."""
     terms = prod(shape[axis] for axis in axes)
     if stride is None:
         stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)
     line = tuple(1 if i in axes else size for i, size in enumerate(shape))
-    offsets = below(raw[: prod(line)] << np.uint64(32), terms).reshape(line)
+    offsets = ((np.arange(prod(line)) * parts + part) * share).reshape(line)
     positions = np.arange(terms).reshape([size if i in axes else 1 for i, size in enumerate(shape)]) * stride
-    return (positions + offsets) % terms < safe
+    return (positions + offsets) % terms < share
 
 
 def _random_operand(operand: Operand, index: int) -> Array:

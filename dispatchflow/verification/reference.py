@@ -44,11 +44,15 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)
+    with np.errstate(over="ignore"):
+        rounded = value.astype(dtype_of(result)).astype(np.float64)
+    value = np.where(np.isinf(rounded), rounded, value)
     if recipe == "random":
         return value, error + result.unit * (abs(value) + SMALLEST_NORMAL.get(result, 2.0**-126))
     dtype = dtype_of(result)
-    ends = ((value + side * error).astype(dtype).astype(np.float64) for side in (-1, 1))
-    return value, np.maximum(*(abs(end - value) for end in ends))
+    with np.errstate(over="ignore", invalid="ignore"):
+        ends = ((value + side * error).astype(dtype).astype(np.float64) for side in (-1, 1))
+        return value, np.nan_to_num(np.maximum(*(abs(end - value) for end in ends)))
 
 
 def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe: str) -> Array:
@@ -59,7 +63,8 @@ def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe
     """
     whose = f"the {method.removesuffix('_on')} of {operation.name}"
     try:
-        found = np.asarray(getattr(operation, method)(*recipe, operands))
+        with np.errstate(over="ignore"):  # an infinite result is one
+            found = np.asarray(getattr(operation, method)(*recipe, operands))
     except (MemoryError, OSError):  # not its fault
         raise
     except (Exception, SystemExit) as error:

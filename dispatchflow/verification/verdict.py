@@ -58,7 +58,7 @@ def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
     """
     if not got.size:
         return Verdict("equal")
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         wide = got.astype(np.float64)
         error = abs(wide - reference)
         parts = np.nan_to_num(error / tolerance, nan=np.inf)

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from dispatchflow.cases.dispatch import Dispatch
-from dispatchflow.engine import actions
+from dispatchflow.engine import actions, source_files
 from dispatchflow.iree import command_lines
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.operations.matmul import Matmul
@@ -136,7 +136,7 @@ def test_module_has_no_path_no_date_and_no_name(name, module_of):
 @pytest.mark.parametrize("name", ACTIONS)
 def test_ingredients_of_a_case_s_actions_are_the_golden_ones(name, case_of, records, resolver_of, golden, monkeypatch):
     monkeypatch.setattr(actions, "_sources", lambda *names: f"digest of {', '.join(names)}")
-    monkeypatch.setattr(actions, "_versions", lambda: {"numpy": "version", "ml_dtypes": "version"})
+    monkeypatch.setattr(source_files, "versions_of", lambda module: {"numpy": "version", "ml_dtypes": "version"})
     case, resolver = case_of(**ACTIONS[name]), resolver_of()
     compile_key = resolver.chain(case)["compile"].key
     records.add(Record(compile_key, "compile", True, facts={"code_digest": "digest of the code"}))

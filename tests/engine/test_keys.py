@@ -9,7 +9,7 @@ import pytest
 
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.dispatch import Dispatch
-from dispatchflow.engine import actions
+from dispatchflow.engine import actions, source_files
 from dispatchflow.iree.release import NEWEST
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest
@@ -101,9 +101,9 @@ def test_operation_source_and_library_versions_enter_the_keys_of_data(action, ca
         action(case_of(layout="nt").operation).key,
         action(case_of(dtype="f16").operation).key,
     ]
-    monkeypatch.setattr(actions, "_versions", lambda: {"numpy": "0", "ml_dtypes": "0"})
+    monkeypatch.setattr(source_files, "versions_of", lambda module: {"numpy": "0", "ml_dtypes": "0"})
     found.append(action(operation).key)
-    monkeypatch.setattr(actions, "_versions", lambda: {"numpy": "0", "ml_dtypes": "1"})
+    monkeypatch.setattr(source_files, "versions_of", lambda module: {"numpy": "0", "ml_dtypes": "1"})
     found.append(action(operation).key)
     monkeypatch.setattr(actions, "_sources", lambda *names: Digest("other"))
     found.append(action(operation).key)
@@ -116,8 +116,8 @@ def test_inputs_and_expected_results_have_keys_of_their_own(case_of):
 
 
 def test_source_of_data_is_the_text_of_the_modules_that_make_it(case_of, monkeypatch):
-    modules, found, read = actions._modules_of(type(case_of().operation).__module__), set(), Path.read_bytes
-    names = ("matmul.py", "api.py", "inputs.py", "reference.py", "types.py")
+    modules, found, read = source_files.of_operation(type(case_of().operation).__module__), set(), Path.read_bytes
+    names = ("matmul.py", "_contraction.py", "api.py", "inputs.py", "power.py", "reference.py", "types.py")
     for edited in ("none", *names):
         monkeypatch.setattr(Path, "read_bytes", lambda path, edited=edited: read(path) + b"#" * (path.name == edited))
         found.add(actions._sources.__wrapped__(*modules))

@@ -3,6 +3,7 @@ boundary is reported, and what correct kernels give is not."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,16 @@ ATTENTIONS = [
 ] + [("f32", {}, 16384), ("f16", {"mask": "yes", "causal": "yes"}, 16384)]
 
 
+def misread(operation: Operation, operands: list[Any]) -> Iterator[tuple[str, Any]]:
+    """What an attention with a mask and a boundary gives that goes wrong about these."""
+    q, k, v, mask = operands
+    yield "a boundary that is one late", attention(operation, operands, more=1)
+    yield "a boundary that is one early", attention(operation, operands, more=-1)
+    yield "no mask", attention(operation, [q, k, v])
+    yield "the mask of the next key", attention(operation, [q, k, v, np.roll(mask, 1, axis=2)])
+    yield "the mask of the next query", attention(operation, [q, k, v, np.roll(mask, 1, axis=1)])
+
+
 @pytest.mark.parametrize(("types", "options", "k2"), ATTENTIONS, ids=str)
 def test_every_key_of_an_attention_its_mask_and_its_boundary_count(types: str, options: Any, k2: int) -> None:
     m = 8 if k2 == 8 else 18
@@ -48,15 +59,8 @@ def test_every_key_of_an_attention_its_mask_and_its_boundary_count(types: str, o
         assert judge.missed(results) == []
     with np.errstate(invalid="ignore", over="ignore"):
         if options:
-            q, k, v, mask = judge.operands
-            wrong = {
-                "a boundary that is one late": attention(operation, judge.operands, more=1),
-                "a boundary that is one early": attention(operation, judge.operands, more=-1),
-                "no mask": attention(operation, [q, k, v]),
-                "the mask of the next key": attention(operation, [q, k, v, np.roll(mask, 1, axis=2)]),
-                "the mask of the next query": attention(operation, [q, k, v, np.roll(mask, 1, axis=1)]),
-            }
-            assert judge.missed(iter(wrong.items())) == []
+            unseen = [set(one.missed(misread(operation, one.operands))) for one in (judge, Judge(operation, "peaked"))]
+            assert set.intersection(*unseen) == set()
         powers = np.exp(operation._scale * (judge.operands[0] @ judge.operands[1].swapaxes(1, 2)).astype(np.float32))
         assert not judge.verdict(powers @ judge.operands[2] / powers.sum(axis=2, keepdims=True)).passed
 
@@ -81,12 +85,19 @@ def test_a_right_attention_passes(types: str, options: Any, k2: int) -> None:
     """As flash attention computes it: scores by log2(e), tile by tile, weights in the operands' type; and with weights
     that are divided before they are rounded and summed."""
     m = 8 if k2 == 8 else 18
-    judge = Judge(operation := ATTENTION.make((1, m, 4, 64, k2), types, **options))
+    operation = ATTENTION.make((1, m, 4, 64, k2), types, **options)
+    for recipe in operation.recipes:
+        passes(Judge(operation, recipe))
+
+
+def passes(judge: Judge) -> None:
+    operation = judge.operation
+    _, m, _, _, k2 = operation.sizes
     q, k, v, *masks = (array.astype(np.float32) for array in judge.operands)
     own = dtype_of(operation.signature.operands[0])
     scores = q @ k.swapaxes(1, 2) * np.float32(operation._scale * np.log2(np.e))
     scores = scores + masks[0] * np.float32(np.log2(np.e)) if masks else scores
-    if options:
+    if operation.option("causal") == "yes":
         scores = np.where(np.tri(m, k2, k2 - m, dtype=bool), scores, np.float32(-3e38))
     largest, total, found = np.full((1, m, 1), -3e38, np.float32), np.float32(0), np.float32(0)
     for start in range(0, k2, 48):

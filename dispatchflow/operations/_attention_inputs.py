@@ -1,0 +1,103 @@
+"""Inputs of `attention` whose results say which queries, keys, values and masks were read, and in how many digits.
+
+Scores below are what an exponential is taken of: products of a query and a key, times the scale, plus the mask. All
+numbers are exact in every type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dispatchflow.operations._random import bits, full, stream
+
+if TYPE_CHECKING:
+    from dispatchflow.mlir.types import ElementType
+    from dispatchflow.operations.api import Array
+
+_GAP = 128.0
+"""An exponential of a score so far below the largest is 0."""
+
+_STEP = 8.0
+"""What a place of the head, or a mask, adds to a balanced score: exp(8) is more than most keys together."""
+
+
+class Shape(NamedTuple):
+    """`power`: the scale is 2**-power. `last`: of each query, the last key that it may see."""
+
+    b: int
+    m: int
+    n: int
+    k1: int
+    k2: int
+    power: int
+    masked: bool
+    last: Array
+
+
+def _split(shape: Shape, score: float) -> tuple[float, float]:
+    """Powers of two for a query and a key whose product adds this much to a score."""
+    exponent = shape.power + int(np.log2(score))
+    return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
+
+
+def balanced(shape: Shape, turned: bool) -> list[Array]:
+    """All keys have the same score, to which each place of the head adds or from which it takes 8.
+
+    A place of one key that is not read raises or lowers its score alone: raised, it has nearly all the weight. Queries
+    have the two signs in turn, so that what one lowers the next one raises; `turned`: the other one first. A place of a
+    query that is not read raises the keys of one sign; a value has the sign of its key at one place. A mask is -8.
+    """
+    b, m, n, k1, k2, *_ = shape
+    of_query, of_key = _split(shape, _STEP)
+    signs = np.where(bits(0, (b, 1, k1)), 1.0, -1.0)
+    order = stream(1, 3, b * k2 * k1).reshape(b, k2, k1).argsort(axis=2).argsort(axis=2)
+    agrees = np.where(order < k1 // 2, 1.0, -1.0)
+    turns = 1.0 - 2.0 * ((np.arange(m) + turned) % 2)[:, None]
+    q, k, v = signs * turns * of_query, signs * agrees * of_key, agrees[:, :, np.arange(n) % k1]
+    return [q, k, v, np.full((b, m, k2), -_STEP)] if shape.masked else [q, k, v]
+
+
+def tail(element: ElementType) -> float:
+    """1 + tail has one digit more than half of the type's."""
+    return 2.0 ** -(element.digits // 2 + 1)
+
+
+def peaked(shape: Shape, element: ElementType) -> list[Array]:
+    """Each query sees one group of four keys: all other scores are 128 or more below.
+
+    The scores of the group's first two keys are equal, since the last digits of the query, of the keys and of the mask
+    cancel: 1 - 2 + 1, without a mask 1 - 1. What is read in half of its digits leaves a difference. The other two keys
+    are 8 below, to be seen only if the scale is right. Columns of values in turn: all digits, the same in the group;
+    1 and -1 of the two; 1024 of the other two.
+    """
+    b, m, n, k1, k2, *_ = shape
+    key, group, groups = np.arange(k2), np.arange(k2) // 4, max(k2 // 4, 1)
+    seen = np.maximum((shape.last + 1) // 4, 1)
+    target = (seen - 1 - np.arange(m)[::-1] * max(int(groups * 0.618), 1)) % seen
+    q, k = np.zeros((b, m, k1)), np.zeros((b, k2, k1))
+    low, sign = tail(element), 1.0 - 2.0 * (key % 2)
+    middle = 1 / (2 * low)
+    # (place, score, factor of the query, factor of the key)
+    places: list[tuple[float, Array | float, Array | float]] = [
+        (middle, 1 + low, sign),
+        (middle, -1.0, sign),
+        (middle * (1 + shape.masked), 1.0, -sign * (1 + low)),
+        (middle * (1 + shape.masked), 1.0, sign),
+        (4.0, 1.0, 1.0 - 2.0 * (key // 2 % 2)),
+    ]
+    for bit in range((groups - 1).bit_length()):
+        code = 1.0 - 2.0 * (np.arange(groups + 1) >> bit & 1)
+        places.append((_GAP / 2, code[target], code[np.minimum(group, groups - 1)]))
+    for place, (score, of_query, of_key) in enumerate(places[:k1]):
+        query, key_ = _split(shape, score)
+        q[:, :, place], k[:, :, place] = of_query * query, of_key * key_
+    digits = full(stream(2, 3, b * (groups + 1) * n), element.digits).reshape(b, groups + 1, n)[:, group]
+    column, first = np.arange(n) % 3, (key % 4 < 2)[:, None]
+    v = np.where(column == 0, digits, np.where(column == 1, first * sign[:, None], 1024.0 * ~first))
+    if not shape.masked:
+        return [q, k, v]
+    here = target[:, None] == group
+    mask = np.where(here, (1 + low * (sign > 0)) / low, 0.0)
+    return [q, k, v, np.broadcast_to(mask, (b, m, k2)).copy()]

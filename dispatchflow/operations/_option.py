@@ -1,0 +1,49 @@
+"""A choice of an operation beside its sizes, types and layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dispatchflow.units import whole
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One axis of an operation beside its sizes, types and layout. The default is `usual`, else the first value."""
+
+    values: Sequence[str] | range
+    meaning: str
+    usual: str | int | None = None
+
+    @property
+    def default(self) -> str | int:
+        return self.values[0] if self.usual is None else self.usual
+
+    @property
+    def allowed(self) -> str:
+        if isinstance(self.values, range):
+            return f"{self.values[0]} … {self.values[-1]}"
+        return ", ".join(self.values)
+
+    def parse(self, word: object) -> str | int:
+        """The value that a spec or a variable says; TOML's `true` and `false` are `yes` and `no` where there are these.
+
+        Raises:
+            ValueError: it is none of them; the message says which are.
+        """
+        if isinstance(word, bool):
+            word = "yes" if word else "no"
+        number = isinstance(self.values, range)
+        value = int(word) if number and isinstance(word, str) and whole(word.removeprefix("-")) is not None else word
+        if not isinstance(value, int if number else str) or value not in self.values:
+            raise ValueError(self.allowed)
+        assert isinstance(value, str | int)
+        return value
+
+    def takes(self, word: object) -> bool:
+        try:
+            self.parse(word)
+        except ValueError:
+            return False
+        return True

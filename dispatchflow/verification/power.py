@@ -1,0 +1,157 @@
+"""Which errors the recipes of an operation would see.
+
+A bound says which results are right. Whether it still tells wrong ones from them is another question, and it is asked
+here, of the very inputs that a case is verified with: each operand is spoilt in four ways, the reference is computed
+from the spoilt operands, and the result is compared as a kernel's is. An operation's recipes together must see
+
+- zeros in place of an operand;
+- an operand without one line of each of its axes: the last one, and another one;
+- an operand without one element, at `_PLACES` places;
+- an operand in half of its digits: as if read in a narrower type.
+
+What none of them sees makes a verdict `mistrusted`, for operations that a user adds too. These are errors that are the
+same for all results. An error of single results is for the random and the exact recipe to find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dispatchflow.mlir.types import ElementType
+from dispatchflow.operations import Operation
+from dispatchflow.verification import inputs, reference, verdict
+
+if TYPE_CHECKING:
+    from dispatchflow.operations.api import Array
+
+_PLACES = 8
+_RESULTS = 32
+_STREAM = 4
+
+
+class Spoilt(NamedTuple):
+    """One operand, and what is done to a copy of it, which is widened (float64 or int64)."""
+
+    words: str
+    operand: int
+    spoil: Callable[[Array], Array]
+
+
+def unseen(operation: Operation) -> list[str]:
+    """The errors that no recipe of this operation would see, in words that follow "would not see".
+
+    A large operation is asked by its excerpt: the same sums for fewer results.
+    """
+    part = excerpt(operation)
+    recipes = [_Recipe(part, recipe) for recipe in part.recipes]
+    found: dict[str, None] = {}
+    for error in errors(part):
+        if error.words not in found and _overlooked(error, recipes):
+            found[error.words] = None
+    return list(found)
+
+
+def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
+    """Whether it makes a difference, and no recipe sees it."""
+    matters = False
+    for recipe in recipes:
+        if (seen := recipe.sees(error)) is True:
+            return False
+        matters |= seen is not None
+    return matters
+
+
+def excerpt(operation: Operation) -> Operation:
+    """The same with at most `_RESULTS` along each parallel dim, two along the first of three or more, a batch. Where
+    a sum is thinned out, with as many as it takes for each of its terms to count in some result."""
+    most = max(_RESULTS, -(-operation.terms // max(inputs.exact_range(operation).safe, 1)))
+    batched = len(operation.parallel) > 2
+    for dim in operation.parallel:
+        index, size = operation.dims.index(dim), 2 if batched and dim == operation.parallel[0] else most
+        if operation.sizes[index] > size:
+            smaller = replace(operation, sizes=(*operation.sizes[:index], size, *operation.sizes[index + 1 :]))
+            operation = operation if smaller.illegal("llvm-cpu") else smaller
+    return operation
+
+
+def errors(operation: Operation) -> Iterator[Spoilt]:
+    for index, operand in enumerate(operation.operands()):
+        shape, element = operand.type.shape, operand.type.element
+        whose = f"operand {index}"
+        yield Spoilt(f"{whose} read as zeros", index, np.zeros_like)
+        raw = inputs.stream(index, _STREAM, _PLACES + len(shape))
+        for axis, size in enumerate(shape):
+            lines = {size - 1, int(inputs.below(raw[axis : axis + 1], size)[0])} if size > 1 else ()
+            for line in lines:
+                yield Spoilt(f"{whose} without one line of axis {axis}", index, partial(_without, axis=axis, line=line))
+        for place in dict.fromkeys(inputs.below(raw[len(shape) :], operand.type.size).tolist()):
+            yield Spoilt(f"{whose} without one element", index, partial(_without_element, place=place))
+        if element.digits > 1:
+            words = f"{whose} in {element.digits // 2} of its {element.digits} digits"
+            yield Spoilt(words, index, partial(halved, element=element))
+
+
+def _without(values: Array, axis: int, line: int) -> Array:
+    values = values.copy()
+    values.swapaxes(0, axis)[line] = 0
+    return values
+
+
+def _without_element(values: Array, place: int) -> Array:
+    values = values.copy()
+    values.reshape(-1)[place] = 0
+    return values
+
+
+def halved(values: Array, element: ElementType) -> Array:
+    """Floats to nearest; of integers the upper digits."""
+    digits = element.digits // 2
+    if not element.is_float:
+        lost = element.digits - digits
+        kept: Array = values >> lost << lost
+        return kept
+    significand, exponent = np.frexp(values)
+    rounded: Array = np.ldexp(np.round(significand * 2.0**digits), exponent - digits)
+    return rounded
+
+
+class _Recipe:
+    """Inputs of one recipe and what they must give, made when the first error is asked of it."""
+
+    def __init__(self, operation: Operation, recipe: str) -> None:
+        self._operation, self._recipe = operation, recipe
+
+    @cached_property
+    def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
+        """(operands, the reference before it is rounded, what a result is compared with)"""
+        operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
+        wanted: tuple[Array, ...]
+        if operation.compares_bits(self._recipe):
+            wanted = (reference.expected(operation, narrow),)
+        else:
+            wanted = reference.bounds(operation, narrow, self._recipe)
+        operands = reference.widened(narrow)
+        return operands, np.asarray(operation.reference(operands)), wanted
+
+    def sees(self, error: Spoilt) -> bool | None:
+        """None where it makes no difference here: a number that is nothing already, or not used."""
+        operands, right, wanted = self._made
+        spoilt = list(operands)
+        spoilt[error.operand] = error.spoil(operands[error.operand])
+        if np.array_equal(spoilt[error.operand], operands[error.operand]):
+            return None
+        with np.errstate(all="ignore"):
+            try:
+                value = np.asarray(self._operation.reference(spoilt))
+            except Exception:  # a reference that refuses such operands says nothing about what would be seen
+                return False
+            if np.array_equal(value, right, equal_nan=True):
+                return None
+            got = value.astype(inputs.dtype_of(self._operation.types.result))
+        compare = verdict.compare_bits if len(wanted) == 1 else verdict.compare_bounded
+        return compare(got, *wanted).word == "different"

@@ -1,0 +1,90 @@
+"""What the recipes of an operation would see, and what becomes of a verdict where they would not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.variants import BY_NAME
+
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.verification import power
+
+GELU = {"epilogue": "bias+gelu"}
+# What was called right before: a kernel that forgot the product, fp8 attention, a chain in f16, a sum of bf16 numbers.
+OVERLOOKED_ONCE: list[tuple[str, tuple[int, ...], str, dict[str, Any]]] = [
+    ("matmul", (16, 16, 4096), "f16", GELU),
+    ("matmul", (64, 64, 16384), "f16", GELU),
+    ("batch_matmul", (2, 9, 14, 3000), "f16", GELU),
+    ("conv2d", (1, 9, 9, 160, 10, 3, 3), "f16", GELU),
+    ("chain", (16, 16, 2048, 2048), "f32", {}),
+    ("chain", (13, 200, 17, 700), "f16", {}),
+    ("attention", (1, 32, 64, 128, 4096), "f32", {}),
+    ("attention", (2, 64, 64, 64, 1024), "f16", {}),
+    ("attention", (1, 1, 128, 128, 8192), "f16", {}),
+    ("attention", (1, 24, 24, 64, 1000), "f16", {"mask": "yes"}),
+    ("reduction", (1024, 4096), "f32", {"axis": "all"}),
+    ("reduction", (5, 65536), "f32", {}),
+    ("matmul", (20, 24, 20000), "f32", {"epilogue": "bias"}),
+    ("matmul", (20, 24, 3000), "f32", {"epilogue": "residual"}),
+    ("matmul", (13, 17, 3000), "bf16_bf16", {}),
+    ("softmax", (1, 32000), "f32", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes", "types", "options"), OVERLOOKED_ONCE, ids=str)
+def test_what_was_overlooked_is_seen(name: str, sizes: tuple[int, ...], types: str, options: dict[str, Any]) -> None:
+    assert power.unseen(OPERATIONS[name].make(sizes, types, None, **options)) == []
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_at_small_sizes_all_is_seen_but_for_sums_in_bf16_behind_a_gelu(name: str) -> None:
+    for operation in BY_NAME[name]:
+        unseen = power.unseen(operation)
+        assert not unseen or "bf16_acc" in operation.label or operation.types.accumulator.mlir == "bf16", operation
+
+
+def test_without_the_recipe_that_sees_it_an_error_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    operation = OPERATIONS["matmul"].make((16, 16, 4096), "f16")
+    monkeypatch.setattr(type(operation), "recipes", ("random",))
+    unseen = power.unseen(operation)
+    assert "operand 0 without one line of axis 1" in unseen
+    assert "operand 1 without one element" in unseen
+    assert "operand 0 in 5 of its 11 digits" in unseen
+    assert "operand 0 read as zeros" not in unseen
+
+
+def test_a_bound_that_allows_everything_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    operation = OPERATIONS["elementwise"].make((8, 8), "f32", None, kind="tanh")
+    monkeypatch.setattr(type(operation), "error_on", lambda self, recipe, operands: np.full((8, 8), 1e9))
+    assert "operand 0 read as zeros" in power.unseen(operation)
+
+
+def test_what_makes_no_difference_need_not_be_seen() -> None:
+    """Pixels between windows, and the mask of keys behind a query's own."""
+    assert power.unseen(OPERATIONS["pooling"].make((1, 9, 9, 2, 1, 1), "f32", None, stride=4)) == []
+    assert power.unseen(OPERATIONS["attention"].make((1, 16, 16, 8, 16), "f32", None, mask="yes", causal="yes")) == []
+
+
+def test_a_reference_that_refuses_spoilt_operands_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    operation = OPERATIONS["transpose"].make((3, 4), "f32")
+    reference = type(operation).reference
+
+    def of_nonzero(self: Operation, operands: Any) -> Any:
+        assert operands[0].all()
+        return reference(self, operands)
+
+    monkeypatch.setattr(type(operation), "reference", of_nonzero)
+    assert "operand 0 read as zeros" in power.unseen(operation)
+
+
+def test_an_excerpt_has_the_same_sums_for_fewer_results() -> None:
+    def sizes(name: str, *given: int, types: str | None = None) -> tuple[int, ...]:
+        return power.excerpt(OPERATIONS[name].make(given, types)).sizes
+
+    assert sizes("matmul", 4096, 4096, 65536) == (32, 32, 65536)
+    assert sizes("matmul", 4096, 4096, 65536, types="bf16_bf16") == (256, 256, 65536)
+    assert sizes("batch_matmul", 32, 7, 4096, 64) == (2, 7, 32, 64)
+    assert sizes("attention", 8, 512, 128, 128, 4096) == (2, 32, 32, 128, 4096)
+    assert sizes("reduction", 512, 65536) == (32, 65536)
