@@ -21,11 +21,17 @@ def on(cpu: str) -> str:
     return f'exec {QEMU} -cpu {cpu} "$real" "$@"'
 
 
+def compiling_on(cpu: str) -> str:
+    """The compiler there, where it is asked for its own CPU. Told which, it makes the same code on each machine, and
+    emulated it takes twenty-five times as long."""
+    return f'case "$*" in *host*) {on(cpu)};; esac\nexec "$real" "$@"'
+
+
 @pytest.mark.parametrize("tuning", ["default", "data_tiling"])
 def test_a_machine_that_hides_avx_512_gets_code_that_runs_on_it(tuning, tmp_path):
     """IREE itself, asked for `host`, fails here: code with AVX-512 dies, bf16 and i8 do not compile."""
-    cpu = on("Skylake-Server")
-    path = toolchain(tmp_path / "tools", iree_compile=cpu, iree_run_module=cpu)
+    cpu = "Skylake-Server"
+    path = toolchain(tmp_path / "tools", iree_compile=compiling_on(cpu), iree_run_module=on(cpu))
     project = Project.make(tmp_path / "p", sweep(dtype=["f32", "bf16", "i8"], tuning=tuning))
 
     outcome = project.doit("verify", PYTHONPATH=path)
@@ -42,7 +48,7 @@ def test_a_machine_that_hides_avx_512_gets_code_that_runs_on_it(tuning, tmp_path
 
 
 def test_code_for_another_cpu_dies_with_a_reason(tmp_path):
-    path = toolchain(tmp_path / "tools", iree_compile=on("Haswell"), iree_run_module=on("Nehalem"))
+    path = toolchain(tmp_path / "tools", iree_compile=compiling_on("Haswell"), iree_run_module=on("Nehalem"))
 
     outcome = Project.make(tmp_path / "p", sweep()).doit("verify", PYTHONPATH=path)
 
