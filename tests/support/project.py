@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forked import forked
 from support.once import once
 from support.tools import Outcome, environment, finished, processes_in
 
@@ -69,8 +70,8 @@ class Project:
         )  # fmt: skip
 
     def doit(self, *words: str, **variables: str) -> Outcome:
-        """`doit WORDS` to its end; nothing that dispatchflow prints may be a traceback."""
-        return finished(self.start(*words, **variables))
+        """`doit WORDS` to its end, forked where it can be; nothing that dispatchflow prints may be a traceback."""
+        return finished(forked(words, self.root, environment(variables)) or self.start(*words, **variables))
 
     @property
     def store(self) -> Path:

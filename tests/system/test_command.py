@@ -1,4 +1,5 @@
-"""`dispatchflow` is `doit`, whatever the project and the words; that it is sooner where nothing is to do is in test_recall."""
+"""`dispatchflow` is `doit`, and so is the forked one of the tests, whatever the project and the words; that the first is
+sooner where nothing is to do is in test_replay."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.forked import forked
 from support.project import DODO, Project, sweep
-from support.tools import LIMIT_S, finished, rightless, wait_until
+from support.tools import LIMIT_S, environment, finished, rightless, wait_until
 
 DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
 WORDS = ("list m=1", "m=1 lst", "-f other.py list", "-f dodo.py list m=1", "m=1 help", "help list", "dumpdb", "strace")
@@ -22,6 +24,11 @@ def assert_dispatchflow_is_doit(project: Project, *lines: str) -> None:
         assert both[1].returncode == both[0].returncode, (line, our_err)
         assert _told(our_out) == _told(out), line
         assert _told(our_err)[-1:] == _told(err)[-1:], line
+        third = forked(line.split(), project.root, environment({}))
+        assert third is not None
+        (forked_out, forked_err) = third.communicate(timeout=LIMIT_S)
+        assert (third.returncode, _told(forked_out)) == (both[0].returncode, _told(out)), (line, forked_err)
+        assert _told(forked_err)[-1:] == _told(err)[-1:], line
 
 
 def _told(text: str) -> list[str]:
