@@ -233,7 +233,7 @@ def _judged(
         "score": max(scores, default=None),
         "rungs": {r: v.word for r, v in verdicts.items()},
     }
-    facts |= {"why": why} if why else {}
+    facts |= {"why": why} if why and not wrong else {}
     if worst.worst is not None:
         facts |= _worst(worst.worst)
     if not wrong:

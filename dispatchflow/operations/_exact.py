@@ -12,6 +12,7 @@ _SETS = 4
 """So many sets of exact inputs at most: each is one more call of the module."""
 
 _FEW = 3
+"""An element that fewer results use may not show in any of them, where a result is clipped or rounded."""
 
 
 class Operand(Protocol):
@@ -63,7 +64,7 @@ def exact_range(operation: Operation) -> ExactRange:
         spread = r**factors * sqrt(min(terms, room // r**factors))
         shift = 2 ** ceil(log2(1.5 * spread)) if operation.clips else 0
         safe = (room - addends * (r + shift)) // r**factors
-        whole = not result.is_float or spread <= 2 ** (result.digits + 1)
+        whole = not result.is_float or spread + shift <= 2**result.digits
         if r == 1 or (safe >= terms and whole):
             return ExactRange(r, safe, shift)
     raise AssertionError("unreachable")
@@ -88,15 +89,17 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
     """
     operands, safe, terms = operation.operands(), exact_range(operation).safe, operation.terms
     if terms <= safe:
-        # What is clipped in one set counts in the other, where few results see it.
-        few = operation.clips and _uses(operation, [operand for operand in operands if _factor(operand)]) < _FEW
+        # What is clipped or rounded away in one set counts in the other, where few results use it.
+        lossy = operation.clips or operation.types.result.digits < operation.types.accumulator.digits
+        few = lossy and _uses(operation, [operand for operand in operands if _factor(operand)]) < _FEW
         return (Thinning(((),) * len(operands)),) * (1 + few)
     windows, sets = -(-terms // max(safe, 1)), []
     for name in ("summed", "crossed"):
         axes = tuple(getattr(operand, name) for operand in operands)
         share = _share(operands, axes, safe, terms)
         whole = [one for one, thin in zip(operands, axes, strict=True) if _factor(one) and not thin]
-        parts = -(-windows // max(_uses(operation, whole), 1)) if any(axes) and share else 0
+        uses = _uses(operation, whole) // (_FEW if operation.clips else 1)
+        parts = -(-windows // max(uses, 1)) if any(axes) and share else 0
         sets += [Thinning(axes, share, part, parts) for part in range(parts)]
     return tuple(sorted(sets, key=lambda one: one.part)[:_SETS])
 
@@ -120,4 +123,5 @@ def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: i
         return 0
     most, thinned = safe * prod(lengths) // terms, len(lengths)
     root = int(most ** (1 / thinned))
-    return next(share for share in (root + 1, root, root - 1) if share**thinned <= most)
+    share = next(share for share in (root + 1, root, root - 1) if share**thinned <= most)
+    return share - 1 if share in (2, 4, 6, 8) else share  # an even number of ones often adds up to nothing

@@ -132,10 +132,11 @@ def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
 
 def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
     """A bound of gelu's error where x is off by `of_x`: its steepest slope is below 1.13; its own roundings are
-    relative to x, as 1 + erf cancels where x is negative. Below -9 erf is -1 in every type."""
+    relative to x, as 1 + erf cancels where x is negative. Beyond 9 erf is 1 in every type: gelu is x, or nothing."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS
 
-    bound: Array = 1.13 * of_x + np.where(x + of_x < -9, 0, (ULPS + 3) * unit * (abs(x) + of_x))
+    size = unit * (abs(x) + of_x)
+    bound: Array = 1.13 * of_x + np.select([x + of_x < -9, x - of_x > 9], [0 * size, 2 * size], (ULPS + 3) * size)
     return bound

@@ -47,7 +47,7 @@ class Norm(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        return ("counted", *(("shifted",) if self._layer else ()), "random")
+        return ("counted", "shifted" if self._layer else "few", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Counted: all of a row's elements are 2**-8 away from its mean, as many above as below. Their squares are
@@ -58,18 +58,23 @@ class Norm(Operation):
 
         Shifted: the same around a mean that is 1024 times the distance. A variance that is the mean of squares minus
         the square of the mean has lost most of its digits there.
+
+        Few: of a row four elements have all digits of their type, all others are 0, so that no sum is long.
         """
         if recipe == "random":
             return None
         import numpy as np
 
-        from dispatchflow.operations._random import stream, uniform
+        from dispatchflow.operations._random import full, stream, uniform
 
         (m, n), (_, *vectors) = self.sizes, self.operands()
         step, odd = 2.0**-8, n % 2
         order = stream(0, 3, m * n).reshape(m, n).argsort(axis=1).argsort(axis=1)
         x = np.where(order < n // 2 + odd, -step, step)
-        if self._layer:
+        if recipe == "few":
+            digits = full(stream(0, 3, m * n), self.signature.operands[0].digits).reshape(m, n)
+            x = np.where(order < 4, digits, 0.0)
+        elif self._layer:
             x = np.where(order == n - 1, 2 * step, x) if odd else x
             x = x - x.mean(axis=1, keepdims=True) + (1024 if recipe == "shifted" else 1 / 16) * step
         row = (uniform(stream(1 + i, 1, n), v.type.element, v.low, v.high) for i, v in enumerate(vectors))
@@ -153,9 +158,9 @@ class Norm(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Counted: 4·ULPS·u of the quotient, for the means, the root and their quotients; no sum rounds, but one that
-        keeps a running mean."""
-        if recipe != "counted":
+        """Counted and few: 4·ULPS·u of the quotient, for means, root and quotients; no sum rounds much but
+        one with a running mean."""
+        if recipe not in ("counted", "few"):
             return self.error(operands)
         from dispatchflow.operations._numeric import ULPS
 

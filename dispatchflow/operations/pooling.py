@@ -44,13 +44,28 @@ class Pooling(Window):
     def terms(self) -> int:
         return self.size("kh") * self.size("kw") if self.option("kind") == "sum" else 1
 
+    @property
+    def has_wide(self) -> bool:
+        return self.option("kind") == "sum" and self.signature.accumulator.is_float
+
     def made(self, recipe: str) -> list[Array] | None:
-        """Exact, of a `max`: numbers in -100 … -1. What begins with 0, or takes padding for 0, is larger."""
-        if recipe != "exact" or self.option("kind") == "sum":
+        """Exact, of a `max`: numbers in -100 … -1. What begins with 0, or takes padding for 0, is larger. Wide: numbers
+        with all digits, so far apart that no window sees two."""
+        if recipe == "random" or (recipe == "exact" and self.option("kind") == "sum"):
             return None
-        from dispatchflow.operations._random import below, stream
+        import numpy as np
+
+        from dispatchflow.operations._random import below, full, stream
 
         tensor = self.operands()[0].type
+        if recipe == "wide":
+            values = full(stream(0, 2, tensor.size), tensor.element.digits).reshape(tensor.shape)
+            for word, window in (("h", "kh"), ("w", "kw")):
+                apart = self.size(window) * self.option("dilation")
+                axis = self.layout.index(word)
+                kept = [size % apart == 0 for size in range(tensor.shape[axis])]
+                values = values * np.reshape(kept, [-1 if i == axis else 1 for i in range(4)])
+            return [values]
         return [-1.0 - below(stream(0, 0, tensor.size), 100).reshape(tensor.shape)]
 
     def operands(self) -> tuple[Operand, ...]:

@@ -29,7 +29,10 @@ from dispatchflow.verification import inputs, reference, verdict
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
-_PLACES = 8
+_PLACES, _FEWER = 8, 2
+_LARGE = 2**22
+"""An operand of so many elements is spoilt at fewer places: each costs a reference."""
+
 _RESULTS = 32
 _STREAM = 4
 
@@ -69,7 +72,8 @@ def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
 def excerpt(operation: Operation) -> Operation:
     """The same with at most `_RESULTS` along each parallel dim, two along the first of three or more, a batch. Where
     a sum is thinned out, with as many as it takes for each of its terms to count in some result."""
-    most = max(_RESULTS, -(-operation.terms // max(inputs.exact_range(operation).safe, 1)))
+    windows = -(-operation.terms // max(inputs.exact_range(operation).safe, 1))
+    most = max(_RESULTS, windows * (3 if operation.clips else 1))
     batched = len(operation.parallel) > 2
     for dim in operation.parallel:
         index, size = operation.dims.index(dim), 2 if batched and dim == operation.parallel[0] else most
@@ -84,7 +88,8 @@ def errors(operation: Operation) -> Iterator[Spoilt]:
         shape, element = operand.type.shape, operand.type.element
         whose = f"operand {index}"
         yield Spoilt(f"{whose} read as zeros", index, np.zeros_like)
-        raw = inputs.stream(index, _STREAM, _PLACES + len(shape))
+        places = _PLACES if operand.type.size < _LARGE else _FEWER
+        raw = inputs.stream(index, _STREAM, places + len(shape))
         for axis, size in enumerate(shape):
             lines = {size - 1, int(inputs.below(raw[axis : axis + 1], size)[0])} if size > 1 else ()
             for line in lines:

@@ -142,7 +142,8 @@ def test_what_an_operation_never_wrote_is_told_where_what_lies_there_is_right(tm
     given[:, 39] = there
     inputs, expected = (workspace.store.put_bytes(np.ascontiguousarray(x).tobytes()) for x in (given, given.T))
     recipes = dict.fromkeys(operation.recipes, (inputs,))
-    data = Data({**recipes, **{f"expected_{name}": (expected,) for name in recipes}}, ("33x40xi8",))
+    wanted = {f"expected_{name}": (expected,) for name in recipes}
+    data = Data({**recipes, **wanted, "expected_unseen": (workspace.store.put_bytes(b""),)}, ("33x40xi8",))
     device = workspace.device(TARGETS["llvm-cpu"], threads)
     with workspace.store.scratch() as scratch:
         place = workspace.executor.place(scratch, device, {"module.vmfb": compiled.outputs["vmfb"]})
