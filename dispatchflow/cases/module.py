@@ -31,6 +31,7 @@ BUFFER_VIEW = "!hal.buffer_view"
 SAME_CODE = "the reference is the same code"
 """Why there is nothing to compare with."""
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
+_SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,14 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Module(Workload):
-    """`inputs` None: the random recipe for each argument. What a result is compared with: `expected` files, or what
-    `against` makes of the same module; with neither it is only run."""
+    """`inputs` None: the random recipe for each argument. What a result is compared with: `expected`, files and bare
+    numbers as they are written, or what `against` makes of the same module; with neither it is only run."""
 
     source: File
     title: str
     entry: str
     inputs: tuple[Input, ...] | None = None
-    expected: tuple[File, ...] = ()
+    expected: tuple[File | str, ...] = ()
     against: Target | None = None
     rtol: str | None = None
     objects: tuple[tuple[str, File], ...] = ()
@@ -134,6 +135,46 @@ def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None
     return tuple(None if dim == "?" else int(dim) for dim in dims), ELEMENT_TYPES[element]
 
 
+def sizes_of(spelling: str) -> tuple[int | None, ...] | None:
+    """`4x?xf32` → (4, None), whatever the element type is; None where it is no tensor."""
+    match = None if is_scalar(spelling) else _SIZES.fullmatch(spelling)
+    return tuple(None if dim == "?" else int(dim) for dim in match[1].split("x")[:-1]) if match else None
+
+
+def is_sized(spelling: str) -> bool:
+    """Whether it says all its sizes."""
+    sizes = sizes_of(spelling)
+    return is_scalar(spelling) or (sizes is not None and None not in sizes)
+
+
+def spelt(sizes: Sequence[int | None], element: str) -> str:
+    """As functions declare it: one of rank 0 is no bare number."""
+    dims = ["?" if size is None else str(size) for size in sizes]
+    return "x".join([*dims, element]) if dims else f"tensor<{element}>"
+
+
+def with_sizes_of(printed: str, declared: str) -> str:
+    """What a result is in a call. The runtime's name of an element that is no type here may be another than MLIR's."""
+    known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
+    return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
+
+
+def unlike(got: str, expected: str) -> str | None:
+    """`40x12, expected 12x40`; None where types are alike, or one is not known."""
+    sizes = sizes_of(got), sizes_of(expected)
+    if None in sizes or not (is_sized(got) and is_sized(expected)):
+        return None
+    elements = element_of(got), element_of(expected)
+    if elements[0] != elements[1] and {*elements} <= ELEMENT_TYPES.keys():
+        return f"{got}, expected {expected}"
+    if sizes[0] == sizes[1]:
+        return None
+    if not (sizes[0] and sizes[1]):
+        return f"{got}, expected {expected}"
+    one, other = ("x".join(map(str, each)) for each in sizes if each)
+    return f"{one}, expected {other}"
+
+
 def is_scalar(spelling: str) -> bool:
     """Passed to the tools as a bare number. A tensor of rank 0 is spelt `tensor<f32>`."""
     return _SCALAR.fullmatch(spelling) is not None
@@ -141,12 +182,15 @@ def is_scalar(spelling: str) -> bool:
 
 def element_of(spelling: str) -> str:
     """Of a tensor, as it is written, or the bare number itself."""
-    return spelling if is_scalar(spelling) else spelling.removeprefix("tensor<").removesuffix(">").split("x")[-1]
+    if is_scalar(spelling):
+        return spelling
+    inner = spelling.removeprefix("tensor<").removesuffix(">") if spelling.startswith("tensor<") else spelling
+    return re.sub(r"^(?:(?:\d+|\?)x)*", "", inner)
 
 
 def output_names(results: Sequence[str], stem: str = "output") -> tuple[str, ...]:
-    """What the tool is told to do with each result: a file for a tensor; a bare number is printed."""
-    return tuple("-" if is_scalar(declared) else f"{stem}_{i}.bin" for i, declared in enumerate(results))
+    """The file of each result, also of a bare number: printed, it has six digits."""
+    return tuple(f"{stem}_{i}.bin" for i in range(len(results)))
 
 
 def problem_with(given: str, declared: str) -> str | None:

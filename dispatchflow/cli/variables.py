@@ -146,7 +146,7 @@ _OWN: dict[str, Variable] = {
     "inputs": Variable(
         "cases", f"its inputs, with ; between: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons
     ),
-    "expected": Variable("cases", f"files of a module's results, {_FROM}, with ; between: y.npy;z.bin", _semicolons),
+    "expected": Variable("cases", f"a module's results, with ; between: y.npy;z.bin;5; files {_FROM}", _semicolons),
     "reference": Variable("cases", "the target whose results a module is compared with", _single),
     "rtol": Variable("cases", "relative tolerance of a module's floating-point results", _number),
     "name": Variable("cases", "what stands for the file's name in a module's cases", _title),

@@ -176,15 +176,15 @@ def arguments(module: Module, types: Sequence[str]) -> Action:
 
 
 def expected_files(module: Module, results: Sequence[str]) -> Action:
-    """What the user says that a module gives: outputs `0`, `1`, …"""
-    files = tuple(file.digest for file in module.expected)
+    """What the user says that a module gives: outputs `0`, `1`, …, `types`."""
+    files = tuple(item if isinstance(item, str) else item.digest for item in module.expected)
     return _single(
         "expected", files=files, results=tuple(results), source=_sources("verification/module_data.py", "mlir/types.py")
     )
 
 
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
-    """What another target makes of the module: outputs `0`, `1`, …"""
+    """What another target makes of the module: outputs `0`, `1`, …, `types`."""
     return _called("expected", call, operands, results=tuple(results), protocol=VERIFICATION)
 
 

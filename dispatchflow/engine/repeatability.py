@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 Names = Sequence[str]
-"""The files of a function's results; `-` for a bare number, which is printed."""
+"""The files of a function's results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Difference:
         worst, what = differing.worst, f"{units.count(differing.wrong, unit)} of {of}"
         assert worst is not None
         first = f"the first at [{', '.join(map(str, worst.index))}]: {worst.got}"
+        if not worst.index:  # a bare number, or rank 0
+            what, first = of, worst.got
         if not self.steady:
             return f"not deterministic: equal calls differ in {what}; {first}, then {worst.expected}"
         depend = "depends" if differing.wrong == 1 else "depend"
@@ -63,22 +65,22 @@ def difference(
     sizes of each. A call that fails is its `Result`."""
     if (again := place.again()) is None:
         return None
-    second = [name if name == "-" else f"second_{name}" for name in names]
+    second = [f"second_{name}" for name in names]
     if (failure := again.call(data, recipe, second, function)) is not None:
         return _of_call("second", failure)
     for name, other in zip(names, second, strict=True):
-        if name != "-" and (size := _size(place.scratch / other)) != (first := _size(place.scratch / name)):
+        if (size := _size(place.scratch / other)) != (first := _size(place.scratch / name)):
             disk.check(place.store.root)
             short = f"{size} B were written; the first call wrote {first}"
             return _of_call("second", (False, short, place.log(), {"verification": "not compared"}))
     verdicts = {
         index: _different(place.scratch / name, place.scratch / other, like)
         for index, (name, other, like) in enumerate(zip(names, second, arrays, strict=True))
-        if name != "-" and not cmp(place.scratch / name, place.scratch / other, shallow=False)
+        if not cmp(place.scratch / name, place.scratch / other, shallow=False)
     }
     if not verdicts:
         return None
-    third = [name if name == "-" else f"third_{name}" for name in names]
+    third = [f"third_{name}" for name in names]
     if (failure := place.call(data, recipe, third, function)) is not None:
         return _of_call("third", failure)
     same = [cmp(place.scratch / names[i], place.scratch / third[i], shallow=False) for i in verdicts]

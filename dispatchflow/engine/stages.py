@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from dispatchflow.cases import module
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module
 from dispatchflow.engine import actions
@@ -168,7 +167,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make)
 
     def _expected_of_module(self, program: Module) -> Record | None:
-        from dispatchflow.engine import verify
+        from dispatchflow.engine import verify_module
         from dispatchflow.verification import module_data
 
         module_of_reference: Digest | None = None
@@ -190,15 +189,13 @@ class StageExecutor(ActionExecutor):
         def make(scratch: Path) -> Result:
             if module_of_reference is None:
                 made = module_data.expected(program, results)
-            else:
-                device, files = self.resolver.supplies.reference_device(program), {"module.vmfb": module_of_reference}
-                place = self.place(scratch, device, files)
-                names = module.output_names(results)
-                if (failure := verify.unsound(place, program, data, results)) is not None:
-                    ok, reason, outputs, facts = failure
-                    return ok, f"{program.reference_name}: {reason}", outputs, facts
-                made = {i: (scratch / name).read_bytes() for i, name in enumerate(names) if name != "-"}
-            return True, None, {str(i): self.store.put_bytes(content) for i, content in made.items()}, {}
+                types = [made[i][0] if i in made else "" for i in range(len(results))]
+                outputs = {str(i): self.store.put_bytes(content) for i, (_, content) in made.items()}
+                return True, None, outputs | verify_module.put_types(self.store, types), {}
+            device, files = self.resolver.supplies.reference_device(program), {"module.vmfb": module_of_reference}
+            place = self.place(scratch, device, files)
+            ok, reason, outputs, facts = verify_module.results_of(place, program, data, results)
+            return ok, reason if ok else f"{program.reference_name}: {reason}", outputs, facts
 
         return self.make(action, make)
 
@@ -258,7 +255,7 @@ class StageExecutor(ActionExecutor):
         return None if ok else reason or "failed"
 
     def _verification(self, case: Case, device: Device) -> tuple[Action, Callable[[Path], Result]] | None:
-        from dispatchflow.engine import verify
+        from dispatchflow.engine import verify, verify_module
 
         resolver = self.resolver
         if (found := self.artifacts(case, expected=True)) is None:
@@ -276,7 +273,7 @@ class StageExecutor(ActionExecutor):
             assert isinstance(program, Module)
             declared = self.resolver.supplies.declaration(program)
             assert declared is not None
-            return verify.verify_module(place, program, data, declared.results, is_reference)
+            return verify_module.verify_module(place, program, data, declared.results, is_reference)
 
         def make(scratch: Path) -> Result:
             ok, reason, outputs, facts = verdict(scratch)

@@ -101,15 +101,15 @@ def run_argv(
     outputs: Sequence[str] = ("output.bin",),
     function: str = ENTRY,
 ) -> tuple[str, ...]:
-    """One call, results written raw. `inputs` are `4x8xf32=@file`, `4x8xf32=1` (all ones) or a bare number; of
-    `outputs`, `-` is printed."""
+    """One call, results written raw. `inputs` are `4x8xf32=@file`, `4x8xf32=1` (all ones) or a bare number. Without
+    `outputs`, the types of the results are printed, with their sizes."""
     return (
         tool,
         f"--module={module}",
         *device,
         f"--function={function}",
         *(f"--input={value}" for value in inputs),
-        *("--output=-" if name == "-" else f"--output=@{name}" for name in outputs),
+        *([f"--output=@{name}" for name in outputs] or ["--output_max_element_count=0"]),
     )
 
 

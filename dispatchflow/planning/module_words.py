@@ -49,7 +49,9 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
     if words.rtol is not None and not 0 <= words.rtol < inf:
         raise SpecError(f"rtol cannot be {words.rtol}", {"spec": place.at("rtol"), "allowed": "0 or more, finite"}, "")
     inputs = None if words.inputs is None else tuple(_input(text, place, read) for text in _list(words.inputs))
-    expected = tuple(file(name, "expected", place, read)[0] for name in _list(words.expected))
+    expected = tuple(
+        word if _is_number(word) else file(word, "expected", place, read)[0] for word in _list(words.expected)
+    )
     found = []
     for name in files:
         source, content = file(name, "file", place, read)

@@ -94,7 +94,11 @@ def _inputs(program: Workload) -> dict[str, str]:
         return {f"{recipe} inputs": known.get(recipe.rstrip("234"), own) for recipe in program.recipes}
     assert isinstance(program, Module)
     said = [i.file.path if i.file else str(i.value) for i in program.inputs or ()]
-    against = program.against.name if program.against else ", ".join(file.path for file in program.expected)
+    against = (
+        program.against.name
+        if program.against
+        else ", ".join(item if isinstance(item, str) else item.path for item in program.expected)
+    )
     return {
         "file": program.source.path,
         "function": program.function,
@@ -117,7 +121,7 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
         found[FILE] = made.outputs["vmfb"]
     if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
         for name, digests in data.digests.items():
-            file = f"{name}.txt" if name == "expected_unseen" else f"{name}.bin"
+            file = f"{name}.txt" if name in ("expected_unseen", "expected_types") else f"{name}.bin"
             found |= {file: digests[0]} if name.startswith("expected") else data.files(name)
     return found
 

@@ -209,7 +209,7 @@ def summary(
     unsure = [row for row in called if _only_run(row) and row["case"] not in broken]
     same = {row["case"] for row in unsure if SAME_CODE in (row["reason"] or "")}
     if alone := [row["case"] for row in unsure if row["case"] not in same]:
-        hint = "say expected, or a reference that runs here; bare numbers are never compared"
+        hint = "say expected, or a reference that runs here"
         lines.append(f"only run, compared with nothing: {_example(alone[0], len(alone))}; {hint}")
     if same:
         lines.append(f"not compared: {SAME_CODE}: {_example(min(same), len(same))}; name another target")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
             raise ToolError(f"input {index} is {item.type}, the function takes {declared}")
         if item.value in (None, *module.RECIPES) or len(module.literals(str(item.value))) != 1:
             raise ToolError(f'input {index} is the number {declared}: give it, inputs = [… "5" …]')
-        (number,) = _numbers(str(item.value), declared, index)
+        (number,) = _numbers(str(item.value), declared, f"input {index}")
         return f"={number}", str(number).encode()
     if declared == f"tensor<{item.type}>":
         item = replace(item, type=declared)  # `i32=6` as the runtime's tools take it
@@ -73,11 +73,6 @@ def _spelt(shape: Sequence[int], element: ElementType) -> str:
     return "x".join([*map(str, shape), element.mlir])
 
 
-def _type(shape: Sequence[int], element: ElementType) -> str:
-    """As functions declare it: one of rank 0 is no bare number."""
-    return _spelt(shape, element) if shape else f"tensor<{element.mlir}>"
-
-
 def _element_of(array: Array) -> ElementType | None:
     return next((element for element in ElementType if inputs.dtype_of(element) == array.dtype), None)
 
@@ -87,7 +82,7 @@ def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
     element = _element_of(array)
     if element is None:
         raise ToolError(f"input {index}: {file.path} holds {array.dtype}, which is no element type here")
-    if (problem := module.problem_with(_type(array.shape, element), declared)) is not None:
+    if (problem := module.problem_with(module.spelt(array.shape, element.mlir), declared)) is not None:
         raise ToolError(f"input {index}: {file.path} {problem}")
     return _spelt(array.shape, element), array.tobytes()
 
@@ -95,7 +90,7 @@ def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
 def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) -> Array:
     dtype, size = inputs.dtype_of(element), int(np.prod(shape, dtype=np.int64))
     if value not in module.RECIPES:
-        numbers = np.array(_numbers(value, element.mlir, index)).astype(dtype)
+        numbers = np.array(_numbers(value, element.mlir, f"input {index}")).astype(dtype)
         if numbers.size not in (1, size):
             has = f"{numbers.size} numbers; its type {units.count(size, 'element')}, and one stands for all"
             raise ToolError(f"input {index} has {has}")
@@ -106,14 +101,14 @@ def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) 
     return inputs.uniform(raw, element) if value == "random" else (inputs.below(raw, 7) - 3).astype(dtype)
 
 
-def _numbers(value: str, element: str, index: int) -> list[int] | list[float]:
+def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
     """What literals say, as an element type or a bare number's holds it: floats rounded, nothing else altered."""
     words = module.literals(value)
     if module.is_integer(element):
         try:
             return [module.integer(word, element) for word in words]
         except ValueError as error:
-            raise ToolError(f"input {index}: {error}") from error
+            raise ToolError(f"{what}: {error}") from error
     numbers = [float(word) for word in words]
     if element in ELEMENT_TYPES:
         wide = np.array(numbers)
@@ -121,33 +116,67 @@ def _numbers(value: str, element: str, index: int) -> list[int] | list[float]:
             held = wide.astype(inputs.dtype_of(ELEMENT_TYPES[element])).astype(np.float64)
         altered = (np.isnan(held) != np.isnan(wide)) | (np.isinf(held) != np.isinf(wide))
         if altered.any():
-            raise ToolError(f"input {index}: {words[int(altered.argmax())]} is no {element}")
+            raise ToolError(f"{what}: {words[int(altered.argmax())]} is no {element}")
     return numbers
 
 
-def expected(program: Module, results: Sequence[str]) -> dict[int, bytes]:
-    """Place of a result → its bytes that the user gave; bare numbers are printed, not compared.
+def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
+    """Place of a result → (its type with its sizes, empty where the file does not say it; bytes) that the user gave.
+    Bare numbers may be left out, all of them.
 
     Raises:
         ToolError: another number of them, another type or size than the function's.
     """
-    places = [i for i, declared in enumerate(results) if not module.is_scalar(declared)]
-    if len(program.expected) != len(places):
-        compared = f"{program.function} has {len(places)} to compare: {', '.join(results[i] for i in places) or 'none'}"
-        beside = "; bare numbers are not compared" if len(places) < len(results) else ""
-        raise ToolError(f"expected results given: {len(program.expected)}; {compared}{beside}")
-    return {i: _expected(file, results[i], i) for i, file in zip(places, program.expected, strict=True)}
+    given, places = program.expected, range(len(results))
+    tensors = [i for i in places if not module.is_scalar(results[i])]
+    if len(given) == len(tensors) and all(isinstance(item, File) for item in given):
+        return {i: _expected(item, results[i], i) for i, item in zip(tensors, given, strict=True)}
+    if len(given) != len(results):
+        numbers = len(results) - len(tensors)
+        beside = f" ({units.count(numbers, 'bare number')} may be left out)" if numbers else ""
+        gives = f"{program.function} gives {len(results)}: {', '.join(results) or 'none'}{beside}"
+        raise ToolError(f"expected results given: {len(given)}; {gives}")
+    return {i: _expected(item, results[i], i) for i, item in zip(places, given, strict=True)}
 
 
-def _expected(file: File, declared: str, index: int) -> bytes:
-    if not file.path.endswith(".npy"):
-        return content(file)
-    array, known = _load(file), module.shape_of(declared)
+def _expected(item: File | str, declared: str, index: int) -> tuple[str, bytes]:
+    if module.is_scalar(declared):
+        if isinstance(item, File):
+            raise ToolError(f'expected result {index} is the number {declared}: give it, expected = [… "5" …]')
+        (value,) = _numbers(item, declared, f"expected result {index}")
+        return declared, np.array(value, number_type(declared, 8 if declared in _WIDE else 4)).tobytes()
+    if isinstance(item, str):
+        raise ToolError(f"expected result {index} is a bare number, {item}; the function gives {declared}: name a file")
+    if not item.path.endswith(".npy"):
+        return "", content(item)
+    array, known = _load(item), module.shape_of(declared)
     element = _element_of(array)
-    if known is not None and (element is None or module.problem_with(_type(array.shape, element), declared)):
+    if known is not None and (
+        element is None or module.problem_with(module.spelt(array.shape, element.mlir), declared)
+    ):
         held = f"{array.dtype} of shape {array.shape}"
-        raise ToolError(f"expected result {index}: {file.path} holds {held}; the function gives {declared}")
-    return array.tobytes()
+        raise ToolError(f"expected result {index}: {item.path} holds {held}; the function gives {declared}")
+    return module.spelt(array.shape, element.mlir if element else str(array.dtype)), array.tobytes()
+
+
+_WIDE = ("f64", "i64", "index")
+
+
+def number_type(declared: str, nbytes: int) -> np.dtype[Any]:
+    """How a bare number lies in memory, as the runtime has it: narrow integers as i32."""
+    return np.dtype(f"{'f' if declared in ('f32', 'f64') else 'i'}{nbytes}" if nbytes in (4, 8) else "u1")
+
+
+def number(held: bytes, declared: str) -> Array | None:
+    """What it is, of rank 0. Of a narrow integer the low bits are its own. None of a type that the runtime does not
+    have (f16, bf16)."""
+    if declared in ("f16", "bf16") or len(held) not in (4, 8):
+        return None
+    (value,) = np.frombuffer(held, number_type(declared, len(held)))
+    if module.is_integer(declared) and declared != "index":
+        low = int(value) & (1 << (bits := int(declared[1:]))) - 1
+        value = np.int64(low - (1 << bits) if low >> bits - 1 and bits > 1 else low)
+    return np.asarray(value)
 
 
 def content(file: File) -> bytes:
@@ -205,11 +234,8 @@ def _load(file: File) -> Array:
     return np.asarray(array, order="C")  # ascontiguousarray makes rank 1 of rank 0
 
 
-def tolerance(declared: str, rtol: str | None) -> float | None:
-    """Relative to |expected| + its root mean square; None where bits are compared: integers, unknown types."""
-    element = ELEMENT_TYPES.get(module.element_of(declared))
-    if element is None or not element.is_float:
-        return None
+def tolerance(element: ElementType, rtol: str | None) -> float:
+    """Of floating-point results: relative to the size of an element and of its surroundings."""
     return float(rtol) if rtol is not None else _RTOL[element]
 
 

@@ -4,6 +4,7 @@ from pathlib import PurePath
 
 import pytest
 
+from dispatchflow.cases import module
 from dispatchflow.errors import SpecError
 from dispatchflow.mlir import functions
 from dispatchflow.mlir.functions import Declaration
@@ -181,6 +182,8 @@ def test_one_word_is_a_list_of_one():
     several = plan_of('file = ["a.mlir"]\nfunction = ["two"]\ninputs = ["3xi64=1 2 3"]\nexpected = ["b.bin"]')
     assert one.cases == several.cases
     assert len(one.cases[0].operation.expected) == 1
+    number = plan_of('file = "a.mlir"\nfunction = "two"\nexpected = ["b.bin", "-5"]').cases[0].operation.expected
+    assert number == (one.cases[0].operation.expected[0], "-5")
 
 
 @pytest.mark.parametrize(
@@ -216,3 +219,18 @@ def test_two_modules_of_one_name_are_refused_and_a_title_helps():
         plan_of('file = ["a.mlir", "sub/a.mlir"]\nfunction = "two"')
     assert len(plan_of(two.format("a.mlir"), two.format("sub/a.mlir") + '\nname = "b"').cases) == 2
     assert len(plan_of(two.format("a.mlir"), two.format("a.mlir")).cases) == 1
+
+
+def test_sizes_of_results_are_compared_and_element_types_that_are_known():
+    for got, expected, told in [
+        ("40x12xf32", "12x40xf32", "40x12, expected 12x40"),
+        ("4x8xf32", "4x8xf64", "4x8xf32, expected 4x8xf64"),
+        ("1xf32", "tensor<f32>", "1xf32, expected tensor<f32>"),
+        ("2xcf64", "3xcomplex64", "2, expected 3"),
+    ]:
+        assert module.unlike(got, expected) == told
+    for got, expected in [("4xf32", "4xf32"), ("4xf32", ""), ("?xf32", "4xf32"), ("f32", "f32"), ("2xcf64", "2xi8")]:
+        assert module.unlike(got, expected) is None
+    assert module.with_sizes_of("4x8xcf64", "?x8xcomplex<f32>") == "4x8xcomplex<f32>"
+    assert module.with_sizes_of("4xf32", module.BUFFER_VIEW) == module.with_sizes_of("4xf32", "?xf64") == "4xf32"
+    assert module.is_sized("tensor<f32>") and module.is_sized("f32") and not module.is_sized(module.BUFFER_VIEW)

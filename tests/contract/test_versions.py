@@ -17,8 +17,8 @@ LINES = ("device_flags", "poisoned", "_local", "_allocator")
 SOURCES = {
     "VERIFICATION": {
         **dict.fromkeys(f"verification/{name}.py" for name in ("verdict", "tolerances", "reference")),
-        **dict.fromkeys(("engine/verify.py", "engine/repeatability.py")),
-        "verification/module_data.py": ("tolerance", "_RTOL"),
+        **dict.fromkeys(f"engine/{name}.py" for name in ("verify", "verify_module", "judgement", "repeatability")),
+        "verification/module_data.py": ("tolerance", "_RTOL", "number_type", "number"),
         "iree/command_lines.py": ("run_argv", *LINES),
     },
     "PROTOCOLS": {"iree/command_lines.py": ("block_argv", *LINES), "iree/benchmark_output.py": None},

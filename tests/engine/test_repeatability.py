@@ -88,6 +88,28 @@ def test_what_a_module_never_wrote_is_told_with_a_reference_with_expected_result
     assert rows["module_i_main_default@llvm-cpu-1t"]["worst_expected"] == "-51"
 
 
+NUMBER = """\
+func.func @main(%a: tensor<8xf32>, %i: index) -> (tensor<8xf32>, f32) {
+  %u = tensor.empty() : tensor<16xf32>
+  %n = arith.negf %a : tensor<8xf32>
+  %w = tensor.insert_slice %n into %u[0] [8] [1] : tensor<8xf32> into tensor<16xf32>
+  %x = tensor.extract %w[%i] : tensor<16xf32>
+  return %a, %x : tensor<8xf32>, f32
+}
+"""
+
+
+def test_a_bare_number_that_was_never_written_is_told_though_it_is_right(tmp_path):
+    project = Project.make(tmp_path)
+    (tmp_path / "n.mlir").write_text(NUMBER)
+    (tmp_path / "ones.bin").write_bytes(np.ones(8, "float32").tobytes())
+
+    outcome = project.doit("verify", "file=n.mlir", "inputs=8xf32=1;12", "expected=ones.bin;0", "threads=1")
+
+    assert outcome.code == 1
+    assert "FAILED: result 1 depends on memory that was never written; 0.0, -4.3160208e+08 where it" in outcome.out
+
+
 def test_a_result_that_differs_from_call_to_call_is_mistrusted_where_each_is_right_and_wrong_where_one_is(tmp_path):
     """The tool counts its calls in the last result's last byte: within rtol = 1, or not."""
     spec = sweep(
@@ -142,8 +164,8 @@ def test_what_an_operation_never_wrote_is_told_where_what_lies_there_is_right(tm
     given[:, 39] = there
     inputs, expected = (workspace.store.put_bytes(np.ascontiguousarray(x).tobytes()) for x in (given, given.T))
     recipes = dict.fromkeys(operation.recipes, (inputs,))
-    wanted = {f"expected_{name}": (expected,) for name in recipes}
-    data = Data({**recipes, **wanted, "expected_unseen": (workspace.store.put_bytes(b""),)}, ("33x40xi8",))
+    unseen = {"expected_unseen": (workspace.store.put_bytes(b""),)}
+    data = Data({**recipes, **{f"expected_{name}": (expected,) for name in recipes}, **unseen}, ("33x40xi8",))
     device = workspace.device(TARGETS["llvm-cpu"], threads)
     with workspace.store.scratch() as scratch:
         place = workspace.executor.place(scratch, device, {"module.vmfb": compiled.outputs["vmfb"]})

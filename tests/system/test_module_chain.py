@@ -55,7 +55,7 @@ operation = "module"
 file = "ir/scaled.mlir"
 function = "scaled"
 inputs = ["@ir/x.npy", "5"]
-expected = "ir/y.npy"
+expected = ["ir/y.npy", "5"]
 threads = 1
 
 [[sweep]]

@@ -7,7 +7,7 @@ import pytest
 
 from dispatchflow.cases import module
 from dispatchflow.cases.module import File, Input, Module
-from dispatchflow.engine import verify
+from dispatchflow.engine import verify_module
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import digest_of
 from dispatchflow.verification import module_data
@@ -96,25 +96,45 @@ def test_arrays_come_from_files_in_the_order_of_rows(tmp_path):
         made([Input(None, None, file)], ["2x3xi32"])
     program = Module(file, "t", "main", expected=(file,))
     for results in (["i32", "2x3xf32"], ["i32", "?x3xf32"]):
-        assert module_data.expected(program, results) == {1: np.arange(6, dtype="float32").tobytes()}
+        assert module_data.expected(program, results) == {1: ("2x3xf32", np.arange(6, dtype="float32").tobytes())}
+    both = Module(file, "t", "main", expected=("-2", file))
+    assert module_data.expected(both, ["i8", "2x3xf32"])[0] == ("i8", np.int32(-2).tobytes())
     for other in ("2x3xf64", "3x2xf32", "6xf32", "?x2xf32", "2x3xi32"):
         told = rf"holds float32 of shape \(2, 3\); the function gives {re.escape(other)}"
         with pytest.raises(ToolError, match=told):
             module_data.expected(program, [other])
-    with pytest.raises(ToolError, match="main has 0 to compare: none; bare numbers are not compared"):
+    with pytest.raises(ToolError, match="expected result 0 is the number i32: give it"):
         module_data.expected(program, ["i32"])
-    with pytest.raises(ToolError, match=r"expected results given: 1; main has 2 to compare: 4xf32, 4xf32$"):
+    with pytest.raises(
+        ToolError, match="expected result 0 is a bare number, -2; the function gives 4xf32: name a file"
+    ):
+        module_data.expected(both, ["4xf32", "4xf32"])
+    with pytest.raises(ToolError, match=r"expected results given: 1; main gives 2: 4xf32, 4xf32$"):
         module_data.expected(program, ["4xf32", "4xf32"])
+    with pytest.raises(
+        ToolError, match=r"expected results given: 2; main gives 3: .* \(1 bare number may be left out\)$"
+    ):
+        module_data.expected(both, ["4xf32", "4xf32", "f32"])
     (tmp_path / "a.npy").write_bytes(b"changed")
     with pytest.raises(OSError, match="was changed while"):
         module_data.expected(program, ["2x3xf32"])
+
+
+def test_of_a_bare_number_the_low_bits_are_its_own():
+    for value, declared, found in [
+        (254, "i8", -2), (257, "i1", 1), (-2, "i1", 0), (-7, "i32", -7), (65535, "i16", -1), (5, "index", 5),
+    ]:  # fmt: skip
+        assert module_data.number(np.int32(value).tobytes(), declared) == found
+    assert module_data.number(np.int64(-(2**63)).tobytes(), "i64") == -(2**63)
+    assert module_data.number(np.float32(1.5).tobytes(), "f64") == 1.5  # which the compiler made f32 of
+    assert module_data.number(np.int32(1).tobytes(), "f16") is None
 
 
 def verdict(got, expected, dtype="float32"):
     """Of four elements."""
     arrays = (np.array(values, dtype).tobytes() for values in (got, expected))
     name = {"float32": "f32", "float64": "f64", "float16": "f16", "int32": "i32"}[dtype]
-    return verify._compared_bytes(*arrays, f"{len(got)}x{name}", None)
+    return verify_module._compared(*arrays, f"{len(got)}x{name}", None)
 
 
 @pytest.mark.filterwarnings("error")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from support.project import Project, sweep
 
-from dispatchflow.engine import verify
+from dispatchflow.cases.module import ELEMENT_TYPES
+from dispatchflow.engine import verify_module
 from dispatchflow.verification import module_data
 
 pytest_plugins = ["support.project"]
@@ -18,7 +19,7 @@ LEAST = np.finfo(np.float32).min
 def judged(got, expected, type="f32", rtol=None):
     shape = "x".join(map(str, expected.shape))
     as_bytes = [np.ascontiguousarray(array.astype(TYPES[type])).tobytes() for array in (got, expected)]
-    return verify._compared_bytes(*as_bytes, f"{shape}x{type}", rtol)
+    return verify_module._compared(*as_bytes, f"{shape}x{type}", rtol)
 
 
 def random(shape, seed=0):
@@ -74,7 +75,7 @@ def test_an_error_of_20_rtol_of_a_usual_element_is_never_right(name, type):
     least = float(ml_dtypes.finfo(TYPES[type]).min)
     expected = np.where(RESULTS[name] == LEAST, least, RESULTS[name]).astype(TYPES[type]).astype(np.float64)
     got = expected.copy()
-    got[usual_places(name, expected)] *= 1 + 20 * module_data.tolerance(type, None)
+    got[usual_places(name, expected)] *= 1 + 20 * module_data.tolerance(ELEMENT_TYPES[type], None)
     assert judged(expected, expected, type).word == "within bound"
     assert judged(got, expected, type).wrong == 100
 

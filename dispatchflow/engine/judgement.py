@@ -1,0 +1,76 @@
+"""Verdicts → what executing a verification gives: whether it passed, the reason, facts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dispatchflow import units
+from dispatchflow.engine.call import Result
+from dispatchflow.engine.repeatability import Difference
+from dispatchflow.keys import Digest
+from dispatchflow.verification.verdict import Verdict, Worst
+
+if TYPE_CHECKING:
+    from dispatchflow.operations.api import Array
+
+
+def doubted(found: Difference, why: str, first: Result, second: Result) -> Result:
+    """Of two calls that differ, what each was judged: never right where memory decides, and where chance does, wrong as
+    soon as one of them is."""
+    ok, reason, outputs, facts = second if first[0] else first
+    if not ok:
+        return False, f"{why}; {reason}", outputs, facts
+    if found.steady:
+        worst = next(iter(found.verdicts.values())).worst
+        assert worst is not None
+        return False, why, outputs, facts | {"verification": "different", **_worst(worst)}
+    word = "not compared" if facts["verification"] == "not compared" else "mistrusted"
+    return True, None, outputs, facts | {"verification": word, "why": why}
+
+
+def _worst(worst: Worst) -> dict[str, Any]:
+    return {"worst_index": worst.index, "worst_got": worst.got, "worst_expected": worst.expected}
+
+
+def judged(
+    verdicts: Mapping[str, Verdict],
+    outputs: dict[str, Digest],
+    untyped: Collection[str] = (),
+    why: str | None = None,
+) -> Result:
+    """`untyped`: of which bytes were compared. `why` it is mistrusted, though nothing is wrong."""
+    wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
+    last = list(verdicts.values())[-1]
+    worst = next(iter(wrong.values()), last)
+    words = {v.word for v in verdicts.values()} | ({"mistrusted"} if why else set())
+    word = next(w for w in ("different", "mistrusted", "within bound", "equal") if w in words)
+    scores = [v.score for v in verdicts.values() if v.score is not None]
+    facts: dict[str, Any] = {
+        "verification": word,
+        "score": max(scores, default=None),
+        "rungs": {r: v.word for r, v in verdicts.items()},
+    }
+    facts |= {"why": why} if why and not wrong else {}
+    if worst.worst is not None:
+        facts |= _worst(worst.worst)
+    if not wrong:
+        return True, None, outputs, facts
+    recipe = next(iter(wrong))
+    assert worst.worst is not None
+    place = ", ".join(map(str, worst.worst.index))
+    which = f"result {recipe}" if recipe.isdecimal() else f"the {recipe} inputs"
+    what = units.count(worst.wrong, "byte" if recipe in untyped else "element")
+    values = f"got {worst.worst.got}, expected {worst.worst.expected}"
+    if not worst.worst.index:  # a bare number, or rank 0
+        return False, f"{which} is wrong: {values}", outputs, facts
+    wrongs = f"{what} of {which} {'is' if worst.wrong == 1 else 'are'} wrong"
+    return False, f"{wrongs}; worst at [{place}]: {values}", outputs, facts
+
+
+def like(shape: Sequence[int], dtype: Any) -> Array:
+    """An array of this type and shape, which takes no memory."""
+    import numpy as np
+
+    array: Array = np.broadcast_to(np.zeros((), dtype), shape)
+    return array

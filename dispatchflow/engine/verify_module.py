@@ -1,0 +1,216 @@
+"""Calls a function of a user's module and compares what it gives: docs/modules.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from math import prod
+from typing import TYPE_CHECKING
+
+from dispatchflow import units
+from dispatchflow.cases import module
+from dispatchflow.cases.module import ELEMENT_TYPES, Module
+from dispatchflow.engine import judgement, repeatability
+from dispatchflow.engine.actions import Data
+from dispatchflow.engine.call import ModuleCall, Result
+from dispatchflow.iree import run_output
+from dispatchflow.keys import Digest
+from dispatchflow.mlir.types import ElementType
+from dispatchflow.store.store import Store
+from dispatchflow.verification import inputs, verdict
+from dispatchflow.verification.verdict import Verdict
+
+if TYPE_CHECKING:
+    from dispatchflow.operations.api import Array
+
+Types = list[str]
+"""Of a function's results, with the sizes that they have in a call."""
+
+
+def verify_module(
+    place: ModuleCall, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
+) -> Result:
+    """Each result against the expected one; `not compared`, and no failure, where there is none, or where this code
+    itself made it. Whatever it is compared with, it is called twice, as `repeatability` says."""
+    data = Data({"given": data.digests["given"]}, data.arguments) if is_reference else data
+    names = module.output_names(results)
+    types = _called(place, program, data, results, names)
+    if isinstance(types, tuple):
+        return types
+    judged = _judged(place, program, data, types, names)
+    found = _difference(place, program, data, types, names)
+    if not isinstance(found, repeatability.Difference):
+        ok, reason, outputs, facts = found or judged
+        return ok, reason, outputs, facts | {"why": module.SAME_CODE} if is_reference and ok else facts
+    second = _judged(place, program, data, types, found.second)
+    kept = {f"second_{i}": place.store.put_file(place.scratch / found.second[i]) for i in found.verdicts}
+    ok, reason, outputs, facts = judgement.doubted(found, _text(found, types), judged, second)
+    return ok, reason, outputs | kept, facts
+
+
+def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence[str]) -> Result:
+    """What a module gives, as expected results: outputs `0`, `1`, …, `types`. A failure where it is no reference: the
+    call failed, or another one gave something else."""
+    names = module.output_names(results)
+    types = _called(place, program, data, results, names)
+    if isinstance(types, tuple):
+        return types
+    found = _difference(place, program, data, types, names)
+    if isinstance(found, repeatability.Difference):
+        return False, _text(found, types), place.log(), {}
+    if found is not None:
+        return found
+    outputs = {str(i): place.store.put_file(place.scratch / name) for i, name in enumerate(names)}
+    return True, None, outputs | put_types(place.store, types), {}
+
+
+def put_types(store: Store, types: Sequence[str]) -> dict[str, Digest]:
+    """The output `types` of expected results: a line each, empty where it is not known."""
+    return {"types": store.put_bytes("".join(f"{type}\n" for type in types).encode())}
+
+
+def _called(
+    place: ModuleCall, program: Module, data: Data, results: Sequence[str], names: Sequence[str]
+) -> Types | Result:
+    """Writes the results into the files `names`. Sizes that are not declared are printed in a call of its own: the
+    runtime says them with the numbers or not at all, and its `.npy` files hold neither bf16 nor 8 or 4 bits."""
+    if (failure := place.call(data, "given", names, program.function)) is not None:
+        return failure
+    types = list(results)
+    if all(module.is_sized(declared) for declared in types):
+        return types
+    if (failure := place.call(data, "given", (), program.function)) is not None:
+        ok, reason, outputs, facts = failure
+        return ok, f"the call that tells the results' sizes: {reason}", outputs, facts
+    printed = run_output.result_types((place.scratch / "stdout").read_text(encoding="utf-8", errors="replace"))
+    for index, declared in enumerate(types):
+        if module.is_sized(declared) or index not in printed:
+            continue
+        types[index] = module.with_sizes_of(printed[index], declared)
+        held = (place.scratch / names[index]).stat().st_size
+        if (known := module.shape_of(types[index])) and held != _nbytes(*known):
+            reason = f"result {index} has {held} B in one call, and is {types[index]} in the next"
+            return False, reason, place.log(), {"verification": "not compared"}
+    return types
+
+
+def _nbytes(shape: Sequence[int | None], element: ElementType) -> int:
+    bits: int = element.bits
+    return prod(size or 0 for size in shape) * bits // 8
+
+
+def _difference(
+    place: ModuleCall, program: Module, data: Data, types: Types, names: Sequence[str]
+) -> Result | repeatability.Difference | None:
+    arrays = [_like((place.scratch / name).stat().st_size, type) for name, type in zip(names, types, strict=True)]
+    return repeatability.difference(place, data, "given", names, program.function, arrays)
+
+
+def _like(nbytes: int, type: str) -> Array:
+    """An array of a result's type and sizes; empty where a size is not known."""
+    from dispatchflow.verification import module_data
+
+    if module.is_scalar(type):
+        return judgement.like((), module_data.number_type(type, nbytes))
+    known = module.shape_of(type)
+    return (
+        judgement.like([size or 0 for size in known[0]], inputs.dtype_of(known[1]))
+        if known
+        else judgement.like((0,), "uint8")
+    )
+
+
+def _text(found: repeatability.Difference, types: Types) -> str:
+    index = next(iter(found.verdicts))
+    return found.text(f"result {index}", "byte" if str(index) in _untyped(types) else "element")
+
+
+def _untyped(types: Types) -> list[str]:
+    """The places of results of which bytes are compared: their type is not known."""
+    return [
+        str(index) for index, type in enumerate(types) if not module.is_scalar(type) and module.shape_of(type) is None
+    ]
+
+
+def _judged(place: ModuleCall, program: Module, data: Data, types: Types, names: Sequence[str]) -> Result:
+    outputs: dict[str, Digest] = {}
+    verdicts: dict[str, Verdict] = {}
+    said = data.digests.get("expected_types")
+    wanted_types = place.store.path(said[0]).read_text(encoding="utf-8").splitlines() if said else []
+    for index, (name, type, wanted_type) in enumerate(zip_longest(names, types, wanted_types, fillvalue="")):
+        wanted = data.digests.get(f"expected_{index}")
+        if wanted is None:
+            continue
+        got, expected = (place.scratch / name).read_bytes(), place.store.path(wanted[0]).read_bytes()
+        if (unlike := module.unlike(type, wanted_type)) is not None:
+            outputs[f"got_{index}"] = place.store.put_bytes(got)
+            return False, f"result {index} is {unlike}", outputs, {"verification": "different", "score": None}
+        if not module.is_scalar(type) and len(got) != len(expected):
+            reason = f"result {index} ({type}) has {len(got)} B; {len(expected)} are expected"
+            return False, reason, place.log(), {"verification": "not compared"}
+        if (found := _compared(got, expected, type, program.rtol)) is None:
+            continue
+        verdicts[str(index)] = found
+        if not found.passed:
+            outputs[f"got_{index}"] = place.store.put_bytes(got)
+    if not verdicts:
+        return True, None, {}, {"verification": "not compared", "score": None}
+    doubts = [_doubt(int(index), v) for index, v in verdicts.items() if v.word == "mistrusted"]
+    doubts += [f"result {i} was not compared" for i in range(len(types)) if str(i) not in verdicts]
+    doubts += [f"the sizes of result {i} are not known" for i, type in enumerate(types) if not module.is_sized(type)]
+    return judgement.judged(verdicts, outputs, _untyped(types), next(iter(doubts), None))
+
+
+def _compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
+    """Within the tight tolerance right, beyond the loose one wrong, between them `mistrusted`, as `tolerances` says it;
+    bits where there is none. Mistrusted too where no number is compared. None where none can be."""
+    import numpy as np
+
+    from dispatchflow.verification import module_data, tolerances
+
+    one, other = _array(got, type), _array(expected, type)
+    if one is None or other is None:
+        return None
+    known = module.shape_of(type)
+    element = known[1] if known else ELEMENT_TYPES.get(f"f{8 * len(got)}") if type in ("f32", "f64") else None
+    if element is None or not element.is_float:
+        return verdict.compare_bits(one, other)
+    wide = other.astype(np.float64)
+    tight, loose = tolerances.tolerances(wide, element, module_data.tolerance(element, rtol))
+    found = verdict.compare_bounded(one, wide, tight)
+    if found.word == "different" and verdict.compare_bounded(one, wide, loose).passed:
+        return replace(found, word="mistrusted")
+    if found.passed and wide.size and not np.isfinite(wide).any():
+        return replace(found, word="mistrusted")
+    return found
+
+
+def _array(content: bytes, type: str) -> Array | None:
+    """Flat where sizes are not known, bytes where the type is not; None where a bare number cannot be read."""
+    import numpy as np
+
+    from dispatchflow.verification import module_data
+
+    if module.is_scalar(type):
+        return module_data.number(content, type)
+    if (known := module.shape_of(type)) is None:
+        return np.frombuffer(content, np.uint8)
+    array: Array = np.frombuffer(content, inputs.dtype_of(known[1]))
+    return array if None in known[0] else array.reshape([size or 0 for size in known[0]])
+
+
+def _doubt(index: int, found: Verdict) -> str:
+    """Why a result of a module is mistrusted."""
+    if not found.wrong:
+        return f"no element of result {index} is a finite number"
+    assert found.worst is not None
+    place = ", ".join(map(str, found.worst.index))
+    values = f"at [{place}]: got {found.worst.got}, expected {found.worst.expected}"
+    off = (
+        "is off by more than rtol allows for one of its size"
+        if found.wrong == 1
+        else "are off by more than rtol allows for their size"
+    )
+    what = f"{units.count(found.wrong, 'element')} of result {index} {off}, though not for the largest"
+    return f"{what}; {values}"
