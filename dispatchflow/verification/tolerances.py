@@ -19,6 +19,7 @@ underflow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,9 +70,22 @@ def _typical(sizes: Array) -> Array:
     middle = float(_median(counted.reshape(1, -1), 0.0)[0, 0])
     if sizes.ndim < 2 or not middle:
         return np.full(sizes.shape, middle)
-    lines = counted.reshape(-1, sizes.shape[-1])
-    columns = _median(lines.T, middle).T / middle
-    return (_median(lines, middle) * columns).reshape(sizes.shape)
+    lines = counted.reshape(-1, _length(sizes.shape))
+    width = lines.shape[1] if len(lines) >= _LEAST else sizes.shape[-1]
+    columns = _median(counted.reshape(-1, width).T, middle).T / middle
+    found: Array = (_median(lines, middle) * np.ones_like(lines)).reshape(-1, width) * columns
+    return found.reshape(sizes.shape)
+
+
+def _length(shape: Sequence[int]) -> int:
+    """Of a line: the last axis, or as many of the last ones as have enough elements for a median, 7 × 7 of an image.
+    A column is then a place in a line; of too few lines, an index of the last axis."""
+    length = 1
+    for size in reversed(shape):
+        length *= size
+        if length >= _LEAST:
+            break
+    return length
 
 
 def _median(lines: Array, otherwise: float) -> Array:

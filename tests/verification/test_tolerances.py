@@ -53,6 +53,9 @@ SCALED = {
     "both": (random((64, 64)), SCALES[:, None] * SCALES),
     "batches": (random((4, 32, 256)), np.array([1e-3, 1, 1e3, 1e6])[:, None, None]),
     "channels": (random((N, 64)), np.where(np.arange(64) % 32 == 0, 1e3, 1)),
+    "channels of 7 by 7": (random((1, 512, 7, 7)), np.where(np.arange(512) % 5 < 3, 1.0, 1e-6)[:, None, None]),
+    "4 channels last": (random((N, 4)), np.array([1, 1e-6, 1e-6, 1])),
+    "channels of 2 by 2 by 5": (random((2, 64, 2, 2, 5)), np.logspace(-4, 4, 64)[:, None, None, None]),
 }
 RESULTS |= {name: values * scale for name, (values, scale) in SCALED.items()}
 
@@ -78,6 +81,14 @@ def test_an_error_of_20_rtol_of_a_usual_element_is_never_right(name, type):
     got[usual_places(name, expected)] *= 1 + 20 * module_data.tolerance(ELEMENT_TYPES[type], None)
     assert judged(expected, expected, type).word == "within bound"
     assert judged(got, expected, type).wrong == 100
+
+
+def test_channels_of_short_lines_that_are_lost_are_never_right():
+    """f16 of a small gain."""
+    values, gains = random((1, 512, 7, 7)), np.where(np.arange(512) % 5 < 3, 1.0, 0.002)[:, None, None]
+    lost = np.where(gains == 1, values, 0)
+    assert judged(values * gains, values * gains, "f16").word == "within bound"
+    assert not judged(lost, values * gains, "f16").passed
 
 
 @pytest.mark.parametrize("name", RESULTS)
