@@ -185,7 +185,7 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
     """What another target makes of the module: outputs `0`, `1`, …, `types`."""
-    return _called("expected", call, operands, results=tuple(results), protocol=VERIFICATION)
+    return _called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 
 def verification(call: Call, data: Data, tolerance: str | None, is_reference: bool = False) -> Action:
