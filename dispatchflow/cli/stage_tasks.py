@@ -205,6 +205,7 @@ class StageTasks:
             again = [case for case in moved if resolver.chain(case)["profile"].pending]
             if moved:
                 self.progress.say(f"{len(again)} of {len(moved)} cases that reused its measurements are measured again")
+            self.progress.more("verify", sum(resolver.chain(case)["verify"].pending for case in again))
             self.progress.more("profile", len(again))
             self._prepared.clear()
             self.prepare(again)

@@ -188,11 +188,15 @@ def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
     return _called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 
-def verification(call: Call, data: Data, tolerance: str | None, is_reference: bool = False) -> Action:
+def verification(
+    call: Call, data: Data, tolerance: str | None, is_reference: bool = False, runtime: Digest | None = None
+) -> Action:
     """`tolerance`: of a user's module; an operation has its own bound, among the data. `is_reference`: the code made
-    what is expected, which another code may have made as well."""
-    itself = {"is_reference": True} if is_reference else {}
-    return _called("verify", call, data, tolerance=tolerance, protocol=VERIFICATION, **itself)
+    what is expected, which another code may have made as well. `runtime`: that verifies what another one verified
+    before it; None where it is the first."""
+    more: dict[str, Any] = {"is_reference": True} if is_reference else {}
+    more |= {"runtime": runtime} if runtime is not None else {}
+    return _called("verify", call, data, tolerance=tolerance, protocol=VERIFICATION, **more)
 
 
 def measurement(call: Call, operands: Data, protocol: Protocol, sets: int | None = None) -> Action:

@@ -6,8 +6,9 @@ stages ran: only then is the code digest known, which is what early cutoff needs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +17,7 @@ from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.known_failures import KnownFailures
 from dispatchflow.cases.module import Module
-from dispatchflow.engine import actions
+from dispatchflow.engine import actions, verdicts
 from dispatchflow.engine.actions import Action, Data
 from dispatchflow.engine.data import DataResolver
 from dispatchflow.engine.reuse import Reuse
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from dispatchflow.iree.toolchain import Toolchain
     from dispatchflow.libraries.installed import Installed
     from dispatchflow.store.entries import Measurement, Reader, Record, RecordHead, Tables
-
-_REFUTED = "another runtime verified it, and one of the two is wrong"
 
 
 class Resolver:
@@ -71,8 +70,8 @@ class Resolver:
         """Measurements that another invocation took while this one waited for them: not to be taken again."""
         self.unjudged: dict[Case, CaseState] = {}
         """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
-        self._refuted: set[Key] = set()
-        """Verifications by another runtime that do not count with the present one."""
+        self.asked_to_measure: Collection[Case] = ()
+        """What of them is pending is measured in this invocation."""
         self._target_flags: dict[str, tuple[str, ...]] = {}
         self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
         self.supplies = DataResolver(records, toolchain, host, environment, device_of, self.reason_to_retry)
@@ -102,14 +101,10 @@ class Resolver:
             )
         verified = self._verify(program, compiled, device)
         profiled = self._profile(case, compiled, verified, device)
-        if (
-            verified.state == "made"
-            and profiled.key is not None
-            and self.reuse.refutes(verified, self._records.measurement(profiled.key), device)
-        ):
-            assert verified.key is not None
-            self._refuted.add(verified.key)
-            verified = msgspec.structs.replace(verified, state="missing", why=_REFUTED)
+        if verified.own is not None and profiled.key is not None:
+            now = profiled.pending and case in self.asked_to_measure
+            again = self.reuse.reason_to_verify_again(now, self._records.measurement(profiled.key), device)
+            verified = verdicts.again(verified, again, self.toolchain.runtime_digest)
         chain = CaseState(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
         if (failed := chain.failure) is not None:
             log = failed.record.outputs.get("log") if failed.record else None
@@ -187,8 +182,6 @@ class Resolver:
 
     def reason_to_retry(self, record: Record | RecordHead) -> str | None:
         """Why a recorded action is to be tried again, None when the record stands."""
-        if record.key in self._refuted and record.facts.get("runtime_digest") != self.toolchain.runtime_digest:
-            return _REFUTED
         if record.ok or record.run == self._run:
             return None
         if self.settings.retry:
@@ -222,8 +215,9 @@ class Resolver:
         assert compiled.code is not None and data is not None
         call = actions.Call(compiled.code, program.function, device)
         tolerance = program.tolerance if type(program) is Module else None
-        action = actions.verification(call, data, tolerance, self.supplies.is_reference(program, compiled.code))
-        step = self._step(action, "this code was never verified on this device")
+        what = call, data, tolerance, self.supplies.is_reference(program, compiled.code)
+        runtime = self.toolchain.runtime_digest if compiled.brought is None else None
+        step = verdicts.standing(self._step, partial(actions.verification, *what), runtime)
         if not off:
             return step
         known = f"; the store knows: {step.why}" if step.state == "failed" else ""

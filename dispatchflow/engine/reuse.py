@@ -11,7 +11,6 @@ from dispatchflow.timing import runtime_drift
 from dispatchflow.timing.runtime_drift import Judgement
 
 if TYPE_CHECKING:
-    from dispatchflow.engine.state import StageState
     from dispatchflow.store.entries import Measurement
 
 
@@ -62,10 +61,12 @@ class Reuse:
         judgement = self.judged(found, device)
         return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
 
-    def refutes(self, verified: StageState, newest: Measurement | None, device: Device) -> bool:
-        """Whether another runtime verified this, and one of both gives other results."""
-        if verified.record is None or newest is None or not self.foreign(newest):
-            return False
-        if (judgement := self.judged(newest, device)) is None or not judgement.unsound:
-            return False
-        return bool(verified.record.facts.get("runtime_digest") != self._runtime)
+    def reason_to_verify_again(self, measured_now: bool, newest: Measurement | None, device: Device) -> str | None:
+        """Why the verdict of another runtime on this code does not count, None where it does. `newest`: measurement of
+        the code."""
+        if measured_now:
+            return "another runtime verified it, and what is measured now is verified now"
+        if newest is None or not self.foreign(newest):
+            return None
+        judgement = self.judged(newest, device)
+        return "another runtime verified it, and one of the two is wrong" if judgement and judgement.unsound else None

@@ -260,9 +260,12 @@ class StageExecutor(ActionExecutor):
         resolver = self.resolver
         if (found := self.artifacts(case, expected=True)) is None:
             return None
+        if (action := resolver.chain(case)["verify"].action) is None:
+            return None
         (code, files, data), program = found, case.operation
-        ran_with = {} if case.library is not None else {"runtime_digest": resolver.toolchain.runtime_digest}
-        call, is_reference = actions.Call(code, program.function, device), resolver.supplies.is_reference(program, code)
+        tools, is_reference = resolver.toolchain, resolver.supplies.is_reference(program, code)
+        ran_with = {"runtime": tools.runtime_version, "runtime_digest": tools.runtime_digest}
+        ran_with = ran_with if case.library is None else {"runtime": resolver.installed(case).version}
 
         def verdict(scratch: Path) -> Result:
             place = self.place(scratch, device, files)
@@ -281,8 +284,7 @@ class StageExecutor(ActionExecutor):
                 reason += f"; it was compiled for {cpu} ('doit devices' shows the CPU that this machine has)"
             return ok, reason, outputs, {**facts, **ran_with}
 
-        tolerance = program.tolerance if isinstance(program, Module) else None
-        return actions.verification(call, data, tolerance, is_reference), make
+        return action, make
 
     def _put(self, array: Array) -> Digest:
         from dispatchflow.verification import inputs

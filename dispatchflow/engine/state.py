@@ -37,6 +37,8 @@ class StageState(msgspec.Struct, frozen=True):
     measurement: Measurement | None = None
     brought: Digest | None = None
     """Of a compile: stands for the code that a library brings instead."""
+    own: Action | None = None
+    """Of a verdict that another runtime may have given: the verification by the present one."""
     doubt: str | None = None
     """What a reader should know of a measurement that stands: a later one failed, or another runtime took it."""
 

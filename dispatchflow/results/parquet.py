@@ -59,6 +59,7 @@ _OF_ALL = {
     "reason": "string",
     "known_failure": "string",
     "verification": "string",
+    "verified_with": "string",
     "score": "double",
     "worst_index": "list<int64>",
     "worst_got": "string",

@@ -74,6 +74,7 @@ def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowC
         "verify_key": verified.key,
         "measurement_key": profiled.key,
         "verification": verification_of(chain),
+        "verified_with": _verified_with(verdict, around.toolchain),
         "known_failure": chain.known.reason if chain.known else None,
         **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
         "requested_configuration": chain.dispatch.requested,
@@ -120,6 +121,13 @@ def _data_digest(chain: CaseState) -> str | None:
     if (action := chain["profile"].action) is None:
         return None
     return key_of("data", {name: action.ingredients[name] for name in ("arguments", "data")})
+
+
+def _verified_with(verdict: Mapping[str, Any], toolchain: Toolchain) -> str | None:
+    """The version of the runtime, or of the library, that ran what was compared. Records of before have a digest."""
+    known: str | None = verdict.get("runtime")
+    mine = verdict.get("runtime_digest") == toolchain.runtime_digest
+    return known or (toolchain.runtime_version if mine else None)
 
 
 def _versions(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:

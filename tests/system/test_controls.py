@@ -86,7 +86,7 @@ def test_a_runtime_that_moved_measures_again_what_it_reused_and_both_are_kept(co
 
     counts, outcome = copied.made_by(*words)
 
-    assert counts == NOTHING | {"profile": 2}, str(outcome)
+    assert counts == NOTHING | {"verify": 2, "profile": 2}, str(outcome)
     assert "runtime moved: " in outcome.out
     assert "2 of 2 cases that reused its measurements are measured again" in outcome.out
     (judgement,) = judgements(copied)
@@ -105,7 +105,7 @@ def test_a_runtime_that_moved_measures_again_what_it_reused_and_both_are_kept(co
     rest = (words[0], "profile:*_24x*", words[2])
     assert "2 runtime moved: " in copied.doit("plan", *rest).out
     counts, outcome = copied.made_by(*rest)
-    assert (counts, "control" in outcome.out) == (NOTHING | {"profile": 2}, False), str(outcome)
+    assert (counts, "control" in outcome.out) == (NOTHING | {"verify": 2, "profile": 2}, False), str(outcome)
 
 
 def test_a_runtime_that_cannot_run_a_control_moved(copied: Project, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_runtime_that_cannot_run_a_control_moved(copied: Project, tmp_path: Pa
 
     counts, outcome = copied.made_by(*words, code=1)
 
-    assert counts == NOTHING | {"profile": 1}
+    assert counts == NOTHING | {"verify": 1, "profile": 1}
     assert re.search(r"runtime moved: .* benchmark failed: ", outcome.out), str(outcome)
     assert "1 failed" in outcome.out
     counts, outcome = copied.made_by(*words[:2])  # the other runtime's failure says nothing about this one
@@ -136,6 +136,33 @@ def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_pat
     right = copied.doit(*words, case)  # a verdict of the bad runtime does not stick
     assert (right.code, copied.rows()[-1]["status"] in ("measured", "noisy")) == (0, True), right
     assert copied.counts()["profile"] == before["profile"]
+
+
+def test_what_is_measured_is_verified_by_the_runtime_that_measures_it(copied: Project, tmp_path: Path) -> None:
+    """It spoils the results of one case alone, so that no control would tell."""
+    spoiling = """"$real" "$@"; code=$?
+case " $* " in *" --input=24x"*) for word in "$@"; do case "$word" in --output=@*)
+  printf '\\177\\177\\177\\177' | dd of="${word#--output=@}" bs=1 count=4 conv=notrunc 2>/dev/null;;
+esac; done;; esac
+exit $code"""
+    toolchain(tmp_path / "spoiling", iree_run_module=spoiling, iree_benchmark_module=SAME)
+    words = ("protocol=fast", "profile:*_16x*", "profile:*_24x*")
+    measured = copied.counts()["profile"]
+    count = len({row["case"] for row in copied.rows() if "_24x" in row["case"]})
+
+    wrong = copied.doit(*words, "remeasure=yes", f"iree={tmp_path / 'spoiling'}")
+
+    assert wrong.code == 1, wrong
+    failed = [row for row in copied.rows() if row["status"] == "failed"]
+    assert {row["verification"] for row in failed} == {"different"}
+    assert len(failed) == count
+    assert "within bound" not in "".join(line for line in wrong.out.splitlines() if "_24x" in line)
+    assert copied.counts()["profile"] > measured
+    for _ in range(2):  # each runtime keeps its verdict
+        for there, code in (((), 0), ((f"iree={tmp_path / 'spoiling'}",), 1)):
+            before = copied.counts()["verify"]
+            outcome = copied.doit("protocol=fast", "verify:*_24x*", *there)
+            assert (outcome.code, copied.counts()["verify"]) == (code, before), outcome
 
 
 def test_a_runtime_that_is_gone_is_compared_with_what_it_left(copied: Project, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ class ExplainCommand(QueryCommand):
         if own := [name for name in selection.foreign if name in args or not selection.cases]:
             hint = "doit plan says which cases it depends on."
             raise SpecError(f"'{own[0]}' is a task of your own", {"form": "doit explain profile:NAME"}, hint)
+        workspace.resolver.asked_to_measure = selection.cases.get("profile", ())
         for case in selection.last_stage():
             # A user's function, a flag or a file's name may hold anything.
             print(plain("\n".join(_explained(workspace, workspace.resolver.chain(case)))))

@@ -38,6 +38,7 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
     """`doit plan`: what a run would do, why, and about how long it would take."""
     costs = workspace.store.records.costs()
     last = selection.last_stage()
+    workspace.resolver.asked_to_measure = selection.cases.get("profile", ())
     chains = workspace.chains(list(last))
     wanted = [(chain, STAGES.index(stage)) for chain, stage in zip(chains, last.values(), strict=True)]
     total_s, unknown = 0.0, []

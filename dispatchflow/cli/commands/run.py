@@ -58,6 +58,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
             )
         workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
         last = selection.last_stage()
+        workspace.resolver.asked_to_measure = selection.cases.get("profile", ())
         chains = workspace.chains(list(last))
         pending = [(c, wanted) for c, stage in zip(chains, last.values(), strict=True) if (wanted := c.pending(stage))]
         totals = {stage: sum(stage in wanted for _, wanted in pending) for stage in STAGES}

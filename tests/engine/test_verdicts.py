@@ -1,0 +1,81 @@
+"""Whose verdict on code counts, where several runtimes are used with one store."""
+
+from dataclasses import replace
+
+import pytest
+from conftest import TOOLCHAIN
+
+from dispatchflow.keys import Digest
+from dispatchflow.store.entries import Record
+
+OTHER = Digest("digest-of-another-runtime")
+THIRD = Digest("digest-of-a-third-runtime")
+
+
+@pytest.fixture
+def compiled(case_of, records, resolver_of):
+    """A case of size m that was compiled, and whose data are made; measured by this runtime, if one is given."""
+
+    def make(runtime=None, m=4):
+        case, resolver = case_of(threads=1, m=m), resolver_of()
+        records.add(Record(resolver.chain(case)["compile"].key, "compile", True, facts={"code_digest": f"code {m}"}))
+        data, expected = (
+            resolver.supplies.inputs_action(case.operation),
+            resolver.supplies.expected_action(case.operation),
+        )
+        names = [f"{recipe}_{i}" for recipe in ("exact", "wide", "random") for i in (0, 1)]
+        records.add(Record(data.key, "inputs", True, outputs=dict.fromkeys(names, "d")))
+        records.add(Record(expected.key, "expected", True, outputs={"exact": "d", "wide": "d"}))
+        if runtime is not None:
+            taken = records.begin_measurement(resolver.chain(case)["profile"].key, {}, {}, "run")
+            records.add_block(taken, 0, 100.0, None, 0.1)
+            records.end_measurement(taken, "measured", None, {"runtime_digest": runtime})
+        return case
+
+    return make
+
+
+@pytest.fixture
+def verified(records, resolver_of):
+    """Record a verdict on a case's code, as the executor does: under the key that its chain has now."""
+
+    def make(case, runtime, ok, **words):
+        resolver = resolver_of(toolchain=replace(TOOLCHAIN, runtime_digest=runtime))
+        resolver.asked_to_measure = words.get("measure", ())
+        step = resolver.chain(case)["verify"]
+        assert step.pending
+        facts = {"runtime_digest": runtime, "verification": "equal" if ok else "different"}
+        records.add(Record(step.key, "verify", ok, None if ok else "1 element is wrong", facts=facts))
+
+    return make
+
+
+def test_what_is_measured_now_is_verified_now_and_what_is_reused_is_not(compiled, verified, resolver_of):
+    reused, never = compiled(OTHER), compiled(m=5)
+    for case in (reused, never):
+        verified(case, OTHER, ok=True)
+    resolver = resolver_of()
+    assert resolver.chain(never)["verify"].state == "made"  # `verify` alone was asked for
+    resolver.asked_to_measure = {never: None, reused: None}
+    step = resolver.chain(never)["verify"]
+    assert (step.state, step.why) == (
+        "missing",
+        "another runtime verified it, and what is measured now is verified now",
+    )
+    assert resolver.chain(reused)["verify"].state == "made"
+    verified(never, TOOLCHAIN.runtime_digest, ok=True, measure=(never,))
+    assert resolver.chain(never).pending("profile")[-1:] == ["profile"]
+    assert resolver.chain(never)["verify"].state == "made"
+
+
+def test_each_runtime_keeps_its_verdict(compiled, verified, resolver_of):
+    own, case = TOOLCHAIN.runtime_digest, compiled()
+    verified(case, own, ok=False)
+    verified(case, OTHER, ok=True)
+    verified(case, THIRD, ok=False)
+    for _ in range(2):
+        for runtime, state in ((own, "failed"), (OTHER, "made"), (THIRD, "failed")):
+            resolver = resolver_of(toolchain=replace(TOOLCHAIN, runtime_digest=runtime))
+            assert resolver.chain(case)["verify"].state == state
+    newer = resolver_of(toolchain=replace(TOOLCHAIN, runtime_digest=Digest("digest-of-a-newer-runtime")))
+    assert newer.chain(case)["verify"].why == "another runtime failed to run it, or to run it right"
