@@ -9,7 +9,7 @@ from typing import Any
 from dispatchflow import units
 from dispatchflow.libraries.providers import IREE
 from dispatchflow.reports import providers
-from dispatchflow.reports.comparability import Row, obstacle, place, provider, right, unbeaten
+from dispatchflow.reports.comparability import Row, obstacle, outdated, place, provider, right, unbeaten
 
 COLUMNS = (
     "shape",
@@ -135,6 +135,16 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
             slower.setdefault(why, []).append(row)
     lines += providers.empty("speedup", slower)
     return lines + providers.notes(found, newest(rows))
+
+
+def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
+    """A line about those of these rows that an older verification passed, and how to verify them again."""
+    names = list(dict.fromkeys(row["case"] for row in rows if outdated(row)))
+    if not names:
+        return []
+    found = names[0] if len(names) == 1 else f"{units.count(len(names), 'case')}, such as {names[0]}"
+    which = names[0] if len(names) == 1 else "*"
+    return [f"{said}: {found}; doit 'profile:{which}' verifies again, and measures only code that changed"]
 
 
 def _prefixes(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dispatchflow.cases.rotating_inputs import HOT
+from dispatchflow.engine.actions import VERIFICATION
 from dispatchflow.libraries.providers import IREE
 from dispatchflow.verification.verdict_words import PASSED
 
@@ -51,8 +52,13 @@ def believed(row: Row) -> bool:
 
 
 def right(row: Row) -> bool:
-    """Whether its result is right and its time to be believed."""
-    return believed(row) and row["verification"] in PASSED
+    """Whether its result is right, by the present verification, and its time to be believed."""
+    return believed(row) and row["verification"] in PASSED and not outdated(row)
+
+
+def outdated(row: Row) -> bool:
+    """Whether an older version of the verification passed it, which saw less. Rows of before do not say which."""
+    return row["verification"] in PASSED and (row.get("verification_version") or 0) < VERIFICATION
 
 
 def obstacle(one: Row, other: Row) -> str | None:

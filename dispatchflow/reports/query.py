@@ -11,13 +11,15 @@ from dispatchflow.errors import NothingMatched, SpecError, StoreError, suggestio
 from dispatchflow.planning.patterns import matches
 from dispatchflow.reports import best as best_report
 from dispatchflow.reports import providers
-from dispatchflow.reports.comparability import OTHER_ROUNDS, believed
+from dispatchflow.reports.comparability import OTHER_ROUNDS, believed, outdated
 from dispatchflow.reports.table import FORMATS
 from dispatchflow.results import parquet
 from dispatchflow.stages import STAGES
 
 _BETWEEN_SESSIONS = {"median_ns": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor")}
 """Shown beside a column where times of several sessions stand below each other."""
+
+_OUTDATED = "(outdated)"
 
 _REPORT_COLUMNS = (
     "case",
@@ -76,13 +78,21 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
         columns = values.get("columns", known)
     _check_columns([*columns, values.get("sort", "case").lstrip("-")], known)
     shown = _top(_sorted(shown, values.get("sort", "-flops_per_s" if "top" in values else None)), values.get("top"))
-    said = FORMATS[style](columns, shown)
     if style not in ("text", "markdown"):  # read by programs
-        return said
-    lines = best_report.notes(shown, rows) if fastest else providers.notes(shown, rows)
+        return FORMATS[style](columns, shown)
+    lines = best_report.outdated_note(
+        best_report.newest(chosen),
+        "left out, passed by an older verification" if fastest else f"{_OUTDATED}, passed by an older verification",
+    )
+    said = FORMATS[style](columns, [_marked(row) for row in shown])
+    lines += best_report.notes(shown, rows) if fastest else providers.notes(shown, rows)
     if any(OTHER_ROUNDS in line for line in lines):
         lines.append("a run with remeasure=yes measures the cases of a shape in the same rounds")
     return "\n".join([said, *([""] if lines else []), *lines])
+
+
+def _marked(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**row, "verification": f"{row['verification']} {_OUTDATED}"} if outdated(row) else row
 
 
 def _no_rows(
@@ -106,10 +116,13 @@ def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
     states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
     facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
     reason = rows[0]["verification"] if believed(rows[0]) else rows[0]["reason"]
-    facts |= {"for example": rows[0]["case"], "reason": " ".join((reason or "").split()) or "none"}
     hint = "doit report columns=case,status,verification,reason shows them all."
     if any(row["verification"] == "not verified" for row in rows):
         hint += " A run without verify=off verifies; it measures nothing again."
+    if any(map(outdated, rows)):
+        reason = "an older verification passed it" if outdated(rows[0]) else reason
+        hint += " doit 'profile:*' verifies again what an older verification passed."
+    facts |= {"for example": rows[0]["case"], "reason": " ".join((reason or "").split()) or "none"}
     return NothingMatched("no row is right and has a time to be believed", facts, hint)
 
 

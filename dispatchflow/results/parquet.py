@@ -60,6 +60,7 @@ _OF_ALL = {
     "known_failure": "string",
     "verification": "string",
     "verified_with": "string",
+    "verification_version": "int32",
     "score": "double",
     "worst_index": "list<int64>",
     "worst_got": "string",

@@ -16,7 +16,7 @@ from dispatchflow.measurement.anchors import Moment
 from dispatchflow.operations import Operation
 from dispatchflow.results.parquet import SCHEMA_VERSION
 from dispatchflow.results.roofline import Roofline, roofline
-from dispatchflow.results.status import measured, reason_of, standing, verification_of
+from dispatchflow.results.status import measured, reason_of, standing, verification_of, verification_version_of
 from dispatchflow.timing.statistics import Summary, summary
 from dispatchflow.workload import Workload
 
@@ -75,6 +75,7 @@ def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowC
         "measurement_key": profiled.key,
         "verification": verification_of(chain),
         "verified_with": _verified_with(verdict, around.toolchain),
+        "verification_version": verification_version_of(chain),
         "known_failure": chain.known.reason if chain.known else None,
         **{name: verdict.get(name) for name in ("score", "worst_index", "worst_got", "worst_expected")},
         "requested_configuration": chain.dispatch.requested,
@@ -150,6 +151,7 @@ _KNOWN: dict[str, Callable[[CaseState], Any]] = {
     "cache": lambda chain: chain.case.cache,
     "threads": lambda chain: chain.device.threads,
     "verification": verification_of,
+    "verification_version": verification_version_of,
     "median_ns": lambda chain: found.median_ns if (found := measured(chain)) else None,
 }
 
@@ -177,6 +179,8 @@ class Row(Mapping[str, Any]):
             for step in self.chain.steps.values():
                 words += (step.key or "-", step.state)
             words += map(str, self._bounds.amount_cells)
+            # Rows of before have no such column, and count as passed by an older ladder: each is written once more.
+            words.append(f"verification-{verification_version_of(self.chain)}")
             if (doubt := self.chain["profile"].doubt) is not None:
                 words.append(digest_of(doubt.encode("utf-8", "surrogatepass")))
             # None of these words but what an operation's file raised has white space.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dispatchflow.cases.known_failures import STATUS as KNOWN
 from dispatchflow.cases.module import Module
+from dispatchflow.engine.actions import VERIFICATION
 from dispatchflow.results.roofline import Roofline
 
 if TYPE_CHECKING:
@@ -55,6 +56,11 @@ def verification_of(chain: CaseState) -> str:
     otherwise = "not verified" if verified.state == "off" else "not compared"
     found: str = verified.record.facts.get("verification", otherwise) if verified.record else otherwise
     return found
+
+
+def verification_version_of(chain: CaseState) -> int | None:
+    """Of the ladder that gave the verdict: it is in the key, so that none of another version is found."""
+    return VERIFICATION if chain["verify"].record else None
 
 
 def measured(chain: CaseState) -> Measurement | None:

@@ -10,6 +10,7 @@ import pytest
 
 from dispatchflow.cli.answer import answer
 from dispatchflow.cli.command_line import read
+from dispatchflow.engine.actions import VERIFICATION
 from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.results.parquet import write_part
@@ -18,6 +19,7 @@ ROW = {
     "case": "matmul_8x8x8", "operation": "matmul", "shape": "8x8x8", "target": "llvm-cpu", "threads": 1,
     "protocol": "std-1", "host": "here", "tuning": "default", "status": "measured", "verification": "equal",
     "median_ns": 9.0, "flops_per_s": 1e9, "tags": ["small"], "recorded_at": 1.0, "rounds": "run/1",
+    "verification_version": VERIFICATION,
 }  # fmt: skip
 
 
@@ -40,6 +42,23 @@ def said(tmp_path, capsys, monkeypatch):
 def test_columns_of_csv_are_there_once(said, command):
     header, _ = csv.reader(io.StringIO(said(f"{command} format=csv", {})))
     assert len(header) == len(set(header))
+
+
+def test_what_an_older_verification_passed_is_left_out_of_best_and_marked_in_a_report(said):
+    old = {"case": "old", "median_ns": 1.0, "verification_version": VERIFICATION - 1}
+    unknown = {"case": "unknown", "median_ns": 1.0, "verification_version": None}
+    again = "verifies again, and measures only code that changed"
+
+    fastest = said("best", {}, old)
+    assert "1.0" not in fastest.splitlines()[1]
+    assert fastest.endswith(f"left out, passed by an older verification: old; doit 'profile:old' {again}\n")
+    shown = said("report", {}, old, unknown)
+    assert [line.split()[0] for line in shown.splitlines() if "equal (outdated)" in line] == ["old", "unknown"]
+    assert f"(outdated), passed by an older verification: 2 cases, such as old; doit 'profile:*' {again}" in shown
+    assert "outdated" not in said("report format=csv", {}, old)
+    assert "outdated" not in said("report", {})
+    with pytest.raises(NothingMatched, match="an older verification passed it"):
+        said("best", old)
 
 
 @pytest.mark.parametrize("style", ["text", "csv", "markdown", "jsonl"])
