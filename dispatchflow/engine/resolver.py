@@ -20,6 +20,7 @@ from dispatchflow.cases.module import Module
 from dispatchflow.engine import actions, verdicts
 from dispatchflow.engine.actions import Action, Data
 from dispatchflow.engine.data import DataResolver
+from dispatchflow.engine.regressions import Regressions
 from dispatchflow.engine.reuse import Reuse
 from dispatchflow.engine.settings import Settings
 from dispatchflow.engine.state import CaseState, StageState
@@ -72,6 +73,7 @@ class Resolver:
         """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
         self.asked_to_measure: Collection[Case] = ()
         """What of them is pending is measured in this invocation."""
+        self._regressions = Regressions(records, toolchain.digest)
         self._target_flags: dict[str, tuple[str, ...]] = {}
         self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
         self.supplies = DataResolver(records, toolchain, host, environment, device_of, self.reason_to_retry)
@@ -109,7 +111,7 @@ class Resolver:
         if (failed := chain.failure) is not None:
             log = failed.record.outputs.get("log") if failed.record else None
             if (entry := self.known.failing(case, failed.stage, failed.why, log)) is not None:
-                chain = msgspec.structs.replace(chain, known=entry)
+                chain = self._regressions.judged(chain, failed, entry)
         if profiled.state == "made" and profiled.measurement and self.reuse.foreign(profiled.measurement):
             judgement = self.reuse.judged(profiled.measurement, device)
             if judgement is None or judgement.thin:

@@ -158,6 +158,10 @@ class Tables(Reader, Protocol):
 
     def remembered(self, name: str) -> str | None: ...
 
+    def remembered_of(self, kind: str) -> list[str]: ...
+
+    def passed_compiles(self) -> Iterator[tuple[Digest, Mapping[str, Any]]]: ...
+
 
 class Snapshot:
     """Everything that planning reads, as it is now."""

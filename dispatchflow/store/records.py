@@ -100,6 +100,11 @@ class Records(Database):
     def compiled(self) -> list[Key]:
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
+    def passed_compiles(self) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
+        """The code digest and the ingredients of each compile that passed."""
+        for code, ingredients in self._all("select code, ingredients from record where stage = 'compile' and ok"):
+            yield code, self.value(ingredients)
+
     def problems(self) -> list[str]:
         """What SQLite finds wrong with the file."""
         try:

@@ -1,0 +1,84 @@
+"""Whether a known failure hides a regression: the stage passed with another toolchain of this store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dispatchflow.cases.known_failures import version_of
+from dispatchflow.keys import key_of
+
+if TYPE_CHECKING:
+    from dispatchflow.cases.known_failures import KnownFailure
+    from dispatchflow.engine.state import CaseState, StageState
+    from dispatchflow.keys import Digest
+    from dispatchflow.store.entries import Tables
+
+_SAME = ("module", "flags", "requested")
+"""Of the ingredients of two compiles of one case those that are the same."""
+
+
+class Regressions:
+    """What passed with toolchains other than `toolchain`, of which this is the digest. Read once, when first asked."""
+
+    def __init__(self, records: Tables, toolchain: Digest) -> None:
+        self._records, self._toolchain = records, toolchain
+
+    def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure) -> CaseState:
+        """The case as a known failure; as a regression where it passed with a release that the entry is about."""
+        version = next((v for v in self._passed_with(chain, failed) if entry.holds_for(version_of(v))), None)
+        if version is None:
+            return msgspec.structs.replace(chain, known=entry)
+        why = f"regression: passed with {version}; {failed.why}"
+        steps = {**chain.steps, failed.stage: msgspec.structs.replace(failed, why=why)}
+        return msgspec.structs.replace(chain, steps=steps)
+
+    def _passed_with(self, chain: CaseState, failed: StageState) -> Iterator[str]:
+        """Versions of the toolchains with which the stage that failed passed."""
+        compiled = chain["compile"].action
+        if compiled is None or failed.action is None:
+            return
+        others = self._compiled.get(_shared(compiled.ingredients), [])
+        if failed.stage == "compile":
+            yield from (version for version, _ in others)
+        if failed.stage == "verify":
+            ingredients = {name: value for name, value in failed.action.ingredients.items() if name != "runtime"}
+            codes = {code: version for version, code in others} | {str(chain["compile"].code): None}
+            for code, version in codes.items():
+                yield from self._verified(ingredients | {"code": code}, version)
+
+    def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
+        """`version`: of the toolchain that made the code; None of code that the present one makes too, which another
+        runtime verified."""
+        for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
+            record = self._records.found(key_of("verify", {**ingredients, **own}))
+            if record is not None and record.ok:
+                yield version or str(record.facts.get("runtime", "another runtime"))
+
+    @cached_property
+    def _toolchains(self) -> list[Mapping[str, Any]]:
+        return [json.loads(text) for text in self._records.remembered_of("toolchain")]
+
+    @cached_property
+    def _runtimes(self) -> list[str]:
+        return list(dict.fromkeys(known["runtime_digest"] for known in self._toolchains))
+
+    @cached_property
+    def _compiled(self) -> dict[str, list[tuple[str, str]]]:
+        """What compiles of one case share → the version and the code of each that passed."""
+        versions = {known["digest"]: known["version"] for known in self._toolchains}
+        found: dict[str, list[tuple[str, str]]] = {}
+        for code, ingredients in self._records.passed_compiles():
+            if (made_by := ingredients["toolchain"]) != self._toolchain:
+                version = versions.get(made_by, f"toolchain {made_by[:8]}")
+                found.setdefault(_shared(ingredients), []).append((version, code))
+        return found
+
+
+def _shared(ingredients: Mapping[str, Any]) -> str:
+    """A record has lists where the ingredients have tuples."""
+    return json.dumps([ingredients.get(name) for name in _SAME])
