@@ -33,10 +33,12 @@ STATUS = "known failure"
 _TABLE = Path(__file__).with_name("known_failures.toml")
 _OWN = ("case", "operation", "dtype", "layout", "tuning", "target", "backend", "flags")
 _FEATURES = "features"
-MATCHED = (*_OWN, _FEATURES, *DIMS, *OPTIONS)
+_OF_RESULTS = ("oh", "ow")
+MATCHED = (*_OWN, _FEATURES, *DIMS, *OPTIONS, *_OF_RESULTS)
 """The words of `match`."""
 _FIELDS = ("match", "toolchain", "stage", "message", "reason", "some")
 _BOUND = re.compile(r"(>=|<=|>|<|==)\s*(\d+(?:\.\d+)*)")
+_NO_MULTIPLE = re.compile(r"!%([1-9]\d*)")
 _ORDERS = {">=": (0, 1), "<=": (-1, 0), ">": (1,), "<": (-1,), "==": (0,)}
 _VERSION = re.compile(r"\d+(?:\.\d+)*")
 _OLDEST, _NEWEST = (2,), (999,)
@@ -114,9 +116,11 @@ def _fits(case: Case, word: str, patterns: Sequence[str]) -> bool:
 
 
 def _matches(value: str, pattern: str) -> bool:
-    """`>128` compares numbers."""
+    """`>128` compares numbers; `!%4` is no multiple of 4."""
     if pattern[0] in "<>" and value.isdecimal():
         return _within(pattern, (int(value),))
+    if (divisor := _NO_MULTIPLE.fullmatch(pattern)) and value.isdecimal():
+        return int(value) % int(divisor[1]) != 0
     return fnmatchcase(value, pattern)
 
 
@@ -142,6 +146,8 @@ def _value_of(case: Case, word: str) -> str | None:
             return " ".join(case.flags)
     if word in program.dims:
         return str(program.sizes[program.dims.index(word)])
+    if isinstance(program, Operation) and word in _OF_RESULTS:
+        return next((str(loop.size) for loop in program.loops if loop.dim == word), None)
     if isinstance(program, Operation) and word in program.options:
         return str(program.option(word))
     return None

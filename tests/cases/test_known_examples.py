@@ -28,7 +28,13 @@ EXAMPLES = {
         *("scaled_matmul", "33x48x128", "f8E4M3FN", "default", "rocm-gfx1201"),
     ),
     "scales of blocks are not lowered for SPIR-V": ("scaled_matmul", "33x48x128", "f4E2M1FN", "default", "vulkan"),
-    "data tiling packs no convolutions and no attention": ("conv2d", "1x5x8x3x7x1x3", "i8", "data_tiling", "llvm-cpu"),
+    "data tiling packs convolutions of 1x1 windows and stride 1 only, and no attention": (
+        "conv2d",
+        "1x5x8x3x7x1x3",
+        "i8",
+        "data_tiling",
+        "llvm-cpu",
+    ),
     "only sums of a matmul are split, of static size and into slices of equal length; else the flag is ignored": (
         *("batch_matmul", "2x8x8x24", "f32", "split_k_4", "llvm-cpu"),
     ),
