@@ -215,7 +215,7 @@ def ceilings(rates: Mapping[str, float], work: Work, processor: Processor) -> tu
     flops = rates.get(compute[0]) if compute else None
     if work.cold:
         read = rates.get(reading)
-        return flops, None if read is None else read * work.traffic_bytes / work.read_bytes
+        return flops, None if read is None or not work.read_bytes else read * work.traffic_bytes / work.read_bytes
     # A cache is never slower than the memory behind it.
     kinds = (level, reading, "memory", "memory" + READ)
     return flops, max((rates[kind] for kind in kinds if kind in rates and {level, reading} & set(rates)), default=None)

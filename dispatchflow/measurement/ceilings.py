@@ -46,8 +46,7 @@ def work_of(case: Case) -> Work | None:
     program = case.operation
     if not isinstance(program, Operation) or (moved_bytes := traffic_bytes(program)) is None:
         return None
-    read_bytes = sum(operand.type.nbytes for operand in program.operands())
-    return Work(program.signature, moved_bytes, read_bytes, case.cache == COLD)
+    return Work(program.signature, moved_bytes, program.read_bytes(), case.cache == COLD)
 
 
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:

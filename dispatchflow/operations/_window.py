@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from dispatchflow.operations.api import Array, Operation, Option, TensorType
+
+
+@lru_cache
+def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, padding: int) -> int:
+    """How many of `size` rows (or columns) lie under an element of some window; padding does not count.
+
+    A stride that is larger than the window skips some, so does one that has a common divisor with the dilation.
+    """
+    seen: set[int] = set()
+    for i in range(window):
+        first = i * dilation - padding
+        seen.update(range(first, first + stride * steps, stride))
+    return sum(0 <= line < size for line in seen)
 
 
 class Window(Operation):
@@ -48,6 +62,16 @@ class Window(Operation):
             sides = (f"{self.size(a)}x{self.size(b)}" for a, b in (("kh", "kw"), ("h", "w")))
             return "a window of {} with this dilation does not fit into an image of {} with this padding".format(*sides)
         return None
+
+    def read_bytes(self) -> int:
+        """Of the image only the pixels that some window sees."""
+        stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
+        rows, columns = (
+            lines_seen(self.size(size), self.size(window), steps, stride, dilation, padding)
+            for size, window, steps in zip(("h", "w"), ("kh", "kw"), self.outputs, strict=True)
+        )
+        _, *others = self.operands()
+        return self.image(rows, columns, self.size("c"), 0).nbytes + sum(operand.type.nbytes for operand in others)
 
     def image(self, height: int, width: int, channels: int, index: int) -> TensorType:
         """In the layout's order; `index` of its element type: -1 the result's, -2 the accumulator's."""

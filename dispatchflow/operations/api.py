@@ -270,9 +270,13 @@ class Operation(Workload):
     def flops(self) -> int:
         """Arithmetic operations of one call; one multiply-add counts as two."""
 
+    def read_bytes(self) -> int:
+        """Bytes of the operands that a call must read. Overridden where a result can be had without some of them."""
+        return sum(operand.type.nbytes for operand in self.operands())
+
     def traffic_bytes(self) -> int:
         """Bytes of one call when every operand is read once and every result written once."""
-        return sum(operand.type.nbytes for operand in self.operands()) + self.result().nbytes
+        return self.read_bytes() + self.result().nbytes
 
 
 _LETTERS = {letter.value for letter in Layout}
