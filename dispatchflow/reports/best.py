@@ -69,7 +69,7 @@ def columns(found: Iterable[Row]) -> tuple[str, ...]:
 
 def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) -> list[dict[str, Any]]:
     """Of each (shape, target, threads, cache, protocol, host, provider) the wanted rows whose result is right and than
-    which no other wanted one is certainly faster: one where the intervals of all others lie above its own.
+    which no other wanted one is certainly faster (`comparability.unbeaten`).
 
     Each has its speed-up over the default configuration, wanted or not; None where that was not measured in the same
     rounds, or is not right. What is compared stands together: providers, below hot and cold, … below shapes, each in
@@ -120,7 +120,7 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
     several: dict[str, list[Row]] = {}
     for members in groups.values():
         for why in dict.fromkeys(obstacle(row, other) for row, other in pairwise(members)):
-            said = f"not compared: one is of {why}" if why else "tied: their intervals overlap"
+            said = f"not compared: one is of {why}" if why else "tied: none is certainly faster"
             several.setdefault(said, []).append(members[0])
     lines = [
         f"{said} ({units.count(len(firsts), 'shape')}, such as {firsts[0]['shape']})"

@@ -9,11 +9,13 @@ their anchored times, and only to find out which of two is faster.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import sqrt
 from typing import Any
 
 from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.engine.actions import VERIFICATION
 from dispatchflow.libraries.providers import IREE
+from dispatchflow.timing.statistics import CONFIDENCE, at_confidence
 from dispatchflow.verification.verdict_words import PASSED
 
 Row = Mapping[str, Any]
@@ -78,19 +80,28 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
     overlap. For rows of different rounds these are the intervals of anchored medians, relative to the same session's
     anchors. They are the wider ones, so in the same rounds they decide nothing that the others do not. A row without
     an interval is neither faster nor slower.
+
+    The more intervals are compared, the wider they are (Bonferroni): of equally fast rows, however many, one is called
+    slower in at most 5 % of all calls. Intervals of 95 % drop some of 50 equally fast rows in most calls.
     """
-    members, lowest = list(rows), dict[Any, float]()
-    for row in members:
-        for at, _, high_ns in _intervals(row):
+    members = [(row, list(_intervals(row))) for row in rows]
+    confidence = 1 - (1 - CONFIDENCE) / max(1, sum(len(intervals) for _, intervals in members))
+    lowest, lows = dict[Any, float](), list[tuple[Row, list[tuple[Any, float]]]]()
+    for row, intervals in members:
+        lows.append((row, []))
+        for at, *ends_ns in intervals:
+            low_ns, high_ns = at_confidence(ends_ns, len(row["blocks_ns"]), confidence)
             lowest[at] = min(lowest.get(at, high_ns), high_ns)
-    left = [row for row in members if all(low_ns <= lowest[at] for at, low_ns, _ in _intervals(row))]
+            lows[-1][1].append((at, low_ns))
+    left = [row for row, ends in lows if all(low_ns <= lowest[at] for at, low_ns in ends)]
     return sorted(left, key=lambda row: float(row["median_ns"]))
 
 
-def _intervals(row: Row) -> Iterable[tuple[Any, float, float]]:
-    """(what has the same can be compared, low, high)"""
+def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
+    """(what has the same can be compared, low, median, high), of 95 %"""
     question = (place(row), provider(row), *(of(row) for of in _QUESTION.values()))
     if row.get("rounds") is not None and row.get("ci_low_ns") is not None:
-        yield (*question, row["rounds"]), row["ci_low_ns"], row["ci_high_ns"]
+        yield (*question, row["rounds"]), row["ci_low_ns"], row["median_ns"], row["ci_high_ns"]
     if row.get("anchors_reference_ns") and row.get("anchored_low_ns") is not None:
-        yield (*question, *row["anchors_reference_ns"]), row["anchored_low_ns"], row["anchored_high_ns"]
+        low_ns, high_ns = row["anchored_low_ns"], row["anchored_high_ns"]
+        yield (*question, *row["anchors_reference_ns"]), low_ns, sqrt(low_ns * high_ns), high_ns

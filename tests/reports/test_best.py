@@ -1,10 +1,13 @@
 """The newest row of each case, and the fastest of those that may be compared."""
 
+import numpy as np
 import pytest
 from support.report_rows import row
 
 from dispatchflow.reports.best import best, columns, newest, notes
+from dispatchflow.reports.comparability import unbeaten
 from dispatchflow.reports.providers import compared
+from dispatchflow.timing.statistics import summary
 
 
 def test_newest_row_of_each_case_stands():
@@ -142,9 +145,36 @@ def test_no_configuration_wins_while_intervals_overlap():
     rows = [row("a", median_ns=101.0), row("b", "tiled", 100.0), row("c", "packed", 150.0)]
     found = best(rows)
     assert [(r["case"], r["speedup"]) for r in found] == [("b", 1.01), ("a", 1)]
-    assert notes(found, rows) == ["tied: their intervals overlap (1 shape, such as s)"]
+    assert notes(found, rows) == ["tied: none is certainly faster (1 shape, such as s)"]
     none = {"ci_low_ns": None, "ci_high_ns": None}
     assert len(best([row("a", **none), row("b", "tiled", 1.0, **none)])) == 2
+
+
+def measured(generator, count, blocks, noise=0.01, slower=()):
+    """Rows as they are made of blocks with independent noise; `slower`: how much, of the first ones."""
+    logs = noise * generator.standard_normal((count, blocks))
+    logs[: len(slower)] += np.log1p(slower)[:, None]
+    for number, blocks_ns in enumerate((1000 * np.exp(logs)).tolist()):
+        found = summary(blocks_ns)
+        times = {"median_ns": found.median_ns, "ci_low_ns": found.ci_low_ns, "ci_high_ns": found.ci_high_ns}
+        yield row(str(number), f"t{number}", blocks_ns=blocks_ns, **times)
+
+
+@pytest.mark.parametrize(("count", "runs"), [(2, 300), (50, 100), (200, 40)])
+@pytest.mark.parametrize("blocks", [9, 15, 42])
+def test_equally_fast_rows_are_all_shown_however_many_they_are(count, runs, blocks):
+    """With intervals of 95 %, some of 50 are dropped in two of three runs, of 200 in all."""
+    generator = np.random.default_rng(count + blocks)
+    dropped = sum(len(unbeaten(measured(generator, count, blocks))) < count for _ in range(runs))
+    assert dropped <= 0.05 * runs
+
+
+@pytest.mark.parametrize("blocks", [9, 15, 42])
+def test_row_that_is_a_tenth_slower_is_dropped_among_many(blocks):
+    generator = np.random.default_rng(blocks)
+    dropped = [{"0"} - {found["case"] for found in unbeaten(measured(generator, 50, blocks, slower=[0.1]))}
+               for _ in range(40)]  # fmt: skip
+    assert sum(map(bool, dropped)) >= 38
 
 
 def test_ratios_are_of_the_same_rounds_only():

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatchflow.timing.protocols import PROTOCOLS, Protocol
-from dispatchflow.timing.statistics import decided, interval_rank, median, noisy, summary, widening
+from dispatchflow.timing.statistics import (
+    at_confidence,
+    decided,
+    interval_rank,
+    median,
+    noisy,
+    student_quantile,
+    summary,
+    widening,
+)
 
 TIMES = st.lists(st.floats(1, 1e9), min_size=1, max_size=40)
 
@@ -127,3 +136,19 @@ def test_independent_blocks_are_hardly_widened():
 def test_equal_blocks_are_not_widened():
     assert widening([100.0] * 9) == 1.0
     assert summary([100.0] * 9).half_width == 0.0
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantiles"),  # of 95, 99 and 99.9 %, from printed tables
+    [(1, (12.706, 63.657, 636.62)), (2, (4.303, 9.925, 31.599)), (5, (2.571, 4.032, 6.869)),
+     (8, (2.306, 3.355, 5.041)), (14, (2.145, 2.977, 4.140)), (41, (2.020, 2.701, 3.544))],
+)  # fmt: skip
+def test_quantiles_of_students_t_are_those_of_the_tables(freedom, quantiles):
+    found = [student_quantile(confidence, freedom) for confidence in (0.95, 0.99, 0.999)]
+    assert found == pytest.approx(quantiles, rel=3e-4)
+
+
+def test_interval_at_95_percent_reaches_as_far_as_its_further_end_and_grows_with_the_confidence():
+    assert at_confidence((99.0, 100.0, 110.0), 9, 0.95) == pytest.approx((100 / 1.1, 110.0))
+    wide, wider = (at_confidence((99.0, 100.0, 101.0), 9, confidence) for confidence in (0.99, 0.9999))
+    assert wider[0] < wide[0] < 99 < 101 < wide[1] < wider[1]
