@@ -16,11 +16,13 @@ _NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 class Block:
     """`ns` is wall time of one call, submission included; `dispatches` what each dispatch took by the runtime's own
     account, all its executions in one call together, in ns; empty where the runtime tells none (before 3.13, and on
-    some devices)."""
+    some devices). `waited`: for what part of its time the process waited for a CPU on which others ran; None
+    where nobody knows."""
 
     ns: float
     dispatches: Mapping[str, float]
     iterations: int
+    waited: float | None = None
 
     @property
     def dispatch_ns(self) -> float | None:

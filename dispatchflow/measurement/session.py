@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dispatchflow.errors import ToolError, in_one_line
@@ -175,15 +175,12 @@ class Session:
             trial.outcome, trial.reason = "failed", f"benchmark failed: {in_one_line(error)}"
             trial.failure.setdefault("repeatable", not isinstance(error, OSError))
         else:
-            records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
-            trial.blocks_ns.append(block.ns)
-            for name, ns in block.dispatches.items():
-                trial.dispatches_ns.setdefault(name, []).append(ns)
             trial.spent_s += trial.spent(block, cost_s)
-            typical_ns = statistics.median(sorted(trial.blocks_ns))
-            trial.iterations = max(1, round(trial.protocol.block_s * 1e9 / typical_ns))
+            if not trial.retake(block):
+                records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
+                trial.add(block)
             if statistics.decided(len(trial.blocks_ns), trial.spent_s, trial.protocol):
-                trial.outcome = "noisy" if statistics.noisy(trial.blocks_ns) else "measured"
+                trial.outcome = "noisy" if trial.unsure else "measured"
         if trial.outcome is not None:
             records.end_measurement(trial.id, trial.outcome, trial.reason, self._conditions(trial))
             self._store.claims.drop(trial.key)
@@ -201,6 +198,9 @@ class Session:
             "rounds": trial.rounds,
             **({} if self._pauses else {"pauses": False}),
             "dispatches_ns": trial.dispatches_ns,
+            "waits": trial.waits,
+            "disturbed_blocks": trial.disturbed_blocks if None not in trial.waits else None,
+            "retaken_blocks": trial.retaken,
             "steal_ticks": steal,
             "load_1m_end": now["load_1m"],
             "cpus": list(trial.device.cpus),
@@ -233,6 +233,7 @@ def _run(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchm
         command = processes.Command(
             trial.argv(toolchain), scratch, bench.environment, time_limit_s=min(bench.limits.block_s, trial.longest_s),
             memory_limit_bytes=bench.limits.memory_bytes, cpus=trial.device.cpus,
+            count_waits=True,
         )  # fmt: skip
         with bench.store.quiet():
             outcome = processes.run(command)
@@ -244,4 +245,7 @@ def _run(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchm
                 raise ToolError(outcome.failure, facts)
             trial.failure["limit"] = (hit.name, hit.value)
             raise ToolError(hit.reason(outcome.failure), {} if hit.certain else facts)
-        return benchmark_output.parse((scratch / "stdout").read_text(errors="replace")), outcome.wall_s
+        block = benchmark_output.parse((scratch / "stdout").read_text(errors="replace"))
+        if outcome.waited_s is not None:
+            block = replace(block, waited=outcome.waited_s / outcome.wall_s)
+        return block, outcome.wall_s

@@ -25,6 +25,7 @@ from dispatchflow.libraries import calls
 from dispatchflow.libraries.installed import Installed
 from dispatchflow.measurement.anchors import Moment
 from dispatchflow.operations import Operation
+from dispatchflow.timing import statistics
 from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import ENTRY
 
@@ -66,6 +67,10 @@ class Trial:
     blocks_ns: list[float] = field(default_factory=list)
     dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
     """Of each dispatch, by the blocks that tell them apart."""
+    waits: list[float | None] = field(default_factory=list)
+    """For what part of each block it waited for a CPU."""
+    retaken: int = 0
+    """Disturbed blocks that do not count: another one was taken for each."""
     spent_s: float = 0.0
     iterations: int | None = None
     id: int | None = None
@@ -92,6 +97,34 @@ class Trial:
     """That one block may take, whatever the limit is."""
     what: ClassVar[str] = "case"
     """Of which this is the measurement."""
+
+    def retake(self, block: Block) -> bool:
+        """Whether another block is to be taken for this one, since it waited for a CPU: of half as many as count, while
+        there is time."""
+        again = (
+            statistics.waited_too_long(block.waited)
+            and self.retaken < self.protocol.blocks // 2
+            and self.spent_s < self.protocol.budget_s
+        )
+        self.retaken += again
+        return again
+
+    def add(self, block: Block) -> None:
+        self.blocks_ns.append(block.ns)
+        self.waits.append(block.waited)
+        for name, ns in block.dispatches.items():
+            self.dispatches_ns.setdefault(name, []).append(ns)
+        typical_ns = statistics.median(sorted(self.blocks_ns))
+        self.iterations = max(1, round(self.protocol.block_s * 1e9 / typical_ns))
+
+    @property
+    def disturbed_blocks(self) -> int:
+        return sum(map(statistics.waited_too_long, self.waits))
+
+    @property
+    def unsure(self) -> bool:
+        """Whether its median is too uncertain, or more blocks waited for a CPU than it bears."""
+        return statistics.disturbed(self.disturbed_blocks, len(self.waits)) or statistics.noisy(self.blocks_ns)
 
     def spent(self, block: Block, wall_s: float) -> float:
         """Seconds of a block that count towards the protocol's budget."""

@@ -15,7 +15,7 @@ from typing import Any
 from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.engine.actions import VERIFICATION
 from dispatchflow.libraries.providers import IREE
-from dispatchflow.timing.statistics import CONFIDENCE, at_confidence
+from dispatchflow.timing.statistics import CONFIDENCE, at_confidence, disturbed
 from dispatchflow.verification.verdict_words import PASSED
 
 Row = Mapping[str, Any]
@@ -98,7 +98,10 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 
 
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
-    """(what has the same can be compared, low, median, high), of 95 %"""
+    """(what has the same can be compared, low, median, high), of 95 %; none of one that waited for a CPU, whose blocks
+    may agree on a time that is wrong."""
+    if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
+        return
     question = (place(row), provider(row), *(of(row) for of in _QUESTION.values()))
     if row.get("rounds") is not None and row.get("ci_low_ns") is not None:
         yield (*question, row["rounds"]), row["ci_low_ns"], row["median_ns"], row["ci_high_ns"]

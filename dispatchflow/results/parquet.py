@@ -109,6 +109,7 @@ _OF_ALL = {
     "cpus": "list<int64>",
     "load_1m": "double",
     "steal_ticks": "int64",
+    "disturbed_blocks": "int32",
     "governor": "string",
     "mhz": "double",
     "cgroup_cpu_max": "string",

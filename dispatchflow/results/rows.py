@@ -40,7 +40,7 @@ class RowContext:
 
 _AMOUNTS = ("flops", "traffic_bytes")
 _MACHINE = ("machine", "kernel", "cores", "hypervisor")
-_CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "governor", "mhz", "cgroup_cpu_max")
+_CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "disturbed_blocks", "governor", "mhz", "cgroup_cpu_max")
 
 
 def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowContext, now: float) -> dict[str, Any]:
@@ -105,6 +105,10 @@ def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowC
             loud = f"the median's interval is ±{half or 0:.1%} after {blocks} blocks"
             slow = f"{blocks} blocks took all of the protocol's time, too few for an interval of the median"
             row["reason"] = slow if half is None else loud
+            if (found := measured(chain)) is not None and found.disturbed:
+                row["reason"] = (
+                    f"{row['disturbed_blocks']} of {blocks} blocks waited for a CPU: other programs run here"
+                )
     row["reason"] = reason_of(chain, status, row.get("reason"))
     return row
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from dispatchflow.keys import Digest, Key
-from dispatchflow.timing.statistics import NOISY, noisy
+from dispatchflow.timing.statistics import NOISY, disturbed, noisy
 
 
 class Source(Protocol):
@@ -130,7 +130,12 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
         """Whether its median is less certain than this. Its status says so of the usual limit, without its blocks."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
-        return noisy(self.blocks_ns, limit)
+        return self.disturbed or noisy(self.blocks_ns, limit)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether too many of its blocks waited for a CPU; a steady time may be wrong then."""
+        return disturbed(self.conditions.get("disturbed_blocks") or 0, len(self.blocks_ns))
 
     @property
     def dispatch_ns(self) -> tuple[float, ...]:

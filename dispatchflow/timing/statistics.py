@@ -17,6 +17,9 @@ Z = 1.96
 NOISY = 0.05
 """A half-width above this serves no decision, unless the user says another."""
 
+LONGEST_WAIT = 0.02
+"""Of a block's process's time: 3 ms, one slice of the scheduler. A neighbour on one of its CPUs takes half of it."""
+
 _MOST_CORRELATED = 0.9
 
 
@@ -141,6 +144,16 @@ def _student(t: float, freedom: int) -> float:
         total += term
     total *= sin(angle)
     return 2 / pi * (angle + total) if odd else total
+
+
+def waited_too_long(waited: float | None) -> bool:
+    """Whether a block is disturbed: for so much of its time a thread was ready to run and others had its CPU."""
+    return waited is not None and waited > LONGEST_WAIT
+
+
+def disturbed(blocks: int, count: int) -> bool:
+    """Whether a measurement is, of which so many of `count` blocks are: more than its median bears."""
+    return blocks > count / 4
 
 
 def decided(count: int, spent_s: float, protocol: Protocol) -> bool:

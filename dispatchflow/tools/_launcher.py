@@ -7,8 +7,8 @@ outlives us: when our pipe closes, for whatever reason, the running tool's whole
 What the tool prints goes through pipes, so that a tool that never stops printing fills neither disk nor memory.
 
 One JSON object a line on stdin, one in reply on stdout:
-  {argv, env, cwd, stdin, stdout, stderr, output_limit_bytes, time_limit_s, memory_limit_bytes, cpus}
-  {code, timed_out, wall_s, cpu_s, peak_bytes}
+  {argv, env, cwd, stdin, stdout, stderr, output_limit_bytes, time_limit_s, memory_limit_bytes, cpus, count_waits}
+  {code, timed_out, wall_s, cpu_s, peak_bytes, waited_s}
   {error}: it could not be started
   {error, errno, file}: what it printed could not be written
 """
@@ -96,6 +96,50 @@ def _child(request, outputs, report):
         os._exit(127)
 
 
+class _Waits:
+    """How long a tool's threads waited for its CPUs because others ran there: a neighbour, not each other."""
+
+    def __init__(self, cpus):
+        self.cpus, self.threads = cpus, {}
+        self.begin_s, self.idle_s = time.monotonic(), self._idle_s()
+
+    def read(self, pid):
+        """(ran, waited) of each thread, in ns. They take it with them when they end: a tool that prints what it
+        measured has them still."""
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            try:
+                with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as numbers:
+                    ran, waited, _ = map(int, numbers.read().split())
+                    self.threads[thread] = ran, waited
+            except (OSError, ValueError):  # it ended meanwhile, or the kernel does not tell
+                pass
+
+    def seconds(self, cpu_s):
+        """Of the thread that waited longest; None where it is not known. No longer than ten times what it ran: one that
+        hardly runs holds up nothing. On one CPU no thread waits for another one that works; on several the threads do,
+        so it is no longer than others ran on these CPUs. /proc/stat counts idle time in ticks, whole ones on each CPU.
+        """
+        idle_s = self._idle_s()
+        if not self.threads or self.idle_s is None or idle_s is None:
+            return None
+        waited_s = max(min(10 * ran, waited) for ran, waited in self.threads.values()) / 1e9
+        if len(self.cpus) == 1:
+            return waited_s
+        count, tick_s = len(self.cpus), 1 / os.sysconf("SC_CLK_TCK")
+        others_s = count * (time.monotonic() - self.begin_s) - (idle_s - self.idle_s) - cpu_s
+        return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
+
+    def _idle_s(self):
+        """Of its CPUs together: idle, waiting for a disk, or taken by the hypervisor."""
+        try:
+            with open("/proc/stat") as stat:
+                lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}
+            ticks = sum(int(lines[f"cpu{cpu}"][field]) for cpu in self.cpus for field in (4, 5, 8))
+        except (OSError, KeyError, IndexError, ValueError):
+            return None
+        return ticks / os.sysconf("SC_CLK_TCK") if self.cpus else None
+
+
 def _kill_group(pid):
     try:
         os.killpg(pid, signal.SIGKILL)
@@ -137,6 +181,7 @@ def _run(request):
 
 def _run_into(outputs, request):
     reading, report = os.pipe()  # close-on-exec: end of file without a message means that exec succeeded
+    waits = _Waits(request["cpus"]) if request.get("count_waits") else None
     begin = time.monotonic()
     deadline = begin + request["time_limit_s"]
     pid = os.fork()
@@ -155,6 +200,8 @@ def _run_into(outputs, request):
     while not (ended or abandoned or timed_out):
         left_s = deadline - time.monotonic()
         ready, _, _ = select.select([handle, 0, *open_ones], [], [], max(0.0, left_s))
+        if waits and (handle in ready or open_ones.keys() & ready):
+            waits.read(pid)
         for pipe in open_ones.keys() & ready:
             if not open_ones[pipe].read():
                 del open_ones[pipe]
@@ -173,8 +220,9 @@ def _run_into(outputs, request):
         "code": os.waitstatus_to_exitcode(status),
         "timed_out": timed_out and not ended,
         "wall_s": time.monotonic() - begin,
-        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "cpu_s": (cpu_s := usage.ru_utime + usage.ru_stime),
         "peak_bytes": usage.ru_maxrss * 1024,
+        "waited_s": waits.seconds(cpu_s) if waits else None,
     }
 
 

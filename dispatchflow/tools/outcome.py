@@ -10,13 +10,16 @@ ILLEGAL_INSTRUCTION = "it has an instruction that this CPU does not have"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`code` is negative for a signal; `peak_bytes` is the largest resident size of it and its children."""
+    """`code` is negative for a signal; `peak_bytes` is the largest resident size of it and its children; `waited_s` how
+    long the thread that waited longest had no CPU because others ran there: None where nobody asked, or the kernel does
+    not tell."""
 
     code: int
     timed_out: bool
     wall_s: float
     cpu_s: float
     peak_bytes: int
+    waited_s: float | None = None
 
     @property
     def failure(self) -> str | None:

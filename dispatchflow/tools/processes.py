@@ -37,6 +37,8 @@ class Command:
     """Of what it prints on a stream, the first and the last half of this are kept."""
     cpus: tuple[int, ...] = ()
     """CPUs it may use; empty for all."""
+    count_waits: bool = False
+    """Whether to find out how long it waited for its CPUs, from what the kernel says of its threads when it prints."""
 
 
 class _Local(threading.local):
@@ -73,6 +75,7 @@ def run(command: Command) -> Outcome:
         "time_limit_s": command.time_limit_s,
         "memory_limit_bytes": command.memory_limit_bytes,
         "cpus": command.cpus,
+        "count_waits": command.count_waits,
     }
     with suppress(BrokenPipeError):  # it was killed; there is no reply
         launcher.stdin.write(json.dumps(request) + "\n")

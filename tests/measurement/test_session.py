@@ -189,3 +189,60 @@ def test_without_pauses_rounds_follow_each_other_and_the_measurement_says_it(tmp
     session.measure_until_decided(trial)
     assert (trial.outcome, waited) == ("measured", [])
     assert bench.store.records.measurement(trial.key).conditions["pauses"] is False
+
+
+@pytest.fixture
+def waiting(monkeypatch):
+    """Waits of the blocks to come, by turns with their times; the blocks after these waited for nothing."""
+    coming = []
+
+    def run_block(bench, toolchain, trial):
+        waited, ns = coming.pop(0) if coming else (0.001, 1e6)
+        return Block(ns, {}, 10, waited), 0.3
+
+    monkeypatch.setattr(rounds, "run_block", run_block)
+    return coming
+
+
+def test_a_block_that_waited_for_a_cpu_is_taken_again(session, waiting):
+    waiting += [(0.25, 9e6), (0.001, 1e6), (0.5, 9e6)]
+    (trial,) = trials(session, {"a": 1})
+    session.measure_until_decided(trial)
+    assert (trial.outcome, trial.blocks_ns, trial.retaken) == ("measured", [1e6] * BLOCKS, 2)
+    recorded = session._store.records.measurement(trial.key)
+    assert recorded.blocks_ns == (1e6,) * BLOCKS
+    assert (recorded.conditions["disturbed_blocks"], recorded.conditions["retaken_blocks"]) == (0, 2)
+
+
+def test_a_steady_time_of_blocks_that_waited_for_a_cpu_is_not_trusted(session, waiting):
+    """A neighbour on one of the CPUs made a time that was 11 times too long, ±0.1 %, and `measured`."""
+    waiting += [(0.25, 11e6)] * 100
+    (trial,) = trials(session, {"a": 1})
+    session.measure_until_decided(trial)
+    assert (trial.outcome, len(trial.blocks_ns), trial.retaken) == ("noisy", BLOCKS, BLOCKS // 2)
+    recorded = session._store.records.measurement(trial.key)
+    assert recorded.disturbed
+    assert recorded.noisy_above(0.5), "whatever the user calls noisy"
+
+
+def test_a_quarter_of_the_blocks_may_have_waited(session, waiting):
+    waiting += [(0.25, 9e6)] * (BLOCKS // 2 + BLOCKS // 4)
+    (trial,) = trials(session, {"a": 1})
+    session.measure_until_decided(trial)
+    assert (trial.outcome, trial.disturbed_blocks) == ("measured", BLOCKS // 4)
+
+
+def test_blocks_are_taken_again_within_the_budget_only(session, waiting, monkeypatch):
+    monkeypatch.setattr(Trial, "spent", lambda trial, block, wall_s: trial.protocol.budget_s)
+    waiting += [(0.25, 9e6)]
+    (trial,) = trials(session, {"a": 1})
+    session.measure_until_decided(trial)
+    assert (trial.blocks_ns, trial.retaken, trial.outcome) == ([9e6], 0, "noisy")
+
+
+def test_where_the_kernel_tells_no_waits_blocks_count_as_they_are(session, waiting):
+    waiting += [(None, 1e6)] * BLOCKS
+    (trial,) = trials(session, {"a": 1})
+    session.measure_until_decided(trial)
+    assert trial.outcome == "measured"
+    assert session._store.records.measurement(trial.key).conditions["disturbed_blocks"] is None

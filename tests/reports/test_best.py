@@ -177,6 +177,12 @@ def test_row_that_is_a_tenth_slower_is_dropped_among_many(blocks):
     assert sum(map(bool, dropped)) >= 38
 
 
+def test_a_row_that_waited_for_a_cpu_is_not_certainly_slower_nor_faster():
+    waited = row("b", "tiled", 1100.0, status="noisy", disturbed_blocks=15)
+    assert {found["case"] for found in best([row("a"), waited])} == {"a", "b"}
+    assert {found["case"] for found in best([row("a"), waited | {"disturbed_blocks": 3}])} == {"a"}
+
+
 def test_ratios_are_of_the_same_rounds_only():
     rows = [row("a"), row("b", "tiled", 50.0, rounds="run/2"), row("n", None, 25.0, provider="numpy")]
     found = best(rows)
