@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
+from itertools import chain
 from pathlib import Path
 
 from dispatchflow.errors import ToolchainError, plain
@@ -140,10 +141,12 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
         except ToolchainError:
             disk.check(store.root)  # the loader's reports may have found none
             raise
-        if (linker := compiler.resolve().parent / _LINKER).is_file():  # the compiler starts it, or has one in itself
-            with contextlib.suppress(ToolchainError):
-                _output(store, linker, "-flavor gnu --version", "compile_limit", limits, scratch)
-        compiling = [compiler, *program_files.files(scratch), *_files_beside(compiler.resolve())]
+        compilers = _compilers(compiler, ran)
+        for program in compilers:
+            if (linker := program.parent / _LINKER).is_file():  # the compiler starts it, or has one in itself
+                with contextlib.suppress(ToolchainError):
+                    _output(store, linker, "-flavor gnu --version", "compile_limit", limits, scratch)
+        compiling = [compiler, *program_files.files(scratch), *chain.from_iterable(map(_files_beside, compilers))]
     with store.scratch() as scratch:
         _, shown = (_output(store, tool, "--help", "run_limit", limits, scratch) for tool in _tools(runtime))
         running = [*_tools(runtime), *program_files.files(scratch)]
@@ -167,7 +170,7 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
     return toolchain
 
 
-_IDENTITY = 2
+_IDENTITY = 3
 """Version of which files are a toolchain's identity."""
 
 
@@ -188,6 +191,13 @@ def _tools(runtime: Path) -> list[Path]:
 def _digest(kind: str, files: Iterable[Path]) -> Digest:
     """Of names and bytes: where a toolchain lies, and by which links it is reached, is no part of what it is."""
     return Digest(key_of(kind, {"files": tuple(sorted((path.name, digest_file(path)) for path in files))}))
+
+
+def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
+    """Beside which the compiler looks for its linker and platform libraries: what was named, and each file that was
+    loaded and has the compiler's words, one of each folder. A script may start one that lies elsewhere."""
+    loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
+    return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
 
 def _files_beside(compiler: Path) -> list[Path]:

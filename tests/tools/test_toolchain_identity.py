@@ -105,6 +105,22 @@ def test_libraries_elsewhere_that_a_runpath_names_are_part_of_it(tree: Path, sto
     assert found(store, tmp_path / "built").digest != before
 
 
+def test_the_linker_is_that_of_the_compiler_that_a_script_starts(tree: Path, store: Store, tmp_path: Path) -> None:
+    """The compiler looks for it beside itself, not beside the script."""
+    shutil.copytree(tree / "tools", tmp_path / "real/lib", copy_function=os.link)
+    (tmp_path / "by/tools").mkdir(parents=True)
+    links(tree, tmp_path / "by/tools")
+    (tmp_path / "by/tools/iree-compile").unlink()
+    write_script(tmp_path / "by/tools/iree-compile", f'exec "{tmp_path}/real/lib/iree-compile" "$@"')
+    before = found(store, tmp_path / "by")
+
+    linker = tmp_path / "real/lib/iree-lld"
+    linker.unlink()
+    write_script(linker, f'exec "{tree}/tools/iree-lld" --build-id "$@"')
+
+    assert found(store, tmp_path / "by").digest != before.digest
+
+
 def test_a_script_that_starts_no_compiler_is_refused(tree: Path, store: Store, tmp_path: Path) -> None:
     (tmp_path / "fake" / "tools").mkdir(parents=True)
     links(tree, tmp_path / "fake" / "tools")
