@@ -141,7 +141,8 @@ class _Recipe:
         else:
             wanted = reference.bounds(operation, narrow, self._recipe)
         operands = reference.widened(narrow)
-        return operands, np.asarray(operation.reference(operands)), wanted
+        with np.errstate(all="ignore"):
+            return operands, np.asarray(operation.reference(operands)), wanted
 
     def sees(self, error: Spoilt) -> bool | None:
         """None where it makes no difference here: a number that is nothing already, or not used."""
