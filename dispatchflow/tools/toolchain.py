@@ -190,7 +190,7 @@ def _tools(runtime: Path) -> list[Path]:
 
 def _digest(kind: str, files: Iterable[Path]) -> Digest:
     """Of names and bytes: where a toolchain lies, and by which links it is reached, is no part of what it is."""
-    return Digest(key_of(kind, {"files": tuple(sorted((path.name, digest_file(path)) for path in files))}))
+    return Digest(key_of(kind, {"files": tuple(sorted({(path.name, digest_file(path)) for path in files}))}))
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:

@@ -52,7 +52,7 @@ CASES = [
         "conv2d",
         (1, 8, 8, 16, 16, 3, 3),
         "f32",
-        "data tiling packs no convolutions and no attention",
+        "data tiling packs convolutions of 1x1 windows and stride 1 only, and no attention",
     ),
     (
         "data_tiling",
