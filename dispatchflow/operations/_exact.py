@@ -11,7 +11,7 @@ from dispatchflow.mlir.types import Signature, TensorType
 _SETS = 4
 """So many sets of exact inputs at most: each is one more call of the module."""
 
-_FEW = 3
+FEW = 3
 """An element that fewer results use may not show in any of them, where a result is clipped or rounded."""
 
 
@@ -91,14 +91,14 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
     if terms <= safe:
         # What is clipped or rounded away in one set counts in the other, where few results use it.
         lossy = operation.clips or operation.types.result.digits < operation.types.accumulator.digits
-        few = lossy and _uses(operation, [operand for operand in operands if _factor(operand)]) < _FEW
+        few = lossy and _uses(operation, [operand for operand in operands if _factor(operand)]) < FEW
         return (Thinning(((),) * len(operands)),) * (1 + few)
     windows, sets = -(-terms // max(safe, 1)), []
     for name in ("summed", "crossed"):
         axes = tuple(getattr(operand, name) for operand in operands)
         share = _share(operands, axes, safe, terms)
         whole = [one for one, thin in zip(operands, axes, strict=True) if _factor(one) and not thin]
-        uses = _uses(operation, whole) // (_FEW if operation.clips else 1)
+        uses = _uses(operation, whole) // (FEW if operation.clips else 1)
         parts = -(-windows // max(uses, 1)) if any(axes) and share else 0
         sets += [Thinning(axes, share, part, parts) for part in range(parts)]
     return tuple(sorted(sets, key=lambda one: one.part)[:_SETS])

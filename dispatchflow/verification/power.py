@@ -25,6 +25,7 @@ import numpy as np
 from dispatchflow.errors import ToolError
 from dispatchflow.mlir.types import ElementType
 from dispatchflow.operations import Operation
+from dispatchflow.operations._exact import FEW
 from dispatchflow.verification import inputs, reference, verdict
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def excerpt(operation: Operation) -> Operation:
     """The same with at most `_RESULTS` along each parallel dim, two along the first of three or more, a batch. Where
     a sum is thinned out, with as many as it takes for each of its terms to count in some result."""
     windows = -(-operation.terms // max(inputs.exact_range(operation).safe, 1))
-    most = max(_RESULTS, windows * (3 if operation.clips else 1))
+    most = max(_RESULTS, windows * (FEW if operation.clips else 1))
     batched = len(operation.parallel) > 2
     for dim in operation.parallel:
         index, size = operation.dims.index(dim), 2 if batched and dim == operation.parallel[0] else most
@@ -142,14 +143,10 @@ class _Recipe:
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
         """(operands, the reference before it is rounded, what a result is compared with)"""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
-        wanted: tuple[Array, ...]
+        operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):
-            wanted = (reference.expected(operation, narrow),)
-        else:
-            wanted = reference.bounds(operation, narrow, self._recipe)
-        operands = reference.widened(narrow)
-        with np.errstate(all="ignore"):
-            return operands, np.asarray(operation.reference(operands)), wanted
+            return operands, value, (value.astype(inputs.dtype_of(operation.types.result)),)
+        return operands, value, reference.bounds(operation, narrow, self._recipe)
 
     def sees(self, error: Spoilt) -> bool | None:
         """None where it makes no difference here: a number that is nothing already, or not used."""

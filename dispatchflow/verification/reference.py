@@ -27,7 +27,12 @@ SMALLEST_NORMAL = {
 def expected(operation: Operation, operands: Sequence[Array]) -> Array:
     """The result in its element type. Bit-exact where every partial sum is an integer below 2**53; integer results
     wrap as two's complement does."""
-    return _asked(operation, "reference", widened(operands)).astype(dtype_of(operation.types.result))
+    return unrounded(operation, operands).astype(dtype_of(operation.types.result))
+
+
+def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:
+    """The result in float64 or int64."""
+    return _asked(operation, "reference", widened(operands))
 
 
 def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
