@@ -140,12 +140,15 @@ def _verified(records: Records, workspace: Workspace, chain: CaseState) -> None:
     if not chain["profile"].pending:
         return
     rungs = {"exact": "equal", "random": "within bound"}
-    _add(records, workspace, verify, {}, {"verification": "within bound", "score": 0.05123456, "rungs": rungs})
+    runtime = {
+        "runtime": workspace.toolchain.runtime_version, "runtime_digest": workspace.toolchain.runtime_digest,
+    }  # fmt: skip
+    verdict = {"verification": "within bound", "score": 0.05123456, "rungs": rungs} | runtime
+    _add(records, workspace, verify, {}, verdict)
     conditions = {
         "load_1m": 0.12, "cpus_allowed": [0, 1], "governor": "performance", "steal_ticks": 0, "load_1m_end": 0.2,
-        "cpus": list(chain.device.cpus), "runtime": workspace.toolchain.runtime_version,
-        "toolchain": workspace.toolchain.version, "runtime_digest": workspace.toolchain.runtime_digest,
-    }  # fmt: skip
+        "cpus": list(chain.device.cpus), "toolchain": workspace.toolchain.version,
+    } | runtime  # fmt: skip
     measurement = records.begin_measurement(profile.key, profile.ingredients, conditions, "earlier")
     typical = 1000.0 + int(profile.key[:4], 16)
     for number in range(BLOCKS):

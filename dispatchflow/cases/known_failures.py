@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -176,9 +176,14 @@ class KnownFailures:
 
     def covering(self, case: Case) -> list[KnownFailure]:
         """The entries whose words the case fits."""
+        return list(self._covering(case, lambda entry: True))
+
+    def _covering(self, case: Case, asked: Callable[[KnownFailure], bool]) -> Iterator[KnownFailure]:
         if case.library is not None:
-            return []  # it is the compiler that is known
-        return [entry for entry, rest in self._of_kind(case) if not rest or _fits_all(case, rest, self._features)]
+            return  # it is the compiler that is known
+        for entry, rest in self._of_kind(case):
+            if asked(entry) and (not rest or _fits_all(case, rest, self._features)):
+                yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
         """The entries that may cover a case of its kind, and what the case has to fit besides. Of thousands of cases
@@ -207,7 +212,7 @@ class KnownFailures:
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
         """The entry of which this case, which does not fail, no longer fails: its stage is `made`. Not of one that
         holds for some cases only."""
-        return next((entry for entry in self.covering(case) if not entry.some and made(entry.stage)), None)
+        return next(self._covering(case, lambda entry: not entry.some and made(entry.stage)), None)
 
 
 @cache

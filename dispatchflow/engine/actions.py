@@ -42,14 +42,11 @@ class Data:
     digests: Mapping[str, tuple[Digest, ...]]
     arguments: tuple[str, ...]
 
-    def only(self, recipe: str) -> Data:
-        if recipe not in self._parts:
-            self._parts[recipe] = Data({recipe: self.digests[recipe]}, self.arguments)
-        return self._parts[recipe]
-
     @cached_property
-    def _parts(self) -> dict[str, Data]:
-        return {}
+    def measured(self) -> Data:
+        """The last set of operands alone: the one that is measured."""
+        recipe, digests = list(self.digests.items())[-1]
+        return Data({recipe: digests}, self.arguments)
 
     @cached_property
     def forms(self) -> dict[Any, Form]:

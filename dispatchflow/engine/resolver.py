@@ -238,7 +238,7 @@ class Resolver:
             )
         assert compiled.code is not None and operands is not None
         call = actions.Call(compiled.code, program.function, device)
-        action = actions.measurement(call, operands.only(program.recipes[-1]), self.settings.protocol, sets)
+        action = actions.measurement(call, operands.measured, self.settings.protocol, sets)
         found = self._records.measurement(action.key)
         refusal = self.reuse.refusal(found, device) if found is not None else None
         if refusal is not None:

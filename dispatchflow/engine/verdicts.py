@@ -25,14 +25,14 @@ def standing(
 ) -> StageState:
     """What `step` says of the verdict that counts with this runtime; None of what needs none, a library's call."""
     first = step(verification(), _NEVER)
-    if first.record is None or runtime is None:
+    if first.record is None or runtime is None or first.record.runtime == runtime:
         return first
     own = step(verification(runtime=runtime), _NEVER)
     if own.record is not None:
         return own
     if first.state == "made":
         return msgspec.structs.replace(first, own=own.action)
-    elsewhere = first.record.facts.get("runtime_digest", runtime) != runtime
+    elsewhere = first.record.runtime is not None
     return msgspec.structs.replace(first, action=own.action) if elsewhere else first
 
 
@@ -40,6 +40,6 @@ def again(verified: StageState, why: str | None, runtime: Digest) -> StageState:
     """To be made by this runtime where there is a reason, and another one made it."""
     if why is None or verified.state != "made" or verified.record is None:
         return verified
-    if verified.record.facts.get("runtime_digest") == runtime:
+    if verified.record.runtime == runtime:
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

@@ -111,6 +111,10 @@ class Contraction(Summed):
         return super().illegal(backend)
 
     def operands(self) -> tuple[Operand, ...]:
+        return self._operands
+
+    @cached_property
+    def _operands(self) -> tuple[Operand, ...]:
         lhs, rhs = self._stored()
         left, right = lhs.index("k"), rhs.index("k")
         factors = (

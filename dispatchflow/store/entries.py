@@ -53,7 +53,7 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
     key: Key
     ok: bool
     code: Digest | None
-    """The code digest of a compile."""
+    """The code digest of a compile. Of a verification, the digest of the runtime; see `runtime`."""
     outputs_json: str
     records: Source
 
@@ -66,6 +66,12 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
     def whole(self) -> Record:
         # Without more when it was dropped since: another invocation found its objects damaged.
         return self.records.get(self.key) or Record(self.key, "", self.ok, outputs=self.outputs)
+
+    @property
+    def runtime(self) -> Digest | None:
+        """The digest of the runtime that made this verification."""
+        known: Digest | None = self.code or self.facts.get("runtime_digest")  # older stores have it in the facts only
+        return known
 
     @property
     def reason(self) -> str | None:

@@ -57,8 +57,9 @@ class Records(Database):
     def add(self, record: Record) -> None:
         """The newest of a key stands: a failure that was tried again, an object that was made anew."""
         dumps = json.dumps
+        code = record.facts.get("runtime_digest" if record.stage == "verify" else "code_digest")
         values = (
-            record.key, record.stage, record.ok, _text(record.reason), record.facts.get("code_digest"),
+            record.key, record.stage, record.ok, _text(record.reason), code,
             dumps(record.outputs), dumps(record.facts), dumps(record.ingredients),
             record.cost_s, record.run, record.at or time.time(),
         )  # fmt: skip

@@ -1,6 +1,7 @@
 """The tables of the records.
 
-record        one a key: a success, or a failure that would repeat itself
+record        one a key: a success, or a failure that would repeat itself; `code` is the code digest of a compile, and
+              the runtime's digest of a verification
 latest        the key that a case's stage had when it was last made: for `explain`
 measurement   append-only; blocks are recorded as they end; never pooled
 row           what goes to Parquet: first here, then in a part that can be written again from here

@@ -74,7 +74,8 @@ def test_what_passed_with_another_toolchain_is_a_regression(stage, recorded, fai
 
 def test_what_passed_with_another_runtime_is_a_regression(recorded, failure, records, resolver_of, case_of):
     recorded("verify", True)
-    records._db.execute("update record set facts = json_set(facts, '$.runtime_digest', 'old', '$.runtime', '3.12.0')")
+    of_old = "code = 'old', facts = json_set(facts, '$.runtime_digest', 'old', '$.runtime', '3.12.0')"
+    records._db.execute(f"update record set {of_old} where stage = 'verify'")
     resolver = resolver_of()
     resolver.asked_to_measure = (case_of(threads=1),)
     action = resolver.chain(case_of(threads=1))["verify"].action
