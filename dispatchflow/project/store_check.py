@@ -14,7 +14,7 @@ from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest, Key, digest_file, digest_of
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.reports import store as report
-from dispatchflow.results import parquet
+from dispatchflow.results import parquet, publish
 from dispatchflow.store import disk, retention
 from dispatchflow.store.entries import Record, named_files
 from dispatchflow.store.store import DamagedObject, Store
@@ -64,7 +64,7 @@ def _check_parts(store: Store, found: report.Findings) -> None:
             if (table := parquet.table(part)) is None:
                 continue
             if part.name in recorded:
-                other = parquet.difference(table, store.records.rows_of(part.name))
+                other = publish.damage(store, part, table)
         except (OSError, ValueError) as error:
             found.wrong.append(f"{part} cannot be read: {str(error).rstrip('.')}. {_REWRITTEN}")
             continue

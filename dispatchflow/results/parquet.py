@@ -235,6 +235,9 @@ def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]]) -> str | None
     wanted, names = in_arrow(drop_mistyped_cells(rows)[0]).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(COLUMNS)):
         return f"it has a column {unknown[0]!r}, which dispatchflow has not"
+    if len(names) < len(found.column_names):  # a flipped bit makes `b` a second `c`: rows as dicts have one
+        twice = next(name for name in found.column_names if found.column_names.count(name) > 1)
+        return f"it has two columns {twice!r}"
     if found.num_rows != len(wanted):
         return f"it has {found.num_rows} rows; the records have {len(wanted)}"
     for number, (row, want) in enumerate(zip(found.to_pylist(), wanted, strict=True), 1):

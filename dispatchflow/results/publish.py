@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import DispatchflowError, raised
 from dispatchflow.iree.toolchain import Toolchain
-from dispatchflow.keys import digest_of
+from dispatchflow.keys import digest_file, digest_of
 from dispatchflow.measurement import calibration
 from dispatchflow.measurement.ceilings import Ceilings
 from dispatchflow.results import parquet
@@ -24,6 +24,9 @@ from dispatchflow.results.rows import Row, RowContext, file_of, row_of
 from dispatchflow.store.store import Store
 from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _log = logging.getLogger(__name__)
 
@@ -79,8 +82,26 @@ def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> 
                 _log.warning("%s: cells of another type are left out: %s", part, ", ".join(unfit))
             with store.scratch() as scratch, store.writing():
                 parquet.write_part(scratch / part, rows_of_part)
+                # Before it is in its place: a part that is there without its digest would be checked by its rows alone.
+                records.remember(_digest_of_part(part), digest_file(scratch / part))
                 (scratch / part).rename(path)
     return _refusal(refused) if refused else None
+
+
+def damage(store: Store, part: Path, found: pa.Table) -> str | None:
+    """What of a part, which holds `found`, is not as it was recorded; None when all is: its rows, and its bytes too,
+    since others may read it by what is not shown here, as the footer's statistics. Parts that an earlier version wrote
+    have no digest."""
+    if (other := parquet.difference(found, store.records.rows_of(part.name))) is not None:
+        return other
+    written = store.records.remembered(_digest_of_part(part.name))
+    if written is None or digest_file(part) == written:
+        return None
+    return "its bytes are not those that were written, though its rows are"
+
+
+def _digest_of_part(name: str) -> str:
+    return f"part:{name}"
 
 
 def _module_suffix(row: Row, folder: str) -> str:

@@ -55,8 +55,10 @@ def test_rows_that_a_run_publishes_later_have_a_part_of_their_own(store):
     assert sorted(part.name for part in parts.iterdir()) == [f"{RUN}-2.parquet", f"{RUN}-3.parquet", f"{RUN}.parquet"]
 
 
-def test_no_flipped_bit_of_a_part_goes_unreported(store):
-    """By `store check`, which compares with the records; reading alone finds all but some flips in the footer."""
+@pytest.fixture
+def part(store):
+    """A part of forty rows: the same bytes whenever it is made."""
+    store.records.remember("first_row", str(2**50))  # else by the clock
     rows = [
         row_with(
             f"matmul_{i}", {"median_ns": 1.5 * i, "blocks_ns": [0.1 * i, 2.0], "verification": "equal", "threads": i}
@@ -65,21 +67,54 @@ def test_no_flipped_bit_of_a_part_goes_unreported(store):
     ]
     publish.publish(store, RUN, FAST, rows)
     (part,) = store.results.iterdir()
+    return part
+
+
+def flipped(content, at, bit):
+    changed = bytearray(content)
+    changed[at] ^= 1 << bit
+    return bytes(changed)
+
+
+def test_no_flipped_bit_of_a_part_goes_unreported(store, part):
+    """By `store check`. Reading alone finds all but some flips in the footer; those that change what is shown differ
+    from the records too, which is all that is known of parts without a digest."""
     right, recorded, draw = part.read_bytes(), store.records.rows_of(part.name), random.Random(1)
     shown = parquet.table(part).to_pylist()
-    silent, unreported = 0, 0
+    silent, unreported, unlike_records = 0, 0, 0
     for _ in range(400):
-        content = bytearray(right)
-        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-        part.write_bytes(content)
+        part.write_bytes(flipped(right, draw.randrange(len(right)), draw.randrange(8)))
         try:
             found = parquet.table(part)
         except (OSError, ValueError):
             continue
-        if found is not None and found.to_pylist() != shown:
+        unreported += publish.damage(store, part, found) is None
+        if found.to_pylist() != shown:
             silent += 1
-            unreported += parquet.difference(found, recorded) is None
+            unlike_records += parquet.difference(found, recorded) is not None
     assert unreported == 0
-    assert silent < 0.05 * 400, "page checksums let through what is in the footer only"
+    assert unlike_records == silent < 0.05 * 400, "page checksums let through what is in the footer only"
     part.write_bytes(right)
-    assert parquet.difference(parquet.table(part), recorded) is None
+    assert publish.damage(store, part, parquet.table(part)) is None
+
+
+def test_a_column_that_a_flipped_bit_gives_the_name_of_another_is_reported(store, part):
+    """Both are null in all rows: these are the same but for a name that they lack."""
+    right, name = part.read_bytes(), b"\x18\x01b"  # in Thrift's compact protocol: a string of one byte
+    assert ord("b") ^ ord("c") == 1
+    part.write_bytes(flipped(right, right.index(name) + 2, 0))
+    found = parquet.table(part)
+    assert (found.column_names.count("b"), found.column_names.count("c")) == (0, 2)
+    assert parquet.difference(found, store.records.rows_of(part.name)) == "it has two columns 'c'"
+
+
+def test_a_part_that_shows_the_same_by_other_bytes_is_reported(store, part):
+    """The footer's statistics, by which other readers leave out rows."""
+    right = part.read_bytes()
+    shown = parquet.table(part)
+    at = right.rindex(b"matmul_9")
+    part.write_bytes(flipped(right, at, 0))
+    found = parquet.table(part)
+    assert found.equals(shown)
+    assert parquet.difference(found, store.records.rows_of(part.name)) is None
+    assert publish.damage(store, part, found) == "its bytes are not those that were written, though its rows are"
