@@ -45,11 +45,22 @@ def pytest_configure(config: pytest.Config) -> None:
     measurements. And `doit` of the tests, which is started over a thousand times and writes no bytecode, finds it."""
     os.environ["DISPATCHFLOW_CACHE"] = os.fspath(config.rootpath / ".pytest_cache" / "dispatchflow")
     if "PYTEST_XDIST_WORKER" not in os.environ:
+        # Of the workers, which start later: numpy's threads, of more workers than there are cores, wait for each other by
+        # spinning, and doubled the processor time of the tests.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         compileall.compile_dir(Path(dispatchflow.__file__).parent, quiet=2)
     else:
         libc = ctypes.CDLL(None)
         if libc.unshare(_NEW_MOUNTS) == 0 and libc.mount(b"none", b"/", None, _PRIVATE, None) == 0:
             libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, None)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The fast tests do without files that have only tests with the real compiler: importing these, and the products of
+    the registries that they test, took each worker seconds."""
+    if not config.option.markexpr.startswith("not iree and ") or collection_path.suffix != ".py":
+        return None  # None: others decide
+    return "\npytestmark = pytest.mark.iree\n" in collection_path.read_text() or None
 
 
 _LONGEST = ("test_hidden_features.py", "test_adding.py")
