@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from support import lavapipe
-from support.product import EVERYTHING, ON_VULKAN, large
+from support.all_cases import EVERYTHING, ON_VULKAN
+from support.product import large
 from support.project import DODO, REPOSITORY, sweep
 
 from dispatchflow.operations import OPERATIONS

@@ -11,8 +11,9 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 import pytest
+from support.all_cases import CASES, EVERYTHING
 from support.once import once
-from support.product import CASES, EVERYTHING, RUN_HERE, SHAPES, TUNING, chosen_of, operation_of
+from support.product import RUN_HERE, SHAPES, TUNING, chosen_of, operation_of
 from support.project import REPOSITORY
 
 from dispatchflow.cases import known_failures

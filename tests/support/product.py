@@ -9,7 +9,6 @@ from dispatchflow.cases.case import Case
 from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.iree.targets import TARGETS, Target
 from dispatchflow.operations import OPERATIONS, Operation
-from dispatchflow.planning.plan import unsupported_reason
 from dispatchflow.tunings import TUNINGS
 
 TUNING = tuple(tuning for family in TUNINGS.values() for tuning in family.expand({}))
@@ -102,12 +101,3 @@ def large() -> Iterator[tuple[object, ...]]:
                 target,
                 LARGE.get(cls.name, (64, 256, 4096)),
             )
-
-
-EVERYTHING = dict(everything())
-ON_VULKAN = dict(everything([TARGETS["vulkan"]], RIGHT_ON_LAVAPIPE))
-CASES = {
-    choice: case
-    for choice, case in EVERYTHING.items()
-    if unsupported_reason(case.operation, case.tuning, case.target) is None
-}

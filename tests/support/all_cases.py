@@ -1,0 +1,16 @@
+"""The product as cases: those who import this file wait seconds for it."""
+
+from __future__ import annotations
+
+from support.product import RIGHT_ON_LAVAPIPE, everything
+
+from dispatchflow.iree.targets import TARGETS
+from dispatchflow.planning.plan import unsupported_reason
+
+EVERYTHING = dict(everything())
+ON_VULKAN = dict(everything([TARGETS["vulkan"]], RIGHT_ON_LAVAPIPE))
+CASES = {
+    choice: case
+    for choice, case in EVERYTHING.items()
+    if unsupported_reason(case.operation, case.tuning, case.target) is None
+}
