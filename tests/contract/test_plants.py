@@ -57,18 +57,20 @@ def test_an_error_in_an_operand_is_told_unless_the_result_is_the_same(name: str)
     assert kinds >= {"without the end", "shifted by one", "left out"}
 
 
-@pytest.mark.parametrize(("name", "error"), [(name, error) for name in PLANTED for error in PLANTED[name]])
-def test_an_error_peculiar_to_an_operation_is_told_in_all_types_layouts_and_options(name: str, error: str) -> None:
-    told = 0
+@pytest.mark.parametrize("name", PLANTED)
+def test_errors_peculiar_to_an_operation_are_told_in_all_types_layouts_and_options(name: str) -> None:
+    """All errors of one variant after another: what they are judged by is made once for each variant."""
+    told = set()
     for operation in BY_NAME[name]:
-        wrong = partial(PLANTED[name][error], operation)
         operands = widened(random(operation))
-        result = wrong(operands)
-        if result is None or np.allclose(result, operation.reference(operands), rtol=1e-9):
-            continue  # here it is no error: nothing accumulated, or one row of zeros for another
-        assert is_told(operation, wrong), operation.shape_name
-        told += 1
-    assert told
+        right = operation.reference(operands)
+        for error, wrong in PLANTED[name].items():
+            result = wrong(operation, [array.copy() for array in operands])
+            if result is None or np.allclose(result, right, rtol=1e-9):
+                continue  # here it is no error: nothing accumulated, or one row of zeros for another
+            assert is_told(operation, partial(wrong, operation)), f"{error}: {operation.shape_name}"
+            told.add(error)
+    assert told == set(PLANTED[name])
 
 
 # --- compiled

@@ -39,23 +39,24 @@ def every(cls: type[Operation]) -> Iterator[Operation]:
         yield operation_of(cls, shape, signature, layout, chosen)
 
 
-def computed(library: Library, operation: Operation, recipe: str) -> np.ndarray:
+def computed(library: Library, operation: Operation, operands: list[np.ndarray]) -> np.ndarray:
     """As `libraries/_harness.py` does, but for the process of its own."""
     harness = HARNESSES[library.name]("cpu", 1)
     names: dict[str, Any] = {}
     exec(call_text(library, operation), names)
-    operands = [
+    given = [
         harness.read(operand.type.element.numpy_name, operand.type.shape, bytearray(array.tobytes()))
-        for operand, array in zip(operation.operands(), inputs.made(operation, recipe), strict=True)
+        for operand, array in zip(operation.operands(), operands, strict=True)
     ]
-    content = harness.content(names["main"](*operands))
+    content = harness.content(names["main"](*given))
     result = operation.result()
     return np.frombuffer(content, inputs.dtype_of(result.element)).reshape(result.shape)
 
 
 def verdicts(library: Library, operation: Operation) -> Iterator[verdict.Verdict]:
     for recipe in operation.recipes:
-        got, operands = computed(library, operation, recipe), inputs.made(operation, recipe)
+        operands = inputs.made(operation, recipe)
+        got = computed(library, operation, operands)
         if operation.compares_bits(recipe):
             yield verdict.compare_bits(got, reference.expected(operation, operands))
         else:
