@@ -3,7 +3,7 @@
 Sessions of a machine are simulated block by block under models of noise; the project's own statistics say the intervals.
 Each machine has a history of sessions, and one of it alone (`first`). `here`: the interval within the session holds what
 the session's blocks are spread about. `±`: the interval of another session holds the next session's median; `anchored`:
-that of anchored medians the next anchored one. All are nominally 95 %.
+that of anchored medians, where it is stated, the next anchored one. All are nominally 95 %.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import argparse
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import exp, log, sqrt
 
 from dispatchflow.measurement.anchors import History
 from dispatchflow.reports.table import markdown
 from dispatchflow.timing.protocols import PROTOCOLS, Protocol
+from dispatchflow.timing.sensitivity import Felt
 from dispatchflow.timing.statistics import median, summary
 
 Noise = Callable[[random.Random], Iterator[float]]
@@ -26,12 +27,15 @@ ANCHORS = {"compute": 1e6, "read": 1e4}
 @dataclass(frozen=True)
 class Model:
     """`noise`: logarithms of a session's blocks, about 0. `session_sd`, `own_sd`: of the factor that all share in a
-    session, and of each case's and anchor's own."""
+    session, and of each case's and anchor's own. `slowed`: the part of sessions that others slow, by up to 30 %. Cases
+    feel what is shared by a factor between the two of `sensitivity`."""
 
     name: str
     noise: Noise
     session_sd: float = 0.0
     own_sd: float = 0.0
+    slowed: float = 0.0
+    sensitivity: tuple[float, float] = (1.0, 1.0)
 
 
 def independent(sd: float) -> Noise:
@@ -87,6 +91,7 @@ MODELS = (
     Model("sessions 2 % apart, 0.7 % each", independent(0.01), 0.02, 0.007),
     Model("sessions 3 % apart, 1.5 % each", independent(0.01), 0.03, 0.015),
     Model("sessions 5 % apart, 1 % each, ρ = 0.5", correlated(0.5, 0.01), 0.05, 0.01),
+    Model("30 % of sessions slowed, cases feel 0 to 3 of it", independent(0.01), 0.01, 0.01, 0.3, (0.0, 3.0)),
 )
 
 
@@ -94,13 +99,14 @@ def machine(
     model: Model, protocol: Protocol, lot: random.Random
 ) -> Iterator[tuple[History, list[float], dict[str, list[float]]]]:
     """Sessions of one machine: the history with this one, a case's blocks and the anchors', all of it in ns."""
-    history, number = History(), 0
+    history, number, sensitivity = History(), 0, lot.uniform(*model.sensitivity)
     while True:
-        shared = lot.gauss(0, model.session_sd)
+        shared = lot.gauss(0, model.session_sd) + (lot.uniform(0, 0.3) if lot.random() < model.slowed else 0)
         series = {}
         for name, ns in {**ANCHORS, "case": 1e5}.items():
             own, noise = lot.gauss(0, model.own_sd), model.noise(lot)
-            series[name] = [ns * exp(shared + own + next(noise)) for _ in range(protocol.blocks)]
+            felt = shared * (sensitivity if name == "case" else 1)
+            series[name] = [ns * exp(felt + own + next(noise)) for _ in range(protocol.blocks)]
         case = series.pop("case")
         history = history.seen(str(number), series)
         number += 1
@@ -114,24 +120,26 @@ def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, see
     held: dict[str, list[bool]] = {}
     widths: dict[str, list[float]] = {}
     for _ in range(machines):
-        simulated, before = machine(model, protocol, lot), None
+        simulated, before, earlier = machine(model, protocol, lot), None, list[tuple[str, float, float]]()
         for number in range(sessions + 2):
             history, case, series = next(simulated)
-            found, moment = summary(case), history.moment(series)
-            assert found.ci_low_ns and found.ci_high_ns and found.half_width is not None and moment.factor
+            found, moment = summary(case), history.moment(series, Felt(earlier, history.prior).by("case"))
+            assert found.ci_low_ns and found.ci_high_ns and found.half_width is not None
+            assert moment.factor and moment.correction
+            earlier.append(("case", log(moment.factor), log(found.median_ns)))
             within = found.log_half_width
             assert within is not None
-            now = {"±": found.median_ns, "anchored": found.median_ns / moment.factor}
+            now = {"±": found.median_ns, "anchored": found.median_ns / moment.correction}
             if before is not None and number in (1, sessions + 1):
                 for which, (ns, half) in before.items():
+                    if half is None:
+                        continue
                     word = f"first {which}" if number == 1 else which
                     held.setdefault(word, []).append(ns * exp(-half) <= now[which] <= ns * exp(half))
                     widths.setdefault(word, []).append(half)
-            anchored = moment.later_anchored(within)
-            assert anchored is not None
             before = {
                 "±": (now["±"], moment.later(within)),
-                "anchored": (now["anchored"], anchored),
+                "anchored": (now["anchored"], moment.later_anchored(within)),
             }
             if model.session_sd == model.own_sd == 0:
                 true_ns = 1e5 * exp(centre)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 
 from dispatchflow.engine.stages import StageExecutor
 from dispatchflow.iree.targets import Device, Target
-from dispatchflow.keys import Digest, Ingredient, key_of
+from dispatchflow.keys import Digest, Ingredient, Key, key_of
 from dispatchflow.measurement import anchors
 from dispatchflow.measurement.anchors import History, Moment
 from dispatchflow.measurement.calibration import Kernel
@@ -21,6 +22,7 @@ from dispatchflow.store.entries import Record
 from dispatchflow.store.machine_facts import MachineFacts
 from dispatchflow.store.records import Records
 from dispatchflow.store.store import DamagedObject, Store
+from dispatchflow.timing.sensitivity import Felt
 
 
 class AnchorTrial(Trial):
@@ -39,6 +41,8 @@ class AnchorSet:
     objects: Mapping[str, str]
     run: str
     trials: list[AnchorTrial]
+    felt: Felt | None = None
+    """What the store's earlier measurements say, once it was asked for."""
 
     def failed(self, trial: Trial) -> None:
         """It is left out of this session. If it would fail again, the next one begins a history with anchors that run,
@@ -53,8 +57,9 @@ class AnchorSet:
         """How many blocks of each there are by now."""
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
-    def moment(self, since: dict[str, int]) -> tuple[Moment, dict[str, list[float]]]:
-        """What the blocks since then say, and these. The session so far becomes part of the machine's history."""
+    def moment(self, key: Key, since: dict[str, int]) -> tuple[Moment, dict[str, list[float]]]:
+        """What the blocks since then say of the case whose measurement has this key, and these. The session so far
+        becomes part of the machine's history."""
         whole = {trial.label: trial.blocks_ns for trial in self.trials}
         own = self.records.remembered(self.name)
 
@@ -69,7 +74,17 @@ class AnchorSet:
         else:
             self.records.remember(self.name, text)
         found = {trial.label: trial.blocks_ns[since.get(trial.label, 0) :] for trial in self.trials}
-        return History.of(text).moment(found), found
+        history = History.of(text)
+        if self.felt is None:
+            reference_ns = [ns for _, ns in sorted(history.reference_ns.items())]
+            earlier = (
+                (measured, log(moment["factor"]), log(median_ns))
+                for measured, median_ns, moment in self.records.medians_with_sessions()
+                # Relative to the same times of the anchors: on this machine, with as many threads.
+                if moment["factor"] and moment["reference_ns"] == reference_ns
+            )
+            self.felt = Felt(earlier, history.prior)
+        return history.moment(found, self.felt.by(key)), found
 
 
 class Anchors:

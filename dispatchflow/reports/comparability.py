@@ -3,7 +3,7 @@
 Two rows answer one question when they computed the same program on the same inputs, with the same target, threads,
 caches and protocol, on one machine; two of IREE also with one toolchain. The ratio of their medians means something
 when they were also measured in the same rounds: then drift fell on both alike. Rows of different rounds are compared by
-their anchored times, and only to find out which of two is faster.
+where another session's times would fall, and only to find out which of two is faster.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
     """Those than which none is certainly faster, the fastest median first.
 
     A row is certainly faster than another one that it may be compared with when the intervals of their medians do not
-    overlap. For rows of different rounds these are the intervals of anchored medians, relative to the same session's
-    anchors. They are the wider ones, so in the same rounds they decide nothing that the others do not. A row without
-    an interval is neither faster nor slower.
+    overlap. For rows of different rounds these are the intervals of another session's median, and of its anchored
+    median, relative to the same session's anchors. They are the wider ones, so in the same rounds they decide nothing
+    that the others do not. A row without an interval is neither faster nor slower.
 
     The more intervals are compared, the wider they are (Bonferroni): of equally fast rows, however many, one is called
     slower in at most 5 % of all calls. Intervals of 95 % drop some of 50 equally fast rows in most calls.
@@ -105,6 +105,8 @@ def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
     question = (place(row), provider(row), *(of(row) for of in _QUESTION.values()))
     if row.get("rounds") is not None and row.get("ci_low_ns") is not None:
         yield (*question, row["rounds"]), row["ci_low_ns"], row["median_ns"], row["ci_high_ns"]
+    if row.get("later_low_ns") is not None:
+        yield (*question, "another session"), row["later_low_ns"], row["median_ns"], row["later_high_ns"]
     if row.get("anchors_reference_ns") and row.get("anchored_low_ns") is not None:
         low_ns, high_ns = row["anchored_low_ns"], row["anchored_high_ns"]
         yield (*question, *row["anchors_reference_ns"]), low_ns, sqrt(low_ns * high_ns), high_ns

@@ -76,6 +76,8 @@ _OF_ALL = {
     "later_high_ns": "double",
     "session_factor": "double",
     "session_factor_uncertainty": "double",
+    "sensitivity": "double",
+    "sensitivity_uncertainty": "double",
     "anchored_median_ns": "double",
     "anchored_low_ns": "double",
     "anchored_high_ns": "double",

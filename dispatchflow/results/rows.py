@@ -17,7 +17,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.results.parquet import SCHEMA_VERSION
 from dispatchflow.results.roofline import Roofline, roofline
 from dispatchflow.results.status import measured, reason_of, standing, verification_of, verification_version_of
-from dispatchflow.timing.statistics import Summary, summary
+from dispatchflow.timing.statistics import Summary, Z, summary
 from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
@@ -254,23 +254,29 @@ def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str
         return {"within_session": times.half_width}
     moment = Moment(**recorded)
     later, anchored = moment.later(within), moment.later_anchored(within)
-    cells = {
+    cells: dict[str, Any] = {
         "within_session": times.half_width,
         "between_sessions": moment.between,
         "later_low_ns": times.median_ns * exp(-later),
         "later_high_ns": times.median_ns * exp(later),
     }
-    if moment.factor is None or anchored is None:
+    if moment.factor is None or moment.correction is None:
         return cells
-    median_ns = times.median_ns / moment.factor
-    return cells | {
+    cells |= {
         "session_factor": moment.factor,
         "session_factor_uncertainty": moment.factor_half_width,
+        "sensitivity": moment.sensitivity,
+        "sensitivity_uncertainty": Z * moment.sensitivity_sd,
+        "anchors_ns": list(moment.anchors_ns),
+        "anchors_reference_ns": list(moment.reference_ns),
+    }
+    if anchored is None:
+        return cells
+    median_ns = times.median_ns / moment.correction
+    return cells | {
         "anchored_median_ns": median_ns,
         "anchored_low_ns": median_ns * exp(-anchored),
         "anchored_high_ns": median_ns * exp(anchored),
-        "anchors_ns": list(moment.anchors_ns),
-        "anchors_reference_ns": list(moment.reference_ns),
     }
 
 

@@ -19,6 +19,9 @@ from dispatchflow.timing.statistics import median
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
 """To look up one key takes as long as to read so many records in their order."""
 
+_NEWEST = 4000
+"""Measurements that say how cases feel what the anchors feel: some tens of ms to read, once a run."""
+
 
 def _text(reason: str | None) -> str | None:
     """A reason may name a path whose bytes are no text, which neither SQLite nor Parquet takes."""
@@ -192,6 +195,17 @@ class Records(Database):
         )
         for id_, status, median_ns, runtime, machine in rows:
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
+
+    def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
+        """Of the newest measurements: key, median in ns, and what the anchors said of the session."""
+        rows = self._all(
+            "select key, median_ns, json_extract(conditions, '$.session') from measurement "
+            "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
+            _NEWEST,
+        )
+        for key, median_ns, session in rows:
+            if session is not None:
+                yield key, median_ns, self.value(session)
 
     def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
         """(reason, conditions, ingredients, run, at)"""

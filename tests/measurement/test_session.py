@@ -111,7 +111,7 @@ class AnchorSet:
     def marks(self):
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
-    def moment(self, since):
+    def moment(self, key, since):
         found = {trial.label: trial.blocks_ns[since.get(trial.label, 0) :] for trial in self.trials}
         self.history = self.history.seen("run", found)
         return self.history.moment(found), found

@@ -209,6 +209,15 @@ def test_anchored_times_say_which_of_two_sessions_rows_is_faster():
     assert len(best([row("a", **slow), row("b", "tiled", 50.0, rounds="run/2", **apart)])) == 2
 
 
+def test_where_another_session_s_median_would_fall_tells_rows_of_two_sessions_apart_too():
+    def later(low_ns, high_ns):
+        return {"later_low_ns": low_ns, "later_high_ns": high_ns}
+
+    slow = row("a", **later(90.0, 110.0))
+    assert [r["case"] for r in best([slow, row("b", "tiled", 50.0, rounds="run/2", **later(45.0, 55.0))])] == ["b"]
+    assert len(best([slow, row("b", "tiled", 80.0, rounds="run/2", **later(70.0, 91.0))])) == 2
+
+
 def test_two_cases_of_one_measurement_are_one_line_of_best():
     assert len(best([row("a-2t", measurement_key="k"), row("a-all", measurement_key="k")])) == 1
 

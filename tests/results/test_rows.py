@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from math import log
 
 import pytest
 
@@ -86,16 +87,31 @@ def test_row_of_a_measured_case_has_its_times_rates_and_conditions(row):
 
 def test_row_says_what_another_session_would(row):
     moment = {
+        "session_sd": 0.02, "case_sd": 0.01, "sessions": 12, "factor": 1.25, "factor_sd": 0.004,
+        "anchors_ns": [1.25e6, 1.25e4], "reference_ns": [1e6, 1e4], "unusual": 0.2,
+        "sensitivity": 2.0, "sensitivity_sd": 0.05, "freedom": 150.0,
+    }  # fmt: skip
+    found = row([100.0] * 9, verify=RIGHT, session=moment)
+    assert found["session_factor"] == 1.25
+    assert found["anchored_median_ns"] == pytest.approx(100 / 1.25**2)
+    assert (found["sensitivity"], found["sensitivity_uncertainty"]) == (2.0, pytest.approx(1.96 * 0.05))
+    assert (found["anchors_ns"], found["anchors_reference_ns"]) == ([1.25e6, 1.25e4], [1e6, 1e4])
+    assert found["session_factor_uncertainty"] == pytest.approx(1.96 * 0.004)
+    felt = (2.0**2 + 0.05**2) * (0.02**2 + 0.2**2)
+    assert found["between_sessions"] == pytest.approx(2.13 * (felt + 2 * 0.01**2) ** 0.5, rel=0.01)  # t of 15
+    half = [log(found[f"{which}_high_ns"] / found[f"{which}_low_ns"]) / 2 for which in ("later", "anchored")]
+    uncertain = 0.05**2 * (log(1.25) ** 2 + 0.02**2)
+    assert half == pytest.approx([found["between_sessions"], 1.97 * (uncertain + 2 * 0.01**2) ** 0.5], rel=0.01)
+
+
+def test_anchored_median_that_is_less_certain_is_not_stated(row):
+    moment = {
         "session_sd": 0.02, "case_sd": 0.01, "sessions": 3, "factor": 1.25, "factor_sd": 0.004,
         "anchors_ns": [1.25e6, 1.25e4], "reference_ns": [1e6, 1e4],
     }  # fmt: skip
-    found = row([100.0] * 9, verify=RIGHT, session=moment)
-    assert (found["session_factor"], found["anchored_median_ns"]) == (1.25, 80.0)
-    assert (found["anchors_ns"], found["anchors_reference_ns"]) == ([1.25e6, 1.25e4], [1e6, 1e4])
-    assert found["session_factor_uncertainty"] == pytest.approx(1.96 * 0.004)
-    assert found["between_sessions"] == pytest.approx(1.96 * (2 * 5e-4) ** 0.5)
-    half = [(found[f"{which}_high_ns"] - found[f"{which}_low_ns"]) / 2 for which in ("later", "anchored")]
-    assert half == pytest.approx([100 * 0.062, 80 * 0.0299], rel=0.01)
+    found = row([100.0] * 9, verify=RIGHT, session=moment)  # of before: the prior's sensitivity
+    assert found["sensitivity"] == 0.8
+    assert not {"anchored_median_ns", "anchored_low_ns", "anchored_high_ns"} & set(found)
 
 
 def test_row_of_a_machine_without_anchors_has_the_prior_of_other_sessions(row):

@@ -57,8 +57,13 @@ def test_the_first_run_leaves_one_row_a_case_with_everything_in_it(made: Project
     assert row["later_low_ns"] < row["median_ns"] < row["later_high_ns"]
     assert row["ci_low_ns"] <= row["median_ns"] <= row["ci_high_ns"]
     assert row["ci_high_ns"] / row["ci_low_ns"] < row["later_high_ns"] / row["later_low_ns"]
-    assert row["anchored_median_ns"] == row["median_ns"] / row["session_factor"]
-    assert row["anchored_low_ns"] < row["anchored_median_ns"] < row["anchored_high_ns"]
+    assert (row["sensitivity"], row["sensitivity_uncertainty"]) == pytest.approx((0.8, 1.96 * 0.4))
+    if row["anchored_low_ns"] is not None:  # it is narrower
+        anchored = row["anchored_high_ns"] / row["anchored_low_ns"]
+        assert anchored < row["later_high_ns"] / row["later_low_ns"]
+        assert row["anchored_median_ns"] == pytest.approx(
+            row["median_ns"] / row["session_factor"] ** row["sensitivity"]
+        )
     assert len(row["anchors_ns"]) == len(row["anchors_reference_ns"]) == 2
     assert row["flops_per_s"] == pytest.approx(row["flops"] / row["median_ns"] * 1e9)
     assert row["bytes_per_s"] == pytest.approx(row["traffic_bytes"] / row["median_ns"] * 1e9)

@@ -1,0 +1,98 @@
+"""How strongly cases feel what the anchors feel: what is learned, and what it leaves of ten real runs."""
+
+import csv
+from collections import defaultdict
+from math import log, sqrt
+from pathlib import Path
+from random import Random
+from statistics import mean, pstdev
+
+import pytest
+
+from dispatchflow.timing.sensitivity import PRIOR, Felt, prior
+
+RUNS = Path(__file__).parent.parent / "data" / "anchor_runs.csv"
+"""Seven unchanged cases on a virtual machine of two cores; other guests slowed runs 5 to 8."""
+
+
+def runs(sensitivity, count=20, apart=0.1, own_sd=0.01, seed=1):
+    lot = Random(seed)
+    anchors = [lot.gauss(0, apart) for _ in range(count)]
+    return [(x, 5 + sensitivity * x + lot.gauss(0, own_sd)) for x in anchors]
+
+
+@pytest.mark.parametrize("sensitivity", [0.0, 0.8, 1.0, 3.0])
+def test_many_runs_tell_the_sensitivity_and_what_is_the_case_s_own(sensitivity):
+    found = PRIOR.learned(runs(sensitivity))
+    assert found.mean == pytest.approx(sensitivity, abs=2 * found.sd)
+    assert found.sd < 0.1
+    assert found.case_sd == pytest.approx(0.01, rel=0.5)
+
+
+@pytest.mark.parametrize("few", [[], [(0.1, 5.0)]])
+def test_no_run_or_one_tells_nothing(few):
+    found = PRIOR.learned(few)
+    assert (found.mean, found.sd, found.case_sd) == pytest.approx((PRIOR.mean, PRIOR.sd, PRIOR.case_sd))
+
+
+def test_quiet_runs_leave_the_prior_since_their_anchors_did_not_move():
+    found = PRIOR.learned(runs(3.0, count=4, apart=0.002, own_sd=0.02))
+    assert (found.mean, found.sd) == pytest.approx((PRIOR.mean, PRIOR.sd), rel=0.05)
+
+
+def test_level_of_a_case_plays_no_part():
+    found = runs(2.0)
+    assert PRIOR.learned([(x + 1, y - 7) for x, y in found]).mean == pytest.approx(PRIOR.learned(found).mean)
+
+
+def test_prior_is_what_the_machine_s_cases_have_in_common():
+    alike = prior(runs(2.0, seed=seed) for seed in range(30))
+    assert alike.mean == pytest.approx(1.87, abs=0.1)  # four cases' worth of 0.8
+    assert prior([]) == prior([runs(3.0, apart=0.002)]) == PRIOR
+    mixed = prior(runs(3 * seed / 29, seed=seed) for seed in range(30))
+    assert mixed.mean == pytest.approx(1.5, abs=0.2)
+    assert mixed.sd > 0.7 > alike.sd
+
+
+def test_case_that_was_never_measured_has_the_prior_of_the_others():
+    known = [(f"case {seed}", x, y) for seed in range(9) for x, y in runs(2.0, seed=seed)]
+    felt = Felt(known)
+    assert felt.by("new") == prior(runs(2.0, seed=seed) for seed in range(9))
+    assert felt.by("case 1").mean == pytest.approx(2.0, abs=0.1)
+
+
+def left(apart: list[float], y: list[float], sensitivity: list[float]) -> float:
+    """Standard deviation of what remains of each run, predicted from those before it."""
+    remains = []
+    for i in range(1, len(y)):
+        remains.append(y[i] - mean(y[:i]) - sensitivity[i] * (apart[i] - mean(apart[:i])))
+    return pstdev(remains)
+
+
+def test_of_ten_real_runs_less_is_left_than_by_dividing_and_than_by_no_correction():
+    times, anchors = defaultdict(list), {}
+    for row in csv.DictReader(RUNS.open()):
+        anchors[row["run"]] = log(float(row["anchor_1_ns"]) * float(row["anchor_2_ns"])) / 2
+        times[row["case"]].append(log(float(row["median_ns"])))
+    x = list(anchors.values())
+    found = {}
+    for case, y in times.items():
+        before = [
+            [(other, *run) for other, ys in times.items() for run in zip(x[:i], ys[:i], strict=True)] for i in range(10)
+        ]
+        learned = [Felt(earlier).by(case).mean for earlier in before]
+        found[case] = [left(x, y, s) for s in (learned, [0.0] * 10, [1.0] * 10)]
+    assert len(found) == 7
+    assert all(learned < 1.05 * none for learned, none, _ in found.values()), found
+    assert sum(learned < 0.6 * divided for learned, _, divided in found.values()) >= 5, found
+    rms = [sqrt(mean(of[which] ** 2 for of in found.values())) for which in range(3)]
+    assert rms[0] < 0.8 * rms[1], rms
+
+
+def test_uncertainty_is_what_the_learned_ones_are_off():
+    off = []
+    for seed in range(200):
+        sensitivity = Random(seed).gauss(PRIOR.mean, PRIOR.sd)
+        found = PRIOR.learned(runs(sensitivity, count=5, apart=0.05, own_sd=0.03, seed=seed))
+        off.append((found.mean - sensitivity) / found.sd)
+    assert 0.8 < pstdev(off) < 1.2
