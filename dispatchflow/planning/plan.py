@@ -117,11 +117,11 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
     ways = [(tuning, IREE) for tuning in sweep.tunings if IREE in sweep.providers]
     ways += [(_DEFAULT, provider) for provider in sweep.providers if provider != IREE]
     for program in sweep.modules or _operations(sweep):
-        unfit = {target.name: _unsupported_workload(program, target) for target in sweep.targets}
+        unfit = {target.name: unsupported_workload(program, target) for target in sweep.targets}
         for (tuning, provider), target in product(ways, sweep.targets):
             dispatch, several = Dispatch(program, tuning), sweep.flags if provider == IREE else ((),)
             if provider == IREE:
-                reason = unfit[target.name] or _unsupported_tuning(program, tuning, target)
+                reason = unfit[target.name] or unsupported_tuning(program, tuning, target)
             else:
                 reason = unsupported(LIBRARIES[provider], program, target)
             for threads, extra, cache in product(sweep.threads, several, sweep.caches):
@@ -154,19 +154,15 @@ def _operations(sweep: Sweep) -> Iterator[Operation]:
         yield sweep.operation(size, signature, layout, chosen)
 
 
-def unsupported_reason(program: Workload, tuning: Tuning, target: Target) -> str | None:
-    """Why this combination is a skip, None when it can be tried."""
-    return _unsupported_workload(program, target) or _unsupported_tuning(program, tuning, target)
-
-
-def _unsupported_workload(program: Workload, target: Target) -> str | None:
-    """The same for all tunings, of which there are many."""
+def unsupported_workload(program: Workload, target: Target) -> str | None:
+    """Return why every case of this workload and target is a skip, None if it depends on the tuning."""
     if not isinstance(program, Operation):
         return None
     return program.illegal(target.backend)
 
 
-def _unsupported_tuning(program: Workload, tuning: Tuning, target: Target) -> str | None:
+def unsupported_tuning(program: Workload, tuning: Tuning, target: Target) -> str | None:
+    """Return why this tuning of the workload is a skip on this target, None if it can be tried."""
     if not isinstance(program, Operation):
         if tuning.annotates:
             return f"{tuning.family} is written on an operation, not into a user's module"

@@ -15,6 +15,7 @@ from support.all_cases import CASES, EVERYTHING
 from support.once import once
 from support.product import RUN_HERE, SHAPES, TUNING, chosen_of, operation_of
 from support.project import REPOSITORY
+from support.skips import unsupported_reason
 
 from dispatchflow.cases import known_failures
 from dispatchflow.cases.case import Case
@@ -23,7 +24,6 @@ from dispatchflow.cases.known_failures import KnownFailures
 from dispatchflow.iree.targets import TARGETS, Target, named
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.planning import parser, plan
-from dispatchflow.planning.plan import unsupported_reason
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.store.entries import Record
 from dispatchflow.tunings import TUNINGS, Tuning

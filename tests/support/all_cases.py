@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from support.product import RIGHT_ON_LAVAPIPE, everything
+from support.skips import unsupported_reason
 
 from dispatchflow.iree.targets import TARGETS
-from dispatchflow.planning.plan import unsupported_reason
 
 EVERYTHING = dict(everything())
 ON_VULKAN = dict(everything([TARGETS["vulkan"]], RIGHT_ON_LAVAPIPE))

@@ -1,12 +1,12 @@
 """Where data tiling packs, and which known failure it is where it does not."""
 
 import pytest
+from support.skips import unsupported_reason
 
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.operations import OPERATIONS
-from dispatchflow.planning.plan import unsupported_reason
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.tunings import TUNINGS
 

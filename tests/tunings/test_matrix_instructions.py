@@ -4,6 +4,7 @@ import re
 import subprocess
 
 import pytest
+from support.skips import unsupported_reason
 
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.dispatch import Dispatch
@@ -11,7 +12,6 @@ from dispatchflow.errors import SpecError
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.planning import parser, plan
-from dispatchflow.planning.plan import unsupported_reason
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.tunings import TUNINGS
 
