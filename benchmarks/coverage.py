@@ -108,7 +108,7 @@ def machine(
             felt = shared * (sensitivity if name == "case" else 1)
             series[name] = [ns * exp(felt + own + next(noise)) for _ in range(protocol.blocks)]
         case = series.pop("case")
-        history = history.seen(str(number), series)
+        history = history.with_session(str(number), series)
         number += 1
         yield history, case, series
 

@@ -114,11 +114,11 @@ class Resolver:
                 chain = self._regressions.judged(chain, failed, entry)
         if profiled.state == "made" and profiled.measurement and self.reuse.foreign(profiled.measurement):
             judgement = self.reuse.judged(profiled.measurement, device)
-            if judgement is None or judgement.thin:
+            if judgement is None or judgement.has_few_controls:
                 self.unjudged[case] = chain
         return chain
 
-    def found(self, action: Action) -> RecordHead | None:
+    def recorded(self, action: Action) -> RecordHead | None:
         return self._records.found(action.key)
 
     def installed(self, case: Case) -> Installed:

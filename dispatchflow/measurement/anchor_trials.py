@@ -65,12 +65,12 @@ class AnchorSet:
 
         def seen(text: str | None) -> str:
             known = History.of(text or own)  # it may have been lost meanwhile
-            return known.seen(self.run, whole).json() if known.objects == self.objects else known.json()
+            return known.with_session(self.run, whole).json() if known.objects == self.objects else known.json()
 
         text = self.facts.revise(self.name, seen) if self.facts else None
         if text is None or History.of(text).objects != self.objects:  # somebody began anew
             self.facts = None
-            text = self.records.revise(self.name, lambda known: History.of(known).seen(self.run, whole).json())
+            text = self.records.revise(self.name, lambda known: History.of(known).with_session(self.run, whole).json())
         else:
             self.records.remember(self.name, text)
         found = {trial.label: trial.blocks_ns[since.get(trial.label, 0) :] for trial in self.trials}

@@ -60,7 +60,7 @@ class History:
         far."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
-    def seen(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
+    def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
         """With what the anchors took in this run, so far."""
         found = {name: median(sorted(ns)) for name, ns in blocks.items() if ns}
         if not found:

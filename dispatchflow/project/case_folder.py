@@ -117,7 +117,7 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
         for output, digest in (record.outputs if record else {}).items():
             own = output if "." in output else f"{output}.bin"  # what the compiler reads keeps its name
             found[names.get(output, f"{stage}.log" if output == "log" else own)] = digest
-    if (turns := trials.rotation_action(resolver, chain.case)) and (made := resolver.found(turns)) and made.ok:
+    if (turns := trials.rotation_action(resolver, chain.case)) and (made := resolver.recorded(turns)) and made.ok:
         found[FILE] = made.outputs["vmfb"]
     if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
         for name, digests in data.digests.items():

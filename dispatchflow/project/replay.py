@@ -108,7 +108,7 @@ def _driver(name: str) -> str:
     driver, tool, run_s, memory_bytes, store = json.loads(name)
     limits = Limits(run_s=run_s, memory_bytes=memory_bytes)
     with MachineLock(Path(store)).busy():
-        return repr(devices.found(driver, tool, limits))
+        return repr(devices.detect(driver, tool, limits))
 
 
 _LOOK: dict[str, Callable[[str], str]] = {

@@ -84,7 +84,7 @@ class Judgement:
         return "moved" if self.moved else "unknown" if self.unknown else "held"
 
     @property
-    def thin(self) -> bool:
+    def has_few_controls(self) -> bool:
         """It held, as far as fewer controls than wanted can tell; or nobody knows."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 

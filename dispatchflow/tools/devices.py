@@ -41,7 +41,7 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
     """
     if not target.has_threads:
         with store.busy():
-            return found(target.driver, toolchain.tool("iree-run-module"), limits)
+            return detect(target.driver, toolchain.tool("iree-run-module"), limits)
     count = threads or machine.workers()
     if count > len(machine.cores()):
         raise ValueError(f"{count} threads, but {len(machine.cores())} cores")
@@ -146,7 +146,7 @@ def _configured(
     return text
 
 
-def found(driver: str, tool: str, limits: Limits) -> Device:
+def detect(driver: str, tool: str, limits: Limits) -> Device:
     """The driver's first device; `absent` when it finds none, with the driver's own words. `tool`: an
     iree-run-module."""
     argv = (tool, f"--dump_devices={driver}")

@@ -21,7 +21,7 @@ def blocks(ns, count=9, spread=0.002):
 
 def session(history, run, compute, read):
     found = {"compute": blocks(compute), "read": blocks(read)}
-    return history.seen(run, found), found
+    return history.with_session(run, found), found
 
 
 def test_first_session_is_the_reference_and_the_prior_says_how_far_the_next_may_be():
@@ -76,7 +76,7 @@ def test_without_anchors_there_is_no_factor_and_the_spread_is_the_prior():
 
 def test_one_anchor_alone_is_as_uncertain_as_a_case():
     found = {"compute": blocks(1e6)}
-    assert History().seen("r0", found).moment(found).factor_sd >= PRIOR.case_sd
+    assert History().with_session("r0", found).moment(found).factor_sd >= PRIOR.case_sd
 
 
 def test_anchored_times_vary_less_from_session_to_session():

@@ -113,7 +113,7 @@ class AnchorSet:
 
     def moment(self, key, since):
         found = {trial.label: trial.blocks_ns[since.get(trial.label, 0) :] for trial in self.trials}
-        self.history = self.history.seen("run", found)
+        self.history = self.history.with_session("run", found)
         return self.history.moment(found), found
 
 

@@ -58,7 +58,7 @@ def test_gpu_that_does_not_run_a_target_is_not_its_device(said, target, absent, 
     write_script(tool, f"printf '# --device=driver://0\\n- {said}\\n# --device=driver://1\\n'")
     opened = Workspace(tmp_path, {})
     driver = TARGETS[target].driver
-    opened._devices[driver, None] = devices.found(driver, str(tool), opened.settings.limits)
+    opened._devices[driver, None] = devices.detect(driver, str(tool), opened.settings.limits)
     device = opened.device(TARGETS[target], None)
     assert (device.uri, device.absent) == ("driver://0", absent)
 
@@ -68,7 +68,7 @@ def test_hopper_card_is_told_whose_code_it_runs(capability, tmp_path):
     tool = tmp_path / "tool"
     write_script(tool, f"printf '# --device=cuda://0\\n- gpu-compute-capability: {capability}\\n'")
     opened = Workspace(tmp_path, {})
-    device = devices.found("cuda", str(tool), opened.settings.limits)
+    device = devices.detect("cuda", str(tool), opened.settings.limits)
     opened._devices |= {(target.driver, None): device for target in TARGETS.values()}
     note = (
         "cuda://0 is sm_90: IREE does not know it. A Hopper card runs the code of cuda-sm_89: its driver compiles it."
@@ -110,7 +110,7 @@ def test_libraries_that_a_driver_is_loaded_from_are_part_of_the_identity(tmp_pat
         monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
         if value is not None:
             monkeypatch.setenv("LD_LIBRARY_PATH", value)
-        found[value] = devices.found("cuda", str(tool), limits)
+        found[value] = devices.detect("cuda", str(tool), limits)
     assert found[None].identity == found[""].identity
     assert "LD_LIBRARY_PATH" not in found[None].identity
     assert found["/a"].identity == found[None].identity | {"LD_LIBRARY_PATH": "/a"}
@@ -145,7 +145,7 @@ def test_found_gpu_has_its_driver_s_build(tmp_path, monkeypatch):
     monkeypatch.setattr(devices, "driver_build", lambda driver: {"driver_build": f"build of {driver}"})
     tool = tmp_path / "tool"
     write_script(tool, "echo '# --device=cuda://0'; echo 'name: card'")
-    device = devices.found("cuda", str(tool), Workspace(tmp_path, {}).settings.limits)
+    device = devices.detect("cuda", str(tool), Workspace(tmp_path, {}).settings.limits)
     assert device.identity == {"driver": "cuda", "driver_build": "build of cuda", "name": "card"}
 
 
@@ -158,9 +158,9 @@ def test_gpu_that_the_user_chose_is_the_one_that_is_asked(driver, variable, tmp_
     write_script(tool, f'printf "# --device={driver}://GPU-${{{variable}:-0}}\\nname: card ${{{variable}:-0}}\\n"')
     limits = Workspace(tmp_path, {}).settings.limits
     monkeypatch.delenv(variable, raising=False)
-    first = devices.found(driver, str(tool), limits)
+    first = devices.detect(driver, str(tool), limits)
     monkeypatch.setenv(variable, "1")
-    second = devices.found(driver, str(tool), limits)
+    second = devices.detect(driver, str(tool), limits)
     assert (first.uri, second.uri) == (f"{driver}://GPU-0", f"{driver}://GPU-1")
     assert (first.identity["name"], second.identity["name"]) == ("card 0", "card 1")
 

@@ -112,7 +112,7 @@ def test_versions_and_devices_hold_nothing_that_a_terminal_obeys(store, tmp_path
     tools = found(store, root)
 
     assert (tools.version, tools.revision, tools.runtime_version) == ("3.13.0x", "0abcdef", r"3.13.0\x01")
-    device = devices.found("vulkan", tools.tool("iree-run-module"), toolchain.DEFAULT)
+    device = devices.detect("vulkan", tools.tool("iree-run-module"), toolchain.DEFAULT)
     assert (device.uri, device.identity["name"], device.identity["driver"]) == ("vulkan://aX", "bc", r"\x01")
 
 
@@ -136,7 +136,7 @@ def test_what_a_compiler_is_asked_first_has_the_limits_too(does, limits, says, s
 def test_what_a_driver_is_asked_has_the_limits_too(does, limits, says, tmp_path):
     write_script(tmp_path / "tool", does)
     tool = str(tmp_path / "tool")
-    absent = devices.found("vulkan", tool, limits).absent
+    absent = devices.detect("vulkan", tool, limits).absent
     assert absent == says.format("run_limit", "run_limit")
     (tmp_path / "locks").mkdir()
     asked = json.dumps(("vulkan", tool, limits.run_s, limits.memory_bytes, str(tmp_path)))
