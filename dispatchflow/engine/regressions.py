@@ -1,4 +1,4 @@
-"""Whether a known failure hides a regression: the stage passed with another toolchain of this store."""
+"""Whether a failure is a regression: the stage passed with another toolchain of this store."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ class Regressions:
     def __init__(self, records: Tables, toolchain: Digest) -> None:
         self._records, self._toolchain = records, toolchain
 
-    def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure) -> CaseState:
-        """The case as a known failure; as a regression where it passed with a release that the entry is about."""
-        version = next((v for v in self._passed_with(chain, failed) if entry.holds_for(version_of(v))), None)
+    def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
+        """Return the case as a regression if its failed stage passed with another toolchain, else as the known failure
+        that `entry` describes. A release that the entry is not about may have passed."""
+        passed = self._passed_with(chain, failed)
+        version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
             return msgspec.structs.replace(chain, known=entry)
         why = f"regression: passed with {version}; {failed.why}"
@@ -73,7 +75,7 @@ class Regressions:
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles():
-            if (made_by := ingredients["toolchain"]) != self._toolchain:
+            if (made_by := ingredients.get("toolchain", self._toolchain)) != self._toolchain:
                 version = versions.get(made_by, f"toolchain {made_by[:8]}")
                 found.setdefault(_shared(ingredients), []).append((version, code))
         return found

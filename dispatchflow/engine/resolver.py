@@ -110,8 +110,8 @@ class Resolver:
         chain = CaseState(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
         if (failed := chain.failure) is not None:
             log = failed.record.outputs.get("log") if failed.record else None
-            if (entry := self.known.failing(case, failed.stage, failed.why, log)) is not None:
-                chain = self._regressions.judged(chain, failed, entry)
+            entry = self.known.failing(case, failed.stage, failed.why, log)
+            chain = self._regressions.judged(chain, failed, entry)
         if profiled.state == "made" and profiled.measurement and self.reuse.foreign(profiled.measurement):
             judgement = self.reuse.judged(profiled.measurement, device)
             if judgement is None or judgement.has_few_controls:

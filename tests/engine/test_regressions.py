@@ -72,6 +72,15 @@ def test_what_passed_with_another_toolchain_is_a_regression(stage, recorded, fai
     assert failure(stage, ">=3.13") == (True, "never")  # which says that 3.12 passes
 
 
+@pytest.mark.parametrize("stage", ["compile", "verify"])
+def test_failure_that_nobody_knows_is_a_regression_too(stage, recorded, resolver_of, case_of):
+    recorded(stage, False)
+    assert resolver_of().chain(case_of(threads=1)).failure.why == "never"
+    recorded(stage, True, toolchain=OLD)
+    chain = resolver_of().chain(case_of(threads=1))
+    assert (chain.known, chain.failure.why) == (None, "regression: passed with 3.12.0; never")
+
+
 def test_what_passed_with_another_runtime_is_a_regression(recorded, failure, records, resolver_of, case_of):
     recorded("verify", True)
     of_old = "code = 'old', facts = json_set(facts, '$.runtime_digest', 'old', '$.runtime', '3.12.0')"
@@ -97,5 +106,6 @@ exec "$real" "$@\""""
     for _ in range(2):
         outcome = project.doit(*deaf)
         assert outcome.code == 1, outcome
-        assert "failed: configuration ignored: asked for 4 slices of k" in outcome.out, outcome
+        assert "; configuration ignored: asked for 4 slices of k" in outcome.out, outcome
+        assert "failed: regression: passed with " in outcome.out, outcome
     assert project.doit(*words).code == 0

@@ -245,6 +245,21 @@ def test_row_is_noisy_above_the_limit_that_the_user_said(row):
     assert row(loud, status="noisy", verify=RIGHT, noisy=0.5)["status"] == "measured"
 
 
+def test_row_is_written_again_once_another_version_of_the_verification_passed_it(
+    case_of, records, resolver_of, monkeypatch
+):
+    verified = resolver_of().chain(case_of(threads=1))
+    bounds = roofline.Roofline.of(verified.case.operation, (None, None), 1.1, 0.05)
+
+    def identity():
+        return rows.Row(verified, bounds, lambda chain, bounds: {}).identity
+
+    now = identity()
+    assert identity() == now
+    monkeypatch.setattr(rows, "verification_version_of", lambda chain: 1)
+    assert identity() != now
+
+
 def test_wrong_result_is_a_failure(row):
     found = row(verify=(False, {"verification": "different", "worst_index": [0, 1]}))
     assert (found["status"], found["reason"], found["verification"]) == ("failed", "differs", "different")
