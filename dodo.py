@@ -1,4 +1,4 @@
-"""The command line of this directory is dispatchflow's; `check` and `test` are our own tasks beside it."""
+"""The tasks of this repository: `check` and `test` in addition to the commands of dispatchflow."""
 
 import os
 import sys
@@ -15,29 +15,30 @@ CHECKS = {
     "lint": f"{TOOLS}/ruff check .",
     "types": f"{TOOLS}/mypy",
     "imports": f"{TOOLS}/lint-imports --no-cache",
-    # One more than cores: some wait for locks and limits. Files are not kept together: a few hold most of the work.
+    "prose": f"{TOOLS}/python tests/support/prose.py",
+    # One worker more than cores: some tests wait for locks. Files are not kept together: a few hold most of the work.
     "fast_tests": f"{PYTEST} -n {CORES + 1} --dist worksteal -m 'not iree and not slow'",
 }
 
 
 def task_check():
-    """format, lint, types, import contracts, fast tests"""
+    """Check format, lint, types, import contracts and prose, and run the fast tests."""
     for name, command in CHECKS.items():
         yield {"name": name, "actions": [command], "verbosity": 2}
 
 
 def task_docs():
-    """writes docs/operations.md from the registry, and docs/shapes.md"""
+    """Write docs/operations.md and docs/shapes.md from the registries."""
     pages = ("operations", "shapes")
     return {"actions": [f"{TOOLS}/python -m dispatchflow.reports.{page} > docs/{page}.md" for page in pages]}
 
 
 def task_test():
-    """the tests with the real compiler and real devices, but the slow ones; the others are in check"""
-    # More than cores: most of them wait, for processes, locks and limits. Neighbours stay together, which share what
-    # their file makes once, until a worker has nothing left to do.
+    """Run the tests that need the real compiler or a device, except the slow ones."""
+    # More workers than cores: most tests wait for processes, locks and limits. Tests of one file stay together, because
+    # they share its fixtures, until a worker has nothing left to do.
     together = f"-n {3 * CORES} --dist worksteal -m 'iree and not slow'"
-    # Together they load the machine. What failed there (exit code 1) is run again by itself, and must pass then.
+    # Together they load the machine. A test that failed (exit code 1) is run again alone, and must pass then.
     alone = f"test $? -eq 1 && {PYTEST} --last-failed -m 'iree and not slow'"
     return {
         "actions": [f"export DISPATCHFLOW_TESTS_NO_PAUSES=1; {PYTEST} {together} || {{ {alone}; }}"],
@@ -46,7 +47,7 @@ def task_test():
 
 
 def task_check_all():
-    """everything that the registries hold, compiled and verified; minutes, goes on where it was stopped"""
+    """Compile and verify every case of the registries; takes minutes, and resumes where it was stopped."""
     return {"actions": [f"{TOOLS}/python tests/check_all.py"], "verbosity": 2}
 
 

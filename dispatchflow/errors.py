@@ -28,7 +28,7 @@ def plain(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A user's words with control characters as escapes, `\\x1b`, so that a terminal shows them and obeys none."""
+    r"""A user's words with control characters as escapes, `\x1b`, so that a terminal shows them and obeys none."""
     return re.sub(_CONTROL, lambda match: f"\\x{ord(match[0]):02x}", text)
 
 

@@ -10,7 +10,7 @@ _CONFIGURATION = re.compile(r"#[\w.]*lowering_config<")
 
 
 def unescaped(written: str) -> str:
-    """What stands between the quotes of a string as MLIR writes it: `\\"`, and `\\C3\\A4` for what is not ASCII."""
+    r"""What stands between the quotes of a string as MLIR writes it: `\"`, and `\C3\A4` for what is not ASCII."""
 
     def letter(match: re.Match[bytes]) -> bytes:
         escaped = match[1]
