@@ -1,4 +1,4 @@
-"""Attributes as the compiler prints them: strings, brackets, entries of dictionaries, lowering configurations."""
+"""Parse attributes that the compiler prints: strings, dictionaries, lowering configurations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CONFIGURATION = re.compile(r"#[\w.]*lowering_config<")
 
 
 def unescaped(written: str) -> str:
-    r"""What stands between the quotes of a string as MLIR writes it: `\"`, and `\C3\A4` for what is not ASCII."""
+    r"""Return the text of an MLIR string literal without quotes: `\"` is a quote, `\C3\A4` is UTF-8 in hex."""
 
     def letter(match: re.Match[bytes]) -> bytes:
         escaped = match[1]
@@ -22,7 +22,7 @@ def unescaped(written: str) -> str:
 
 
 def closing(text: str, opening: int) -> int:
-    """The place of the bracket that closes the one at `opening`; strings and arrows are passed over."""
+    """Return the index of the bracket that closes the one at `opening`; skip strings and arrows."""
     depth, i = 0, opening
     while i < len(text):
         letter = text[i]
@@ -39,7 +39,7 @@ def closing(text: str, opening: int) -> int:
 
 
 def split(text: str) -> list[str]:
-    """At the commas that stand in no bracket."""
+    """Split a text at the commas outside of brackets."""
     parts, begin, i = [], 0, 0
     while i < len(text):
         if text[i] in "([{<":
@@ -52,8 +52,9 @@ def split(text: str) -> list[str]:
 
 
 def canonical(entries: str) -> str:
-    """Entries of a dictionary, with or without its braces, in one order and with one white space: equal attributes,
-    equal texts."""
+    """Return the entries of a dictionary sorted and with uniform white space.
+
+    Equal attributes have equal texts. The braces of the dictionary may be missing."""
     inner = entries.strip()
     inner = inner[1:-1] if inner.startswith("{") and inner.endswith("}") else inner
     words = (re.sub(r"\s*([=,])\s*", r"\1", " ".join(part.split())) for part in split(inner))
@@ -62,6 +63,6 @@ def canonical(entries: str) -> str:
 
 
 def configurations(text: str) -> Iterator[str]:
-    """What each `#….lowering_config<…>` of a text says, canonical."""
+    """Yield the canonical entries of each `#….lowering_config<…>` in a text."""
     for match in _CONFIGURATION.finditer(text):
         yield canonical(text[match.end() : closing(text, match.end() - 1)])

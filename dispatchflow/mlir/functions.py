@@ -1,4 +1,6 @@
-"""The public functions of a module: a guess from what a person wrote, their types from what the compiler prints."""
+"""Find the public functions of a module.
+
+In a user's text the names are a guess. In the text that the compiler prints, names and types are certain."""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from dispatchflow.mlir.attributes import closing, split, unescaped
 
 # `main`, `"a b"`, `"a\22b"`.
 _SYMBOL = r"\"(?:[^\"\\]|\\.)+\"|[\w.$-]+"
-# A function as the compiler prints it: any dialect's, public, on one line, in the outermost module: that of another
-# one has other callers (a custom dispatch's own code, say).
+# A public function of any dialect as the compiler prints it, on one line. Only those of the outermost module match: a
+# function of a nested module has other callers (for example, the code of a custom dispatch).
 _FUNCTION = re.compile(rf"^  (?:func|util)\.func\s+(?:public\s+)?@({_SYMBOL})\s*\(", re.MULTILINE)
-# As a person writes it, perhaps behind other text, or generic; comments and strings have braces and names of their own.
-# Every branch begins with a letter of its own, so that the rest of the text is skipped fast.
+# A function as a user writes it, possibly after other text or in generic form. Comments and strings are matched too,
+# because they may contain braces and names. Every branch begins with a literal character: other text is skipped fast.
 _WRITTEN = re.compile(
     r"//[^\n]*"
     r"|\"(?:func|util)\.func\"\s*\(\s*\)\s*<\{(?P<properties>.*?)\}>\s*\((?=\{)"
@@ -29,15 +31,17 @@ _TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A function's types as the runtime's tools spell them: `4x8xf32`, `?x8xf32`, `i32`."""
+    """The types of a function in the runtime tools' spelling: `4x8xf32`, `?x8xf32`, `i32`."""
 
     inputs: tuple[str, ...]
     results: tuple[str, ...]
 
 
 def functions(text: str) -> list[str]:
-    """The names of the outermost public functions in the order of a person's text; none where it is bytecode.
-    A guess, which needs no toolchain: what the compiler prints has the last word (`declarations`)."""
+    """Guess the names of the outermost public functions of a user's text, in its order.
+
+    This needs no toolchain; `declarations` reads the text that the compiler prints and overrules it. Bytecode gives no
+    names."""
     depth, found = 0, list[tuple[int, str]]()
     for match in _WRITTEN.finditer(text):
         if match[0] in "{}":
@@ -57,7 +61,7 @@ def is_bytecode(content: bytes) -> bool:
 
 
 def foreign_format(path: str, content: bytes) -> str | None:
-    """What a file is that is no MLIR, as far as it shows; None where the compiler may be asked."""
+    """Return what a file is if it is recognizably not MLIR; None if it may be given to the compiler."""
     if not content.strip():
         return "is empty"
     if is_bytecode(content):
@@ -65,34 +69,37 @@ def foreign_format(path: str, content: bytes) -> str | None:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "is UTF-16; MLIR is UTF-8"
     if path.endswith(".onnx"):
-        return "is an ONNX model; iree-import-onnx makes MLIR of it"
+        return "is an ONNX model; iree-import-onnx converts it to MLIR"
     if content.startswith(b"PK\x03\x04"):
-        return "is a zip archive, as compiled modules and PyTorch's files are; not MLIR"
-    return "is binary data, neither MLIR text nor its bytecode" if b"\0" in content else None
+        return "is a zip archive (a compiled module or a PyTorch file?), not MLIR"
+    return "is binary data, neither MLIR text nor MLIR bytecode" if b"\0" in content else None
 
 
 _STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_graph)?)\b[^@\n]*@({_SYMBOL})")
 
 
 def stored(text: str) -> list[str]:
-    """The globals that a module as the compiler prints it writes to, outside of initializers, which run once."""
+    """Return the globals that a printed module stores to, except in initializers, which run once."""
     functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
     return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
 
 
 def callable_name(name: str) -> bool:
-    """Whether the runtime's tools can be told this name: UTF-8 (what is not, is read as U+FFFD), no zero byte."""
+    """Return whether the runtime's tools accept this name: valid UTF-8 without a zero byte.
+
+    Bytes that are not UTF-8 were read as U+FFFD."""
     return "\ufffd" not in name and "\0" not in name
 
 
 def mentions(text: str, name: str) -> bool:
-    """Whether a symbol of this name may be there, in whatever form."""
+    """Return whether a text may contain a symbol of this name, in any spelling."""
     return re.search(rf'[@"]{re.escape(name)}(?![\w.$-])', unescaped(text)) is not None
 
 
 def declarations(text: str) -> dict[str, Declaration]:
-    """Of the outermost public functions, from a module as the compiler prints it. A type that is neither tensor nor
-    number stays as it is written."""
+    """Return the types of the outermost public functions of a module that the compiler printed.
+
+    A type that is neither a tensor nor a number keeps its spelling."""
     found = {}
     for match in _FUNCTION.finditer(text):
         end = closing(text, match.end() - 1)
@@ -110,7 +117,7 @@ def declarations(text: str) -> dict[str, Declaration]:
 
 
 def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:
-    """What `to_facts` wrote."""
+    """Convert the result of `to_facts` back."""
     return {name: Declaration(tuple(inputs), tuple(results)) for name, (inputs, results) in facts.items()}
 
 
@@ -119,12 +126,12 @@ def to_facts(found: Mapping[str, Declaration]) -> dict[str, list[list[str]]]:
 
 
 def _symbol(written: str) -> str:
-    """The name that `_SYMBOL` stands for: as the runtime knows it."""
+    """Return the name of a symbol that matched `_SYMBOL`, as the runtime spells it."""
     return unescaped(written[1:-1]) if written.startswith('"') else written
 
 
 def _spelling(written: str) -> str:
-    """`tensor<4x8xf32> {…}` and `!torch.vtensor<[4,8],f32>` → `4x8xf32`."""
+    """Convert `tensor<4x8xf32> {…}` and `!torch.vtensor<[4,8],f32>` to `4x8xf32`."""
     text = written.strip()
     if match := _TENSOR.match(text):
         return f"{match[1]}{match[2]}" if match[1] else f"tensor<{match[2]}>"

@@ -1,4 +1,4 @@
-"""Pieces of a function's body. Every op and block argument ends in `loc(unknown)`."""
+"""Emit pieces of a function's body; every op and block argument ends in `loc(unknown)`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ITERATORS = {"p": '"parallel"', "r": '"reduction"'}
 
 
 def filled(tensor: TensorType, literal: str, prefix: str = "") -> str:
-    """`%init`: a tensor of one value; with a prefix `%PREFIXinit`."""
+    """Emit `%init`, a tensor filled with one value; with a prefix it is `%PREFIXinit`."""
     zero, element, t = f"%{prefix}zero", tensor.element.mlir, tensor.mlir
     return f"""\
     {zero} = arith.constant {literal} : {element} loc(unknown)
@@ -25,7 +25,7 @@ def empty(name: str, tensor: TensorType) -> str:
 
 
 def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
-    """`%name`: the size of an axis of `%source` at run time."""
+    """Emit `%name`, the size of an axis of `%source` at run time."""
     return f"""\
     %axis_{name} = arith.constant {axis} : index loc(unknown)
     %{name} = tensor.dim %{source}, %axis_{name} : {tensor.mlir} loc(unknown)
@@ -33,7 +33,9 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 
 
 def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
-    """(names, types, text) of constants that a named op takes behind its tensors, with a comma before each."""
+    """Return (names, types, text) of the constants that a named op takes after its tensors.
+
+    Each name and each type has a comma before it."""
     names = [f"%scalar{i}" for i in range(len(values))]
     text = "".join(
         f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
@@ -47,7 +49,7 @@ def returned(name: str, tensor: TensorType) -> str:
 
 
 def affine(dims: str, *values: str) -> list[str]:
-    """`affine("mk", "m", "mk")`: maps from these dims to those, a letter each."""
+    """Return affine maps from `dims` to each of `values`; a letter is a dim: `affine("mk", "m", "mk")`."""
     return [f"affine_map<({', '.join(dims)}) -> ({', '.join(value)})>" for value in values]
 
 
@@ -61,8 +63,18 @@ def generic(
     lines: Sequence[str],
     attribute: str = "",
 ) -> str:
-    """`%name = linalg.generic`. `iterators`: a letter a dim, `p` or `r`; `arguments`: names of the block's, inputs
-    first; the last of `lines` is `name` of what is yielded; `attribute`: a tuning's, `{…} ` or empty."""
+    """Emit `%name = linalg.generic`.
+
+    Args:
+        name: of the result.
+        maps: indexing maps, of the inputs and then of the output.
+        iterators: one letter for each dim, `p` (parallel) or `r` (reduction).
+        inputs: name → type.
+        output: name and type.
+        arguments: names of the block's arguments, those of the inputs first.
+        lines: the ops of the block; the last one is the name of the yielded value.
+        attribute: a tuning's attribute, `{…} ` or empty.
+    """
     *work, yielded = lines
     tensors = [*inputs.values(), output[1]]
     block = ", ".join(f"%{a}: {t.element.signless} loc(unknown)" for a, t in zip(arguments, tensors, strict=True))
@@ -82,13 +94,13 @@ def generic(
 
 
 def split(tensor: TensorType, axis: int, parts: int) -> TensorType:
-    """The type where this axis is two: so many parts, and what each has."""
+    """Return the tensor type with one axis split in two: `parts`, and the size of each part."""
     shape = tensor.shape
     return TensorType((*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]), tensor.element)
 
 
 def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: int) -> str:
-    """`%name`: `%source` with this axis split in two as `split` does, or two from this axis on joined."""
+    """Emit `%name`: `%source` with `axis` split in two as by `split`, or joined with the axis after it."""
     wide, narrow = (to, tensor) if len(to.shape) > len(tensor.shape) else (tensor, to)
     axes = [[i + (i > axis)] for i in range(len(narrow.shape))]
     axes[axis] = [axis, axis + 1]
@@ -98,7 +110,7 @@ def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: i
 
 
 def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[list[str], str]:
-    """(lines, the name of the value in the wider type): `%name` where it has to be extended, else `of` itself."""
+    """Return (lines, name of the value in the wider type); without an extension the name is `of`."""
     if source is to:
         return [], of
     cast = "extf" if to.is_float else "extui" if source.is_unsigned else "extsi"
@@ -106,7 +118,9 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 
 
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
-    """The lines of a generic op that add to `%so_far` the product of two factors' elements, which are so called."""
+    """Return the lines of a generic op that add a product to `%so_far`.
+
+    The keys of `factors` are the names of the two factors' elements."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [
@@ -119,7 +133,7 @@ def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
 
 
 def narrowed(source: str, wide: TensorType, result: TensorType, prefix: str = "") -> str:
-    """`%out`: `%source` rounded to the result's type; with a prefix `%PREFIXout`."""
+    """Emit `%out`: `%source` rounded to the result's type; with a prefix it is `%PREFIXout`."""
     dims = "mnopqrst"[: len(wide.shape)]
     identity = f"affine_map<({', '.join(dims)}) -> ({', '.join(dims)})>"
     to = f"{wide.element.mlir} to {result.element.mlir}"
@@ -130,14 +144,14 @@ def narrowed(source: str, wide: TensorType, result: TensorType, prefix: str = ""
 
 
 def arith(word: str, element: ElementType) -> str:
-    """`arith.addf` or `arith.addi`."""
+    """Return the name of an arith op for an element type: `arith.addf` or `arith.addi`."""
     if word == "max":
         return "arith.maximumf" if element.is_float else "arith.maxsi"
     return f"arith.{word}{'f' if element.is_float else 'i'}"
 
 
 def lowest(element: ElementType) -> str:
-    """The literal that no value is below: minus infinity, or the smallest integer."""
+    """Return the literal of the lowest value: minus infinity, or the smallest integer."""
     if not element.is_float:
         return str(-(2**element.digits))
     fraction = element.digits - 1

@@ -1,4 +1,4 @@
-"""Element types, layouts and tensor types: one table each."""
+"""Element types, layouts, tensor types and signatures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import msgspec
 
 
 class ElementType(Enum):
-    """(MLIR spelling, bits, numpy or ml_dtypes name, digits: of the whole significand, or of an integer)"""
+    """An element type: (MLIR spelling, bits, numpy or ml_dtypes name, digits).
+
+    `digits` counts the bits of a significand, implicit bit included, or of an integer's magnitude."""
 
     F64 = ("f64", 64, "float64", 53)
     F32 = ("f32", 32, "float32", 24)
@@ -17,7 +19,7 @@ class ElementType(Enum):
     BF16 = ("bf16", 16, "bfloat16", 8)
     F8E4M3FN = ("f8E4M3FN", 8, "float8_e4m3fn", 4)
     F8E5M2 = ("f8E5M2", 8, "float8_e5m2", 3)
-    F8E8M0FNU = ("f8E8M0FNU", 8, "float8_e8m0fnu", 1)  # a power of two: the scale of a block
+    F8E8M0FNU = ("f8E8M0FNU", 8, "float8_e8m0fnu", 1)  # a power of two, the scale of a block
     F4E2M1FN = ("f4E2M1FN", 4, "float4_e2m1fn", 2)
     I64 = ("i64", 64, "int64", 63)
     I32 = ("i32", 32, "int32", 31)
@@ -25,31 +27,31 @@ class ElementType(Enum):
     I8 = ("i8", 8, "int8", 7)
     UI8 = ("ui8", 8, "uint8", 8)
     I4 = ("i4", 4, "int4", 3)
-    I1 = ("i1", 8, "bool", 1)  # a byte each in the runtime's buffers
+    I1 = ("i1", 8, "bool", 1)  # one byte for each in the runtime's buffers
 
-    __hash__ = object.__hash__  # members are one of each; Enum's own hash is Python, and part of every operation's
+    __hash__ = object.__hash__  # members are singletons; Enum's own hash is slow, and every operation's hash uses it
 
     def __init__(self, mlir: str, bits: int, numpy_name: str, digits: int) -> None:
         self.mlir, self.bits = mlir, bits
         self.is_unsigned = mlir.startswith("u")
         self.signless = mlir.removeprefix("u")
-        """In the text of a module, whose ops say how they read an integer."""
+        """The spelling in a module, where the ops and not the types determine the sign."""
         self.numpy_name = numpy_name
-        """What `numpy.dtype` takes, once ml_dtypes is imported (see `inputs.dtype_of`)."""
+        """The argument of `numpy.dtype`; some need the import of ml_dtypes (see `inputs.dtype_of`)."""
         self.digits = digits
-        """All integers of magnitude up to 2**digits are exact."""
+        """All integers of magnitude up to 2**digits are represented exactly."""
         self.unit: float = 2.0**-digits
-        """The largest relative error of one rounding."""
+        """The unit roundoff, the largest relative error of one rounding."""
         self.is_float = "f" in mlir
         self.zero = "0.0" if self.is_float else "0"
-        """The literal of `arith.constant`."""
+        """Zero as a literal of `arith.constant`."""
 
 
 ELEMENT_TYPES = {e.mlir: e for e in ElementType}
 
 
 class Layout(Enum):
-    """How a matrix lies in memory, in the letters of BLAS and of IREE's dispatch profiler."""
+    """The layout of a matrix in memory, by the letters of BLAS and of IREE's dispatch profiler."""
 
     ROW = "t"
     COLUMN = "n"
@@ -61,24 +63,25 @@ class TensorType(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     element: ElementType
     dynamic: tuple[str, ...] = ()
-    """Of each axis the name of the value that holds its size at run time, empty where the compiler is told the size;
-    `()`: it is told all."""
+    """The names of the values that hold each axis's size at run time; empty for a static size.
+
+    `()` if all sizes are static."""
 
     @property
     def spelling(self) -> str:
-        """`4x8xf32`: the runtime tools' spelling, sizes of dynamic axes too."""
+        """The runtime tools' spelling, `4x8xf32`; dynamic axes have their sizes."""
         return "x".join([*map(str, self.shape), self.element.mlir])
 
     @property
     def mlir(self) -> str:
-        """`tensor<4x8xf32>`, `tensor<?x8xf32>`."""
+        """The MLIR spelling: `tensor<4x8xf32>`, `tensor<?x8xf32>`."""
         dynamic = self.dynamic or ("",) * len(self.shape)
         sizes = ("?" if name else str(size) for size, name in zip(self.shape, dynamic, strict=True))
         return f"tensor<{'x'.join([*sizes, self.element.signless])}>"
 
     @property
     def passed(self) -> TensorType:
-        """As a function takes it: the runtime has no f4, so that two of the last axis are one i8."""
+        """The type as a function's argument: the runtime has no f4, so two of the last axis are one i8."""
         if self.element.bits >= 8 or not self.element.is_float:
             return self
         return TensorType((*self.shape[:-1], self.shape[-1] // 2), ElementType.I8)
@@ -90,13 +93,14 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def nbytes(self) -> int:
-        """Multiplied first, rounded up once, so that sub-byte types do not lose bits."""
+        """The size in bytes, rounded up once after the product, so that sub-byte types lose no bits."""
         return (self.size * self.element.bits + 7) // 8
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """Element types of one operation: operands, accumulator, result. Spelt `f16,f16->f32`, or
-    `f16,f16->f32->f16` where the accumulator is not the result."""
+    """Element types of one operation: operands, accumulator, result.
+
+    They are spelt `f16,f16->f32`, or `f16,f16->f32->f16` if the accumulator is not the result."""
 
     operands: tuple[ElementType, ...]
     accumulator: ElementType
@@ -119,7 +123,7 @@ def signature(spelling: str) -> Signature:
     """Parse `f16,f16->f32`.
 
     Raises:
-        KeyError: an unknown element type, or no `->`.
+        KeyError: an element type is unknown, or `->` is missing.
     """
     operands, *rest = spelling.replace(" ", "").split("->")
     if len(rest) not in (1, 2):

@@ -102,7 +102,7 @@ def faults(text: Text) -> Iterator[tuple[str, str]]:
             yield f"word (write: {instead})", match[0]
     if text.kind == "heading":
         return
-    for paragraph in re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) |\b[A-Z]\w+:\n", prose):
+    for paragraph in re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.|\w+:) |\b[A-Z]\w+:\n", prose):
         for sentence in re.split(r"(?<=[.?!])[)*_]*\s+(?=[A-Z`*\d(])", " ".join(paragraph.split())):
             if STARTS.match(sentence):
                 yield "sentence start", sentence[:60]

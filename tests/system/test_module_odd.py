@@ -34,7 +34,7 @@ NUMBERS = "func.func @main(%a: i32, %b: i32) -> i32 {\n  %0 = arith.addi %a, %b 
 STRANGE = {
     "empty.mlir": (b" \n", "empty.mlir is empty"),
     "wide.mlir": ("func.func @main() { return }".encode("utf-16"), "wide.mlir is UTF-16; MLIR is UTF-8"),
-    "model.onnx": (b"\x08\x07\x12\x07pytorch", "model.onnx is an ONNX model; iree-import-onnx makes MLIR of it"),
+    "model.onnx": (b"\x08\x07\x12\x07pytorch", "model.onnx is an ONNX model; iree-import-onnx converts it to MLIR"),
     "made.vmfb": (b"PK\x03\x04\x2d\x00", "made.vmfb is a zip archive"),
     "junk.mlir": (b"\x01\x00\x02", "junk.mlir is binary data"),
     "own.mlir": (b"func.func private @p() { return }", "no public function 'main'; the file has none"),
