@@ -1,1 +1,1 @@
-"""IREE's formats, targets and command lines: texts and bytes in, values out. Pure."""
+"""IREE's formats, targets and command lines: pure functions from text and bytes to values."""

@@ -1,4 +1,4 @@
-"""One benchmark process's JSON → one block."""
+"""Parse the JSON of one benchmark process into a block."""
 
 from __future__ import annotations
 
@@ -14,37 +14,46 @@ _NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`ns` is wall time of one call, submission included; `dispatches` what each dispatch took by the runtime's own
-    account, all its executions in one call together, in ns; empty where the runtime tells none (before 3.13, and on
-    some devices). `waited`: for what part of its time the process waited for a CPU on which others ran; None
-    where nobody knows."""
+    """The timing of one benchmark process."""
 
     ns: float
+    """Wall time of one call, submission included."""
     dispatches: Mapping[str, float]
+    """Time of each dispatch in ns, by the runtime's statistics: the sum of its executions in one call.
+
+    Empty if the runtime reports none (before 3.13, and on some devices)."""
     iterations: int
     waited: float | None = None
+    """The fraction of its time that the process waited for a CPU used by others; None if unknown."""
 
     @property
     def dispatch_ns(self) -> float | None:
-        """All of them together."""
+        """The sum over all dispatches, in ns; None if the runtime reports none."""
         return sum(self.dispatches.values()) if self.dispatches else None
 
 
 _LEAST = 0.5
-"""The part of the block's time that the calls take at least."""
+"""The smallest fraction of the block's time that the calls may take."""
 
 
 def too_short(block: Block, block_s: float) -> bool:
-    """Whether the calls took much less than the block's time. Asked for a time, the tools do not stop before it; a
-    number of calls that was found while the machine was slower takes less time later."""
+    """Return whether the calls took much less than the block's time.
+
+    The tools never stop before a requested time. A requested number of calls can take less than the block's time, if
+    the number was found while the machine was slower."""
     return block.ns * block.iterations / 1e9 < _LEAST * block_s
 
 
 def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
-    """`wall_s`: of the whole process, as it was seen from outside. `block_s`: the time that was asked for.
+    """Check a block against the wall time of its process.
+
+    Args:
+        block: the block to check.
+        wall_s: wall time of the process, measured outside of it.
+        block_s: the requested time.
 
     Raises:
-        ToolError: the calls cannot have taken as long as the tool says, or as short: a wrong unit, a wrong clock.
+        ToolError: the reported time is impossible: too long or too short, by a wrong unit or a wrong clock.
     """
     called_s = block.ns * block.iterations / 1e9
     facts = {"said": f"{block.iterations} calls of {block.ns:.4g} ns, {called_s:.3g} s"}
@@ -57,13 +66,13 @@ def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
 
 
 def parse(text: str) -> Block:
-    """From Google-Benchmark JSON, in each record's own `time_unit`; aggregates are ignored.
+    """Parse Google-Benchmark JSON; times are in each record's own `time_unit`, aggregates are ignored.
 
     Raises:
-        ToolError: no record of the whole call, or a time that is not positive.
+        ToolError: the record of the whole call is missing, or a time is not positive.
     """
     try:
-        # Not strict: Google Benchmark writes control characters of a function's name as they are.
+        # Not strict: Google Benchmark does not escape control characters in a function's name.
         records = [r for r in json.loads(text, strict=False)["benchmarks"] if r.get("run_type") == "iteration"]
         calls = [r for r in records if r["name"].endswith("/real_time")]
         dispatches = {

@@ -1,4 +1,4 @@
-"""The tools' command lines. The same words are executed, explained, and written to repro.sh."""
+"""Build the tools' command lines, which are executed, explained, and written to repro.sh."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import ENTRY
 
 ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
-"""All that reaches a tool of the user's environment: the compiler reads more than a dozen variables, each of which
-could change its output behind the key."""
+"""The only variables of the user's environment that reach a tool.
+
+The compiler reads more than a dozen variables, and each could change its output without changing the key."""
 
 DEVICE_ENVIRONMENT = (
     "VK_DRIVER_FILES",
@@ -19,34 +20,40 @@ DEVICE_ENVIRONMENT = (
     "ROCR_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
 )
-"""What reaches tools that run modules, never the compiler: which Vulkan driver and which GPU is taken. In no key: the
-driver is asked for its devices with the same variables, and the device's identity says which one it is."""
+"""The variables that choose the Vulkan driver and the GPU.
+
+They reach tools that run modules, never the compiler. They enter no key: the driver lists its devices under the same
+variables, and the device's identity, which is in the key, names the chosen one."""
 
 COMPILING = {"TMPDIR": "."}
-"""What reaches the compiler besides: its linker's files lie where it works, where a kill leaves none for good, and have
-names that need no quoting, since it gives them to a shell as they are. In no key: they are gone when it ends."""
+"""Additional variables of the compiler: its linker's files go to the working directory.
+
+That directory is removed even after a kill, and the files' names need no quoting there; the compiler passes them to a
+shell unquoted. The variables enter no key, because the files are gone when the compiler ends."""
 
 CONFIGURATIONS = "cfg"
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """What a tool sees; enters the compile key."""
+    """Return the environment of a tool; it enters the compile key."""
     return {"LC_ALL": "C", **{name: variables[name] for name in ALLOWED_ENVIRONMENT if name in variables}}
 
 
 def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """What a tool sees that runs modules."""
+    """Return the environment of a tool that runs modules."""
     return environment(variables) | choice(variables)
 
 
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
-    """Where the loader looks first for what a driver or a library of another provider loads: part of the identity of
-    their devices. Not of the CPU's: IREE's tools find all that they load beside themselves, or in the system."""
+    """Return the variables that tell the loader where to search first.
+
+    They decide what a driver or another provider's library loads, and are part of the identity of its devices. The
+    CPU's identity does without them: IREE's tools load only files of their own installation and of the system."""
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
 
 def choice(variables: Mapping[str, str]) -> dict[str, str]:
-    """The user's choice among the devices of a driver."""
+    """Return the variables by which the user chooses among the devices of a driver."""
     return {name: variables[name] for name in DEVICE_ENVIRONMENT if name in variables}
 
 
@@ -54,28 +61,33 @@ _NO_FILE_NAME = re.compile(rb'@(?:"[^"\n]*/[^"\n]*"|"[^"\n]{150,}"|[\w.$-]{150,}
 
 
 def dump_of(text: bytes) -> str:
-    """Where the compiler is to write the configurations that it chose for this module: it names files by its functions,
-    and a user's may have a name that is too long for a file or has a `/`. Then it is `-`, its standard output."""
+    """Return where the compiler writes the configurations that it chose: a directory, or `-` (stdout).
+
+    The files in the directory are named after functions. A user's function may have a name with a `/`, or one that is
+    too long for a file; then the configurations go to stdout."""
     return "-" if _NO_FILE_NAME.search(text) else CONFIGURATIONS
 
 
 def compile_argv(
     compiler: str, flags: Sequence[str], output: str = "module.vmfb", dump: str = CONFIGURATIONS
 ) -> tuple[str, ...]:
-    """Reads the module on stdin. Configurations are always dumped: on some backends the dump changes the bytes."""
+    """Return a command line of the compiler that reads the module on stdin.
+
+    Configurations are always dumped, because on some backends the dump changes the output's bytes."""
     return (compiler, "-", *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", output)
 
 
 def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
-    """The device, with one worker pinned to each of these CPUs where it has workers."""
+    """Return the flags for a device; if it has workers, one is pinned to each of these CPUs."""
     pinned = (f"--task_topology_cpu_ids={','.join(map(str, cpus))}",) if device == "local-task" else ()
     return (f"--device={device}", *pinned)
 
 
 def poisoned(device: Sequence[str]) -> tuple[str, ...]:
-    """Where a module is called for the second time, with other bytes in memory that it does not write: one thread of
-    the CPU, with the debug allocator, which fills memory with 0xCD. The runtime's other device of the CPU takes memory
-    that this allocator does not see; Vulkan's allocator refuses to be wrapped (IREE 3.13), and is called as before."""
+    """Return the device flags for a second call, with other bytes in memory that is not written.
+
+    On the CPU this is one thread with the debug allocator, which fills memory with 0xCD; `local-task` also uses memory
+    that this allocator does not control. Vulkan's allocator refuses to be wrapped (IREE 3.13), so the flags stay."""
     return ("--device=local-sync", "--device_allocator=debug") if _local(device) else tuple(device)
 
 
@@ -84,12 +96,14 @@ def _local(device: Sequence[str]) -> bool:
 
 
 def _allocator(device: Sequence[str], kind: str) -> tuple[str, ...]:
-    """Only of local devices: Vulkan's own allocator refuses to be wrapped (IREE 3.13)."""
+    """Return the flag only for local devices: Vulkan's allocator refuses to be wrapped (IREE 3.13)."""
     return (f"--device_allocator={kind}",) if _local(device) else ()
 
 
 def reprint_argv(tool: str, source: str = "source.mlir", output: str = "module.mlir") -> tuple[str, ...]:
-    """A user's module as the compiler prints it: what a comment, a name or a place changed is gone."""
+    """Return a command line that prints a user's module in the compiler's form.
+
+    Edits of comments, value names and source locations do not change the printed text."""
     return (tool, source, "--strip-debuginfo", "-o", output)
 
 
@@ -101,8 +115,10 @@ def run_argv(
     outputs: Sequence[str] = ("output.bin",),
     function: str = ENTRY,
 ) -> tuple[str, ...]:
-    """One call, results written raw. `inputs` are `4x8xf32=@file`, `4x8xf32=1` (all ones) or a bare number. Without
-    `outputs`, the types of the results are printed, with their sizes."""
+    """Return a command line for one call that writes the results as raw bytes.
+
+    `inputs` are `4x8xf32=@file`, `4x8xf32=1` (all ones) or a bare number. Without `outputs`, the tool prints the types
+    and sizes of the results."""
     return (
         tool,
         f"--module={module}",
@@ -124,10 +140,20 @@ def block_argv(
     function: str = ENTRY,
     rotation: str | None = None,
 ) -> tuple[str, ...]:
-    """One block: warm-up, then calls for `block_s`, or exactly `iterations` once that many are known to take so long
-    (finding the number costs google-benchmark as much again). `dispatches`: then once more, untimed, for the runtime's
-    own account of each dispatch. `rotation`: a second module, whose function is called and calls the first one's; then
-    dispatches are not told apart."""
+    """Return a command line for one block: a warm-up, then calls for `block_s` or exactly `iterations`.
+
+    Args:
+        tool: the benchmark tool.
+        module: the compiled module.
+        device: device flags.
+        inputs: as for `run_argv`.
+        protocol: gives the times of the warm-up and of the block.
+        iterations: the number of calls that take `block_s`, if known; google-benchmark needs as much time to find it.
+        dispatches: call once more, untimed, for the runtime's own statistics of each dispatch.
+        function: the function to call.
+        rotation: a second module, whose function is called and calls the first module's. Dispatch statistics are then
+            left out.
+    """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (
         tool,

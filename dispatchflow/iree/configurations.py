@@ -1,5 +1,6 @@
-"""Reads back what the compiler did, from `--iree-hal-dump-executable-configurations-to`; and what a user's module asks
-it to do, in the same words."""
+"""Read which configurations the compiler applied, and which a user's module requests.
+
+Both are in the same words. Applied ones are in the dump of `--iree-hal-dump-executable-configurations-to`."""
 
 from __future__ import annotations
 
@@ -11,46 +12,47 @@ from dataclasses import dataclass
 from dispatchflow.mlir.attributes import canonical, closing, configurations, split, unescaped
 
 _EXECUTABLE = re.compile(r"hal\.executable\.export public @(?:\"([^\"]+)\"|(\S+))")
-# `#iree_cpu.pipeline<Name>`, `#iree_codegen.vmvx_pipeline`; before 3.12 a bare `CPUName`; before 3.0 without a keyword.
+# `#iree_cpu.pipeline<Name>`, `#iree_codegen.vmvx_pipeline`; before 3.12 just `CPUName`; before 3.0 without a keyword.
 _PIPELINE = re.compile(
     r"translation_info<(?:pipeline = )?(?:#[\w.]*pipeline<(\w+)>|#[\w.]*\.(\w+)|(?:(?:CPU|LLVMGPU))?(\w+))(?=[ >,])"
 )
-# `linalg.generic` says its attributes after its region's opening line: one line, one op.
+# An op with its attributes is on one line; those of `linalg.generic` too.
 _CONFIGURED = re.compile(r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? ([^\n]*?(?<=[{ ])lowering_config = [^\n]*)")
 _LOWERING = re.compile(r"(?<=[{ ])lowering_config = #[\w.]+lowering_config<")
 _ALIAS = re.compile(r"^(#\w+) = (.*)$", re.MULTILINE)
 _ASKING = re.compile(r"#[\w.]*(?:compilation_info|lowering_config|translation_info)<")
 _ALIASED = re.compile(r"#\w+(?![\w.])")
-# Of a value or a symbol: what equal operations do not share.
+# A value or a symbol: equal operations differ only in these.
 _NAME = re.compile(r"%[\w#]+|@(?:\"[^\"]*\"|[\w.$-]+)")
 AND = " and "
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What the compiler did, read from its own dump of one module (see `configurations.parse`)."""
+    """The configurations that the compiler applied, read from its dump of one module by `parse`."""
 
     executables: tuple[AppliedExecutable, ...]
     given: tuple[str, ...] = ()
-    """Configurations that ops had before the compiler chose any; none where `GIVEN` was not asked for."""
+    """Configurations that ops had before the compiler chose any; empty if `GIVEN` was not requested."""
 
     @property
     def text(self) -> str:
-        """One line: executables joined by ` | `; the row's `applied_configuration`."""
+        """The row's `applied_configuration`: the executables on one line, joined by ` | `."""
         return " | ".join(executable.text for executable in self.executables)
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedExecutable:
-    """One dispatch: its name, its pipeline, (operation, configuration) of each configured op, and what else the
-    translation says: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`. `inner`: of what an op becomes, the products
-    of an attention."""
+    """The configuration of one dispatch."""
 
     name: str
     pipeline: str
     configurations: tuple[tuple[str, str], ...]
+    """(operation, configuration) of each configured op."""
     translation: str = ""
+    """The rest of the translation: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
     inner: tuple[str, ...] = ()
+    """Configurations of the ops that an op is decomposed into, such as the two products of an attention."""
 
     @property
     def text(self) -> str:
@@ -59,8 +61,9 @@ class AppliedExecutable:
 
 
 def parse(dump: str, given: str = "") -> Applied:
-    """One executable for each `hal.executable.export`, in the dump's order, each with what it configured. `given`: the
-    dump from before the compiler chose."""
+    """Parse a dump: one executable for each `hal.executable.export`, in the dump's order.
+
+    `given` is the dump from before the compiler chose configurations."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
     for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):
@@ -81,8 +84,10 @@ def parse(dump: str, given: str = "") -> Applied:
 
 
 def _configured(line: str) -> Iterator[tuple[str, bool]]:
-    """The lowering configurations of an op's line, and whether each is the op's own: `{lowering_config = …`, not inside
-    another attribute, as those of attention's two products are, or one that the compiler did not know and kept."""
+    """Yield the lowering configurations on an op's line, and whether each is the op's own.
+
+    One inside of another attribute is not: the configuration of one of attention's two products, or one that the
+    compiler did not know and kept."""
     for match in _LOWERING.finditer(line):
         before = line[: match.start()]
         own = before.count("{") - before.count("}") == 1
@@ -90,9 +95,12 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 
 
 def requested_by(text: str) -> tuple[str, ...]:
-    """What a module as the compiler prints it asks for: translations, lowering configurations, and a `compilation_info`
-    as both, joined by `and`. As often as there are operations that ask for it and that the compiler cannot merge: equal
-    ones are one, and one of dynamic sizes may turn out equal to any. What no operation uses it does not print."""
+    """Return the configurations that a printed module requests.
+
+    A request is a translation, a lowering configuration, or for a `compilation_info` both, joined by `and`. It is
+    repeated for each operation with this request that the compiler cannot merge with another: equal operations count
+    once, and an operation with dynamic sizes may turn out equal to any. The compiler does not print an attribute that
+    no operation uses."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -109,7 +117,7 @@ def requested_by(text: str) -> tuple[str, ...]:
 
 
 def _requests(text: str) -> Iterator[str]:
-    """Of each attribute of an operation's line. One `compilation_info` is one."""
+    """Yield the request of each attribute on an operation's line; a `compilation_info` is one request."""
     end = 0
     while match := _ASKING.search(text, end):
         end = closing(text, match.end() - 1) + 1
@@ -120,9 +128,10 @@ def _requests(text: str) -> Iterator[str]:
 
 
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
-    """The first of these requests, from `requested_by`, that was not applied; None when all were. One that was applied
-    less often than requested counts where some dispatch has nothing of what is wanted: else the compiler may have
-    removed what asked for it."""
+    """Return the first request of `requested_by` that was not applied; None if all were.
+
+    A request that was applied less often than requested counts only if some dispatch has none of the requested
+    configurations. Otherwise the compiler may have removed the operations that requested it."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))
@@ -135,7 +144,7 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
 
 
 def _applied_requests(executable: AppliedExecutable) -> list[str]:
-    """In the words of `requested_by`."""
+    """Return what was applied to an executable, in the words of `requested_by`."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
     return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]
@@ -146,7 +155,7 @@ def _name(pipeline: re.Match[str]) -> str:
 
 
 def _translation(text: str, pipeline: re.Match[str]) -> str:
-    """What else the translation says: sizes of the workgroup and subgroup, options of the pipeline."""
+    """Return the translation without its pipeline: workgroup and subgroup sizes, pipeline options."""
     opening = text.index("<", pipeline.start())
     sizes, *options = split(text[pipeline.end() : closing(text, opening)]) or [""]
     return ", ".join([*sizes.split("  "), *map(canonical, options)]).strip()

@@ -1,4 +1,6 @@
-"""The CPU that this machine's code is compiled for, from what the compiler prints of `host` and of CPUs by name."""
+"""Choose the CPU to compile for on this machine.
+
+The choice depends on the compiler's output for `host` and for CPUs by name."""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ LEVELS = {
     "x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
     "aarch64": ("generic",),
 }
-"""CPUs to compile for where the named one is not true of the machine, the best first: the levels of the x86-64 psABI.
-AArch64 has no levels."""
+"""Substitutes, best first, for a named CPU with features that the machine hides.
+
+These are the levels of the x86-64 psABI. AArch64 has no levels."""
 
 _NEVER_SELECTED = frozenset(
     (
@@ -26,9 +29,10 @@ _NEVER_SELECTED = frozenset(
         *("xsave", "xsavec", "xsaveopt", "xsaves"),
     )
 )
-"""Features whose instructions LLVM emits only for an intrinsic of their own, which no module of IREE calls: those of
-operating systems, enclaves and random numbers (`rand` is AArch64's, all others are x86-64's). Most virtual machines
-hide some of them, and the code of the named CPU runs there all the same. A feature that is not listed matters."""
+"""Features whose instructions LLVM emits only for their own intrinsics, which no IREE module calls.
+
+They serve operating systems, enclaves and random numbers (`rand` is AArch64's, all others are x86-64's). Most virtual
+machines hide some of them, and code for the named CPU still runs there. A feature that is not listed matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +42,17 @@ class HostCpu:
     name: str
     features: str
     named: str = ""
-    """The compiler's name for this CPU, where it implies features that the machine hides; else empty."""
+    """The compiler's name for this CPU if it implies features that the machine hides; else empty."""
     hidden: str = ""
-    """These features, `avx512f,gfni`."""
+    """The hidden features, `avx512f,gfni`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrintedCpu:
-    """A CPU as the compiler prints it: its name, its features in their order, the first part of the target triple.
+    """A CPU that the compiler printed: its name, its features in order, the target triple's architecture.
 
-    Asked for `host`, the compiler lists the features of the CPU that it recognizes, all `+`, and then those that it
-    finds on the machine, `+` or `-`. The last sign of a feature counts.
+    For `host`, the compiler prints the features that its name for the CPU implies, all `+`, and then the features that
+    it detects on the machine, `+` or `-`. The last sign of a feature counts.
     """
 
     name: str
@@ -57,28 +61,28 @@ class PrintedCpu:
 
     @property
     def _signs(self) -> dict[str, str]:
-        """Name → its last sign, in the order of the first ones."""
+        """Feature → its last sign, in the order of first occurrence."""
         return {feature[1:]: feature[0] for feature in self.features}
 
     @property
     def present(self) -> tuple[str, ...]:
-        """`+avx`, …: what the last sign says is there, each once."""
+        """The features that the machine has, `+avx`, …, each once."""
         return tuple(f"+{name}" for name, sign in self._signs.items() if sign == "+")
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """`avx512f`, …: what the name implies, code may use, and the machine does not have."""
+        """The features that the name implies, code may use and the machine hides: `avx512f`, …."""
         ever = set(self.features)
         return tuple(name for name, sign in self._signs.items() if sign == "-" and f"+{name}" in ever and matters(name))
 
 
 def matters(feature: str) -> bool:
-    """Whether compiled code may need a feature (`avx512f`, no sign)."""
+    """Return whether compiled code may need a feature (`avx512f`, without a sign)."""
     return feature not in _NEVER_SELECTED
 
 
 def parse(text: str) -> PrintedCpu | None:
-    """The CPU in a module that was compiled to executable targets; None where there is none."""
+    """Parse the CPU from a module that was compiled to executable targets; None if it has none."""
     if (cpu := _CPU.search(text)) is None:
         return None
     triple = _TRIPLE.search(text, cpu.end())
@@ -86,12 +90,13 @@ def parse(text: str) -> PrintedCpu | None:
 
 
 def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
-    """The CPU to pass for this machine. `implied`: the features of a CPU by name, asked only where it is needed.
+    """Return the CPU to pass to the compiler on this machine, or None if no level fits.
 
-    The compiler's own name is passed if everything that it implies and that matters is here. Else the highest level
-    that is here in full, with the machine's own features: IREE takes `+avx512f` in the features of the named CPU at
-    its word, whatever follows (3.13: it chooses tiles of 512 bits and fails, or the code dies by SIGILL), so `-`
-    features are no cure. None: not even the lowest level is here, or the architecture has no levels.
+    `implied` returns the features that a CPU's name implies; it is called only if needed. The compiler's own name is
+    used if the machine has all features that it implies and that matter. Otherwise the highest level whose features
+    the machine has is used, with the machine's own features. To add `-avx512f` to the named CPU does not help: IREE
+    believes its `+avx512f`, whatever follows (3.13: it chooses tiles of 512 bits and fails, or the code dies by
+    SIGILL). None: the machine does not even have the lowest level, or its architecture has no levels.
     """
     if not host.hidden:
         return HostCpu(host.name, ",".join(host.present))
@@ -99,13 +104,13 @@ def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCp
     for level in LEVELS.get(host.architecture, ()):
         own = set(implied(level))
         if own <= present:
-            # A feature that is printed once stands there since the name implies it: the machine was not asked
-            # (AArch64 has many such). The level's own are part of its name.
+            # A feature that is printed once is only implied by the name, not detected on the machine (AArch64 has
+            # many of these). The level's own features are part of its name.
             true = [f for f in host.present if f in own or f not in of_name or times[f] > 1]
             return HostCpu(level, ",".join(true), host.name, ",".join(host.hidden))
     return None
 
 
 def compiled_for(flags: Sequence[str]) -> str | None:
-    """The CPU that these flags of the compiler name; the last one counts. None: they name no CPU."""
+    """Return the CPU that these compiler flags name, the last one if several do; None if none does."""
     return next((flag.removeprefix(CPU_FLAG) for flag in reversed(flags) if flag.startswith(CPU_FLAG)), None)

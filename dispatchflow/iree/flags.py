@@ -1,4 +1,4 @@
-"""Extra compiler flags as an axis: what a spec may say, and how names show it."""
+"""Extra compiler flags as an axis: which ones a spec may give, and how they appear in names."""
 
 from __future__ import annotations
 
@@ -12,61 +12,64 @@ Flags = tuple[str, ...]
 
 _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 
-# Ours, or decided by the target; the compiler takes the last of two, in silence.
+# Flags that dispatchflow or the target sets. If a flag is given twice, the compiler silently takes the last.
 _OURS = {flag.split("=")[0] for target in TARGETS.values() for flag in target.flags}
 _REFUSED = {
-    "end before there is a module": "compile|help|version",
+    "end before a module is written": "compile|help|version",
     "run each dispatch more than once a call": "benchmark",
-    "write modules that nothing here reads": "polyglot",
+    "write modules that dispatchflow does not read": "polyglot",
     "decide the target": "target|targets|backend|backends|device|devices",
     "read or write other files": "dump|output|path|paths|file|files|filename|dir|directory|import|export|splat|replay"
     "|reproducer|substitute|plugin|(?<!ukernel-)bitcode|listing|artifacts|library|(?:to|from|with)$",
 }
-_HINT = 'a spec or library of your own is tuning = {family = "tuning_spec", file = …}'
+_HINT = 'for your own tuning spec or library, write tuning = {family = "tuning_spec", file = …}'
 
 
 def parse(written: str) -> Flags:
-    """The flags of one value of the axis, `--iree-opt-level=O2 --iree-opt-const-eval=false`; none of an empty one.
+    """Split one value of the axis into flags: `--iree-opt-level=O2 --iree-opt-const-eval=false`.
 
     Raises:
-        ValueError: something else than `--name` or `--name=value`, or not for this axis; the message says why.
+        ValueError: a word is not `--name` or `--name=value`, or the flag is not allowed; the message says why.
     """
-    flags = tuple(shlex.split(written))  # which raises a ValueError of its own: a quotation that does not end
+    flags = tuple(shlex.split(written))  # raises ValueError for a missing closing quote
     for flag in flags:
         match = _FLAG.fullmatch(flag)
         if match is None:
-            raise ValueError(f"'{flag}' is no flag: --name or --name=value")
+            raise ValueError(f"'{flag}' is not a flag: write --name or --name=value")
         if f"--{match[1]}" in _OURS:
-            raise ValueError(f"--{match[1]} is set by the target, or so that equal code has equal bytes")
+            raise ValueError(f"--{match[1]} is set by the target, or to give equal code equal bytes")
         for what, words in _REFUSED.items():
             if re.search(rf"(?:^|-)(?:{words})(?:-|$)", match[1]):
                 hint = f"; {_HINT}" if "files" in what else ""
-                raise ValueError(f"--{match[1]} may {what}, which this axis may not{hint}")
+                raise ValueError(f"--{match[1]} may {what}, which is not allowed in this axis{hint}")
         if "/" in (match[2] or ""):
-            raise ValueError(f"{flag} names a file, whose content no key would have; {_HINT}")
+            raise ValueError(f"{flag} names a file, whose content would not enter the key; {_HINT}")
     return flags
 
 
 def shared(own: Flags, flags: Flags) -> str | None:
-    """The first of `flags` that is one of a tuning's own flags again, whatever it says: the compiler takes the last."""
+    """Return the first of `flags` that is among a tuning's own flags, with any value; None if none is.
+
+    The compiler would take the last of two equal flags."""
     names = {flag.partition("=")[0] for flag in own}
     return next((flag for flag in flags if flag.partition("=")[0] in names), None)
 
 
 def quoted(flags: Flags) -> str:
-    """As `parse` reads them."""
+    """Join flags to a text that `parse` can read."""
     return shlex.join(flags)
 
 
 def label(flags: Flags) -> str:
-    """`+opt-level.O2` behind the tuning's name; nothing where there are none. Injective: what has other letters than
-    `--iree-name=value` ends in a digest."""
+    """Return the flags' part of a case's name, which follows the tuning's: `+opt-level.O2`, or nothing.
+
+    Injective: a flag with other characters than `--iree-name=value` ends in a digest."""
     return "".join(f"+{_short(flag)}" for flag in flags)
 
 
 def _short(flag: str) -> str:
     name, equals, value = flag.partition("=")
-    name = name.removeprefix("--iree-")  # another's flag keeps its dashes
+    name = name.removeprefix("--iree-")  # a flag that is not IREE's own keeps its dashes
     if equals and not re.fullmatch(r"[\w-]+", value, re.ASCII):
         readable = re.sub(r"[^\w-]+", "-", value, flags=re.ASCII)[:20]
         return f"{name}.{readable}.{digest_of(flag.encode())[:8]}"

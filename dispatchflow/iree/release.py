@@ -1,4 +1,4 @@
-"""What MLIR text and flags must look like for a compiler release: the one place that knows how they differ."""
+"""The differences between compiler releases in MLIR text and flags; no other module knows them."""
 
 from __future__ import annotations
 
@@ -10,53 +10,59 @@ _NEWEST = (999, 0)
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Of one release, (major, minor). How text and flags are written is asked here. Which targets it knows
-    `Target.since` says; what it fails to compile is a known failure (cases/known_failures.toml), and is tried."""
+    """The syntax of one release, (major, minor): how text and flags are written.
+
+    `Target.since` says which targets it knows. A case that it fails to compile is a known failure
+    (cases/known_failures.toml), and is still tried."""
 
     release: tuple[int, int] = _NEWEST
 
     @property
     def has_cpu_lowering_config(self) -> bool:
-        """`#iree_cpu.lowering_config` with the levels that a request names. Before 3.6 there is no such attribute, and
-        3.6 wants four levels of every configuration."""
+        """Whether a request may use `#iree_cpu.lowering_config` and name only some levels.
+
+        The attribute is missing before 3.6, and 3.6 requires four levels in every configuration."""
         return self.release >= (3, 7)
 
     @property
     def generalizes_convolutions(self) -> bool:
-        """Before 3.11 a named convolution becomes a generic op before dispatches are formed, without what was written
-        on it. Seen with 3.9 and 3.10."""
+        """Whether a named convolution becomes a generic op, without its attributes.
+
+        It does so before dispatches are formed. Seen with 3.9 and 3.10."""
         return self.release < (3, 11)
 
     def maps_of(self, op: str) -> bool:
-        """Whether this named op of linalg takes `indexing_maps`, which say that an operand lies column by column."""
+        """Return whether this named linalg op accepts `indexing_maps`, needed for a column-major operand."""
         return self.release >= {"matmul": (3, 1), "batch_matmul": (3, 3)}.get(op, (0, 0))
 
     def packs(self, backend: str) -> bool:
-        """Whether this backend packs the operands of products unasked, in dispatches of their own. Seen with 20241104
-        and 3.0 to 3.7."""
+        """Return whether this backend packs operands of products by default, in separate dispatches.
+
+        Seen with 20241104 and 3.0 to 3.7."""
         return backend in ("llvm-cpu", "vmvx") and self.release < (3, 8)
 
     @property
     def packs_in_global_opt(self) -> bool:
-        """`--iree-global-opt-data-tiling`. Before 3.9 data tiling has one path."""
+        """Whether `--iree-global-opt-data-tiling` exists; before 3.9 data tiling has one path."""
         return self.release >= (3, 9)
 
     def cpu_pipeline(self, name: str) -> str:
-        """`DoubleTilingExpert` as an attribute: an enumerator of its own before 3.12."""
+        """Return a pipeline such as `DoubleTilingExpert` as an attribute; before 3.12, as an enumerator."""
         return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"
 
     @property
     def has_gpu_pipelines(self) -> bool:
-        """`#iree_gpu.pipeline<…>`, with Nvidia's `mma.sync` among the intrinsics."""
+        """Whether `#iree_gpu.pipeline<…>` exists, with Nvidia's `mma.sync` among the intrinsics."""
         return self.release >= (3, 12)
 
     def reads_tuning_spec(self, backend: str) -> bool:
-        """Whether this backend's pipelines read the file of `--iree-codegen-tuning-spec-path`; the others ignore it.
-        All read a transform-dialect library. Seen with 3.9 to 3.13."""
+        """Return whether this backend reads the file of `--iree-codegen-tuning-spec-path`.
+
+        The others ignore it. All backends read a transform-dialect library. Seen with 3.9 to 3.13."""
         return {"rocm": True, "llvm-cpu": self.release >= (3, 11), "cuda": self.release < (3, 11)}.get(backend, False)
 
     def flag(self, newest: str) -> str:
-        """A flag as this release calls it; before 3.11 AMD's are HIP's."""
+        """Return this release's name of a flag; before 3.11, ROCm's flags are named after HIP."""
         return newest.replace("--iree-rocm-", "--iree-hip-") if self.release < (3, 11) else newest
 
     def __str__(self) -> str:
@@ -69,8 +75,9 @@ NEWEST = Release()
 
 
 def syntax_of(version: str) -> Release:
-    """From what `iree-compile --version` says: `3.12.0rc20260917`; a date, `20241104.1068`, is older than 3.0. A build
-    tree that says nothing is taken for the newest."""
+    """Return the release of a version that `iree-compile --version` prints, such as `3.12.0rc20260917`.
+
+    A date, `20241104.1068`, is older than 3.0. A build tree without a version counts as the newest release."""
     match = re.match(r"(\d+)\.(\d+)", version)
     if match is None:
         return NEWEST

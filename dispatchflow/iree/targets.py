@@ -1,4 +1,4 @@
-"""What is compiled for, and the device that runs it: one table. A new target is one entry."""
+"""Targets and devices. All targets are in one table; a new target is one entry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOCAL = "local"
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """What a workgroup may have, and the matrix instructions that multiply for a subgroup, by IREE's names."""
+    """The limits of a workgroup, and the matrix instructions of a subgroup by IREE's names."""
 
     shared_memory_bytes: int
     subgroup_size: int
@@ -30,23 +30,23 @@ class Target:
     backend: str
     flags: tuple[str, ...]
     driver: str = LOCAL
-    """The runtime's driver: this machine's CPU, or `vulkan`, `cuda`, `hip`, `metal`, which enumerate devices."""
+    """The runtime's driver: `LOCAL` (this CPU), or one that enumerates devices: vulkan, cuda, hip, metal."""
     needs_host_cpu: bool = False
-    """Flags are completed with the machine's CPU name and features; never `host`, which hides what it means."""
+    """Whether the flags get this machine's CPU name and features; never `host`, which names no CPU."""
     runtime_is_code: bool = False
-    """Executables call into the runtime: its library's digest belongs to the device's identity."""
+    """Whether executables call the runtime; if so, its digest is part of the device's identity."""
     gpu: Gpu | None = None
-    """None where nothing is known of its limits."""
+    """The limits of the GPU; None if unknown."""
     since: tuple[int, int] = (0, 0)
-    """The first release that knows it."""
+    """The first release that knows the target."""
 
     @property
     def has_threads(self) -> bool:
-        """Whether the number of threads is ours to choose."""
+        """Whether the number of threads can be chosen."""
         return self.driver == LOCAL
 
     def inexpressible(self, syntax: Release) -> str | None:
-        """Why this release has no word for it, None when it has. The reason of a skip."""
+        """Return why this release cannot name the target, as the reason of a skip; None if it can."""
         if syntax.release < self.since:
             return f"{syntax} does not know {self.name}; {_spelt(self.since)} is the first that does"
         return None
@@ -62,8 +62,10 @@ class Target:
         )
 
     def not_on(self, architecture: str) -> str | None:
-        """Why a GPU of this architecture does not run its code, None where it does or nothing is known. A CUDA driver
-        compiles PTX for its own card, which may be a later one; AMD's code is of one architecture."""
+        """Return why a GPU of this architecture cannot run the code; None if it can or if unknown.
+
+        A CUDA driver compiles PTX for its own card, so a later architecture works. AMD's code runs on one architecture
+        only."""
         own = self.name.partition("-")[2]
         if not architecture or self.driver not in ("cuda", "hip"):
             return None
@@ -73,7 +75,9 @@ class Target:
         return None if architecture == own else f"the first GPU is {architecture}"
 
     def device(self, threads: int) -> str:
-        """The local device for so many threads. One thread needs no task system, which costs tens of µs a call."""
+        """Return the local device for a number of threads.
+
+        One thread needs no task system, which costs tens of µs per call."""
         return "local-sync" if threads == 1 else "local-task"
 
 
@@ -83,25 +87,27 @@ def _spelt(release: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class Device:
-    """What runs a case: `identity` enters keys, `cpus` are the processors that its workers are pinned to (none: not
-    pinned). `absent` says why there is none here: then nothing can be run."""
+    """The device that runs a case."""
 
     uri: str
     threads: int
     cpus: tuple[int, ...]
+    """The processors that its workers are pinned to; empty if they are not pinned."""
     identity: dict[str, Any]
+    """The part of the device that enters keys."""
     absent: str | None = None
+    """Why this machine has no such device; then nothing can be run."""
     architecture: str = ""
-    """Of a GPU, `sm_90` or `gfx942`, where its driver says."""
+    """The architecture of a GPU, `sm_90` or `gfx942`, if its driver reports it."""
 
     @cached_property
     def digest(self) -> Key:
-        """Of what enters keys, to look them up by."""
+        """The digest of the fields that enter keys, for lookups."""
         return key_of("device", {"identity": self.identity, "threads": self.threads})
 
 
-# Without these three the bytes depend on names, paths and source lines (facts: IREE 3.13, llvm-cpu and vmvx);
-# f64 is demoted to f32 unless told otherwise.
+# Without these flags the output's bytes depend on names, paths and source lines (seen with IREE 3.13, llvm-cpu and
+# vmvx), and f64 is demoted to f32.
 _COMMON = (
     "--iree-vm-bytecode-module-strip-source-map=true",
     "--iree-input-demote-f64-to-f32=false",
@@ -129,9 +135,8 @@ _RDNA = ("F32_16x16x16_F16", "F16_16x16x16_F16", "F32_16x16x16_BF16", "BF16_16x1
 _RDNA4_F8 = ("F32_16x16x16_F8E4M3FN", "F32_16x16x16_F8E5M2")
 
 # Shared memory of a workgroup: CUDA C++ Programming Guide, table of technical specifications (163 KiB for 8.0, 99 KiB
-# for 8.6, 8.9 and 12.0); LDS of AMD's ISA manuals, 64 KiB.
-# Instructions: as IREE 3.13 lists them in `iree_codegen.target_info`; without AMD's blocked ones
-# (`…x4B`) and mixed f8.
+# for 8.6, 8.9 and 12.0); for AMD the LDS, 64 KiB in its ISA manuals.
+# Instructions: those of `iree_codegen.target_info` in IREE 3.13, without AMD's blocked ones (`…x4B`) and mixed f8.
 _GPUS = {
     "sm_80": Gpu(166912, 32, (*_NV, *_NV_WMMA)),
     "sm_86": Gpu(101376, 32, (*_NV, *_NV_WMMA)),
@@ -144,7 +149,7 @@ _GPUS = {
 }
 
 
-# Before: "missing GPU target in #hal.executable.target", or no PTX that is new enough (3.1 to 3.13 were asked).
+# Earlier releases fail ("missing GPU target in #hal.executable.target") or emit too old PTX (3.1 to 3.13 were tried).
 _SINCE = {"sm_89": (3, 12), "sm_120": (3, 13), "gfx1201": (3, 3)}
 
 
@@ -181,26 +186,27 @@ TARGETS: dict[str, Target] = {
     )
 }
 
-# Letters of a case's name; a number of threads is no part of a CPU's.
+# Only characters that a case's name may have; a CPU's name does not end like a number of threads.
 _OTHERS = re.compile(r"(llvm-cpu)-((?!.*-\d+t$)[a-z][a-z0-9.-]*)|(cuda)-(sm_\d+)|(rocm)-(gfx[0-9a-f]+)")
 
 
 def named(name: str) -> Target | None:
-    """The target of this name: one of the table, or any other CPU or GPU as the compiler calls it, which may not know
-    such a one. None: it is no target's name."""
+    """Return the target with this name, or None if it cannot be one.
+
+    A name outside the table is a CPU or GPU by the compiler's name; the compiler may not know it."""
     if name in TARGETS or name in HINTS or (match := _OTHERS.fullmatch(name)) is None:
         return TARGETS.get(name)
     backend, architecture = filter(None, match.groups())
     return _cpu(architecture) if backend == "llvm-cpu" else _gpu(backend, architecture)
 
 
-# What is no target, and what to write instead.
+# Names that are not targets, and what to write instead.
 HINTS = {
     # Compiling for it fails: "missing GPU target in #hal.executable.target" (IREE 3.9 to 3.13).
     **dict.fromkeys(
         ("cuda-sm_90", "cuda-sm_90a"),
-        "IREE does not know it. A Hopper card runs the code of cuda-sm_89: its driver compiles it.",
+        "IREE does not know this architecture. Use cuda-sm_89: the driver of a Hopper card compiles its code.",
     ),
-    # Keys would name a word that means another CPU on another machine.
+    # The word would enter keys, and it means another CPU on another machine.
     **dict.fromkeys(("llvm-cpu-host", "llvm-cpu-native"), "This machine's CPU is llvm-cpu."),
 }

@@ -1,4 +1,4 @@
-"""A toolchain as keys, rows and command lines know it."""
+"""The value that keys, rows and command lines use for a toolchain."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from dispatchflow.keys import Digest
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """`digest` is of the compiler's programs, libraries, linker and platform libraries: what decides its output,
-    however it is reached. `runtime_digest` is of the runtime's tools and what they load."""
+    """One IREE compiler with its own runtime."""
 
     compiler: str
     runtime: str
     """The directory of iree-run-module and iree-benchmark-module."""
     version: str
-    """What its compiler says, `3.13.0rc20261016`; `unknown` of a build tree that was not told."""
+    """The version that the compiler prints, `3.13.0rc20261016`; `unknown` for a build tree without one."""
     revision: str | None
     digest: Digest
+    """Digest of what decides the compiler's output: its programs, linker and libraries, also the system's.
+
+    It does not depend on the path to the compiler."""
     runtime_version: str
     runtime_digest: Digest
+    """Digest of the runtime's tools and of the libraries that they load."""
     dispatch_statistics: bool
-    """Whether the benchmark tool accounts for each dispatch: from 3.13 on."""
+    """Whether the benchmark tool reports statistics of each dispatch: from 3.13 on."""
     size_bytes: int
-    """Of the files in both digests."""
+    """Size of the files in both digests."""
 
     def tool(self, name: str) -> str:
-        """Path of a runtime tool."""
+        """Return the path of a runtime tool."""
         return f"{self.runtime}/{name}"

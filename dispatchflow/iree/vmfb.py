@@ -1,4 +1,4 @@
-"""What a vmfb holds: a zip of the host program, executables and constants."""
+"""Inspect a vmfb, which is a zip archive of the host program, executables and constants."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ _HOST_PROGRAM = "module.fb"
 
 @dataclass(frozen=True, slots=True)
 class Vmfb:
-    """`code_bytes` is the size of the executables; `problem` says why it cannot be run."""
+    """The content of a vmfb."""
 
     code_digest: Digest | None
     code_bytes: int
+    """Size of the executables."""
     problem: str | None
+    """The reason why the module cannot be run; None if it can."""
 
 
 def inspect(content: bytes) -> Vmfb:
-    """The code digest: of the entries' (name, bytes), sorted. Nothing is scrubbed: a false difference costs a
-    measurement, a false equality is a wrong answer."""
+    """Compute the code digest of a vmfb: the digest of its sorted entries, each (name, bytes).
+
+    No bytes are masked: a false difference costs a measurement, a false equality gives a wrong answer."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = {name: archive.read(name) for name in sorted(archive.namelist())}
@@ -34,7 +37,7 @@ def inspect(content: bytes) -> Vmfb:
     }
     code_digest = digest_of(canonical(entries))
     code_bytes = sum(map(len, executables.values()))
-    # A linker that was replaced (IREE_LLVM_EMBEDDED_LINKER_PATH=/bin/true) leaves exit code 0 and this.
+    # A replaced linker (IREE_LLVM_EMBEDDED_LINKER_PATH=/bin/true) leaves an empty executable, with exit code 0.
     if empty := [name for name, data in executables.items() if not data]:
         return Vmfb(code_digest, code_bytes, f"executable {empty[0]} is empty")
     if _HOST_PROGRAM not in entries:

@@ -51,13 +51,13 @@ def test_what_a_row_says_is_read_back_as_those_flags(given):
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("-o x", "no flag"),
-        ("module.mlir", "no flag"),
-        ("@flags.txt", "no flag"),
-        ("-iree-opt-level=O2", "no flag"),
+        ("-o x", "not a flag"),
+        ("module.mlir", "not a flag"),
+        ("@flags.txt", "not a flag"),
+        ("-iree-opt-level=O2", "not a flag"),
         ("--iree-hal-target-device=cuda", "set by the target"),
         ("--iree-llvmcpu-target-cpu=generic", "set by the target"),
-        ("--iree-llvmcpu-debug-symbols=true", "equal code has equal bytes"),
+        ("--iree-llvmcpu-debug-symbols=true", "give equal code equal bytes"),
         ("--iree-llvmcpu-target-cpu-features=+avx", "decide the target"),
         ("--iree-hal-target-backends=vmvx", "decide the target"),
         ("--iree-hal-dump-executable-sources-to=x", "write other files"),
@@ -67,7 +67,7 @@ def test_what_a_row_says_is_read_back_as_those_flags(given):
         ("--iree-link-bitcode=x", "write other files"),
         ("--compile-to=flow", "end before"),
         ("--iree-hal-benchmark-dispatch-repeat-count=100", "run each dispatch more than once a call"),
-        ("--iree-vm-emit-polyglot-zip=false", "write modules that nothing here reads"),
+        ("--iree-vm-emit-polyglot-zip=false", "write modules that dispatchflow does not read"),
         ("--iree-some-new-flag=/etc/passwd", "names a file"),
         ("--iree-opt-level='O2", "quotation"),
     ],
@@ -132,7 +132,11 @@ def test_switch_that_names_no_file_is_taken():
 
 
 def test_hint_is_of_what_is_refused():
-    with pytest.raises(ValueError, match=r"--help may end before there is a module, which this axis may not$"):
+    with pytest.raises(
+        ValueError, match=r"--help may end before a module is written, which is not allowed in this axis$"
+    ):
         flags.parse("--help")
-    with pytest.raises(ValueError, match="may read or write other files, which this axis may not; a spec or library"):
+    with pytest.raises(
+        ValueError, match="may read or write other files, which is not allowed in this axis; for your own"
+    ):
         flags.parse("--iree-hal-dump-executable-files-to=x")

@@ -70,9 +70,7 @@ def test_hopper_card_is_told_whose_code_it_runs(capability, tmp_path):
     opened = Workspace(tmp_path, {})
     device = devices.detect("cuda", str(tool), opened.settings.limits)
     opened._devices |= {(target.driver, None): device for target in TARGETS.values()}
-    note = (
-        "cuda://0 is sm_90: IREE does not know it. A Hopper card runs the code of cuda-sm_89: its driver compiles it."
-    )
+    note = "cuda://0 is sm_90: IREE does not know this architecture. Use cuda-sm_89: the driver of a Hopper card compiles its code."
     assert (note in table_of(opened).splitlines()) == (capability == "9.0")
 
 
