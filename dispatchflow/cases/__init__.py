@@ -1,1 +1,1 @@
-"""What is compiled, verified and measured: dispatches, cases, modules, known failures. Pure."""
+"""Dispatches, cases, users' modules and known failures. Pure."""

@@ -1,4 +1,4 @@
-"""What one call of a program does, in flops and bytes: as it says itself, and as far as that is a number."""
+"""The flops and bytes of one call of a program, as the program states them and if they are numbers."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from typing import Any
 
 from dispatchflow.workload import Workload
 
-_LIMIT = 2**63  # rows have them as int64
+_LIMIT = 2**63  # rows store them as int64
 
 
 def value_or_error(program: Workload, amount: str) -> Any:
-    """The amount that an operation's own file gives, or the exception that it raised: this fits no column, and so the
-    row is refused as with any other wrong value."""
+    """Return the amount that an operation states, or the exception that its method raised.
+
+    An exception fits no column, so the row is refused as with any other wrong value."""
     try:
         return getattr(program, amount)()
-    except (MemoryError, OSError):  # not its fault
+    except (MemoryError, OSError):  # not the operation's fault
         raise
     except (Exception, SystemExit) as error:
         return error
 
 
 def valid_amount(value: Any) -> int | None:
-    """The value, where it is a whole number that a row can have; None for anything else."""
-    return value if type(value) is int and -_LIMIT <= value < _LIMIT else None  # no bool, nor an integer of numpy's
+    """Return the value if it is an integer that a row can store; None for anything else."""
+    return value if type(value) is int and -_LIMIT <= value < _LIMIT else None  # neither a bool nor a numpy integer
 
 
 def traffic_bytes(program: Workload) -> int | None:
-    """Of one call; None where nobody said, or said no whole number."""
+    """Return the traffic of one call in bytes; None if it is unknown or not an integer."""
     return valid_amount(value_or_error(program, "traffic_bytes"))

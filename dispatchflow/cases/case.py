@@ -1,4 +1,4 @@
-"""Dispatch × target × threads, with flags, provider and cache = Case; and its name."""
+"""A case and its name: dispatch × target × threads, with flags, provider and cache."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ _MAX_NAME_BYTES = 200
 
 @dataclass(frozen=True)
 class Case:
-    """The unit that is compiled, verified and profiled. `threads` None: as many as the machine has cores; `flags`: of
-    the compiler, beside those of target and tuning. A `provider` other than IREE brings its own code, and knows neither
-    tuning nor flags: the default stands for them."""
+    """The unit that is compiled, verified and profiled."""
 
     dispatch: Dispatch
     target: Target
     threads: int | None = None
+    """The number of threads; None for one per core of the machine."""
     flags: extra.Flags = ()
+    """Compiler flags in addition to those of the target and the tuning."""
     provider: str = IREE
+    """IREE or a library. A library brings its own code; its cases have the default tuning and no flags."""
     cache: str = HOT
 
     @property
@@ -42,7 +43,7 @@ class Case:
 
     @property
     def library(self) -> Library | None:
-        """What computes it instead of IREE."""
+        """The library that computes the case; None for IREE."""
         return None if self.provider == IREE else LIBRARIES[self.provider]
 
     @property
@@ -50,17 +51,21 @@ class Case:
         return self.operation.shape_name
 
     def call(self) -> str:
-        """The text of a library's call."""
+        """Return the text of a library's call."""
         assert self.library is not None
         assert isinstance(self.operation, Operation)
         return call_text(self.library, self.operation)
 
     def __hash__(self) -> int:
-        return hash(self.name)  # injective, and a string keeps its hash: that of all fields costs ten times as much
+        return hash(
+            self.name
+        )  # the name is injective and its hash is cached; hashing all fields costs ten times as much
 
     @cached_property
     def name(self) -> str:
-        """`matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`: injective, no `=`, `*` or white space."""
+        """An injective name without `=`, `*` or white space.
+
+        Example: `matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`."""
         threads = "" if self.threads is None else f"-{self.threads}t"
         cache = "" if self.cache == HOT else f"-{self.cache}"
         how = self.tuning.name if self.provider == IREE else self.provider

@@ -1,4 +1,4 @@
-"""Operation × tuning = Dispatch, emitted as one MLIR module; and what its compile must show."""
+"""A dispatch, operation × tuning: its MLIR module, and what the compiler's dump of it must show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dispatchflow.store.entries import Record, RecordHead
 
 _COPY = "_slow_memcpy"
-"""So the compiler calls a dispatch that only writes one tensor into another (IREE 3.9 to 3.13, on all backends)."""
+"""The suffix of a dispatch that only copies a tensor into another (IREE 3.9 to 3.13, all backends)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,42 +26,49 @@ class Dispatch:
     operation: Workload
     tuning: Tuning
     asks: tuple[str, ...] = ()
-    """What a user's module asks of the compiler itself (`configurations.requested_by`); known once it is printed."""
+    """The requests in a user's module (`configurations.requested_by`), known once the compiler printed it."""
 
     def module(self, syntax: Release = NEWEST) -> str:
-        """The MLIR text of an operation. Free of paths, dates and names, every location unknown: equal dispatches,
-        equal bytes."""
+        """Emit the MLIR text of an operation; equal dispatches have equal bytes.
+
+        The text contains no paths, dates or names, and every location is unknown."""
         assert isinstance(self.operation, Operation)  # a user's module is a file, which emit prints
         lowering = self.tuning.lowering(self.operation, syntax)
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """With what the text of a user's module asks for; that of an operation asks what its tuning does."""
+        """Return the dispatch with the requests in the printed text of a user's module.
+
+        An operation's text has only the requests of its tuning, so its dispatch stays."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
     def requested(self) -> str | None:
-        """The configuration that the compiler is asked for; None where it chooses."""
+        """The configuration that is requested from the compiler; None if the compiler chooses."""
         of_tuning = self.tuning.requested(cast(Operation, self.operation))
         return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
 
     def _counted(self, packed: bool) -> Operation | None:
-        """Whose dispatches are counted: None where it is not known how many, or the compiler's or this tuning's to
-        say."""
+        """Return the operation if the compiler must make the number of dispatches that it states.
+
+        None: the number is unknown, or the compiler or this tuning decides it."""
         operation = self.operation
         known = isinstance(operation, Operation) and operation.dispatches is not None
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
 
     def demanded(self, packed: bool = False) -> str | None:
-        """All that the compiler's dump must show: as `missed` checks it, in words that enter the compile's key.
-        `packed`: the compiler packs unasked, as `Release.packs` says it."""
+        """Return all that the compiler's dump must show, in words that enter the compile key.
+
+        `missed` checks it. `packed`: the compiler packs by default (`Release.packs`)."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""
         return f"{self.requested or 'default'}; {operation.dispatches} dispatches{beside}"
 
     def missed(self, applied: Applied, packed: bool = False) -> str | None:
-        """Why what was made is not what was asked, None when it is. `packed` as in `demanded`."""
+        """Return how the compiled module differs from what was requested; None if it does not.
+
+        `packed` is the same as in `demanded`."""
         why = self.tuning.ignored(cast(Operation, self.operation), applied)
         if why is not None:
             return f"configuration ignored: {why}"
@@ -80,7 +87,7 @@ class Dispatch:
 
 @lru_cache(maxsize=64)
 def _module(operation: Operation, syntax: Release, attribute: str, region: bool = False) -> str:
-    """Most tunings of an operation differ before the module only."""
+    """Emit the module; cached, because most tunings of an operation differ only in the text before it."""
     body = operation.body_for(syntax, attribute)
     body = _in_region(body, attribute.strip(" {}"), operation.result().mlir) if region else body
     arguments = ", ".join(
@@ -96,20 +103,21 @@ module @dispatch {{
 
 @lru_cache(maxsize=64)
 def program_digest(program: Workload) -> Digest:
-    """What is computed, whoever computes it: equal for all tunings, flags, targets, toolchains and libraries. Of an
-    operation its name, sizes, types, layouts and options, and its module without a tuning; of a user's module the bytes
-    of its file and of the objects that it names, and the function."""
+    """Return a digest of what a program computes, equal for all tunings, targets, toolchains, libraries.
+
+    An operation's digest covers its name, sizes, types, layouts and options, and its module without a tuning. The
+    digest of a user's module covers the function and the bytes of the file and of the objects that it names."""
     if isinstance(program, Module):
         objects = tuple((path, file.digest) for path, file in program.objects)
         source = program.source.digest
         return Digest(key_of("program", {"source": source, "objects": objects, "function": program.function}))
     assert isinstance(program, Operation)
-    # A dynamic module leaves out sizes, which the name has.
+    # The module of a dynamic operation does not contain the sizes; the name does.
     return Digest(key_of("program", {"operation": program.shape_name, "module": _module(program, NEWEST, "")}))
 
 
 def _in_region(body: str, attribute: str, result: str) -> str:
-    """The op with this attribute and all that follows it, in a dispatch of their own."""
+    """Wrap the op with this attribute and all ops after it in a separate dispatch."""
     lines = body.splitlines()
     first = next(i for i, line in enumerate(lines) if attribute in line)
     *inner, last = lines[first:]

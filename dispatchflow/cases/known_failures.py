@@ -1,7 +1,7 @@
-"""Known failures: what is known to go wrong, with which releases, and how. The case is tried all the same.
+"""Known failures: which cases fail, with which releases, and how. Such a case is still tried.
 
-One table of ours, known_failures.toml, and the `[[known_failure]]` tables of a user's specs, in the same words:
-docs/known-failures.md.
+They come from known_failures.toml and from the `[[known_failure]]` tables of a user's specs. Both have the words that
+docs/known-failures.md explains.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from dispatchflow.keys import Digest
 
 WORD = "known_failure"
-"""The word of a spec."""
+"""The name of the table in a spec."""
 MODES = ("on", "strict", "off")
 STATUS = "known failure"
-"""The status of such a row."""
+"""The status of a row whose failure is known."""
 
 _TABLE = Path(__file__).with_name("known_failures.toml")
 _OWN = ("case", "operation", "dtype", "layout", "tuning", "target", "backend", "flags")
 _FEATURES = "features"
 _OF_RESULTS = ("oh", "ow")
 MATCHED = (*_OWN, _FEATURES, *DIMS, *OPTIONS, *_OF_RESULTS)
-"""The words of `match`."""
+"""The words that `match` may have."""
 _FIELDS = ("match", "toolchain", "stage", "message", "reason", "some")
 _BOUND = re.compile(r"(>=|<=|>|<|==)\s*(\d+(?:\.\d+)*)")
 _NO_MULTIPLE = re.compile(r"!%([1-9]\d*)")
@@ -46,7 +46,7 @@ _OLDEST, _NEWEST = (2,), (999,)
 Version = tuple[int, ...]
 Match = tuple[tuple[str, tuple[str, ...]], ...]
 Features: TypeAlias = "Callable[[Target], Collection[str]]"
-"""Those of the CPU that a target is compiled for, `avx512f`; none of a GPU."""
+"""A function that returns the features of a target's CPU, such as `avx512f`; none for a GPU."""
 
 
 def no_features(target: Target) -> Collection[str]:
@@ -55,35 +55,37 @@ def no_features(target: Target) -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """One entry. `match`: word → patterns, one of which each word of the case must fit; `toolchain`: all of these
-    bounds hold; `message` is searched for in the failure's reason and log. `some`: not all cases that match fail so,
-    and one that does not is an ordinary case."""
+    """One entry of the table."""
 
     match: Match
+    """(word, patterns): each word of the case must match one of its patterns."""
     toolchain: str
+    """Bounds on the release, all of which must hold."""
     stage: str
     message: re.Pattern[str]
+    """A pattern that is searched for in the failure's reason and log."""
     reason: str
     some: bool
+    """Whether only some of the matching cases fail; a case that passes is then an ordinary case."""
     place: str
-    """`specs/a.toml:3, known_failure[0]`"""
+    """The origin of the entry: `specs/a.toml:3, known_failure[0]`."""
 
     def holds_for(self, version: Version) -> bool:
-        """Whether it is about this release."""
+        """Return whether the entry is about this release."""
         return _within(self.toolchain, version)
 
     def fits(self, stage: str, reason: str, log: Callable[[], str]) -> bool:
-        """Whether a failure of this stage is this one. The log is read only if the reason does not say so."""
+        """Return whether this is the failure; the log is read only if the reason does not match."""
         return stage == self.stage and bool(self.message.search(reason) or self.message.search(log()))
 
     @property
     def matched(self) -> str:
-        """`operation=matmul target=cuda-*`"""
+        """The entry's patterns as text: `operation=matmul target=cuda-*`."""
         return " ".join(f"{word}={','.join(patterns)}" for word, patterns in self.match)
 
 
 def version_of(text: str) -> Version:
-    """`3.12.0rc20260917` → (3, 12, 0). A date is older than all releases, and what says nothing newer."""
+    """Parse `3.12.0rc20260917` to (3, 12, 0); a date is older than all releases, other text is newer."""
     match = _VERSION.match(text)
     if match is None:
         return _NEWEST
@@ -92,7 +94,7 @@ def version_of(text: str) -> Version:
 
 
 def _within(bounds: str, own: Version) -> bool:
-    """Whether all of `>=3.11, <3.14` hold; a bound of two numbers is compared with the first two."""
+    """Return whether all of `>=3.11, <3.14` hold; a bound of two numbers is compared with the first two."""
     for relation, text in _BOUND.findall(bounds):
         bound = version_of(text)
         order = (own[: len(bound)] > bound) - (own[: len(bound)] < bound)
@@ -116,7 +118,7 @@ def _fits(case: Case, word: str, patterns: Sequence[str]) -> bool:
 
 
 def _matches(value: str, pattern: str) -> bool:
-    """`>128` compares numbers; `!%4` is no multiple of 4."""
+    """Return whether a value matches; `>128` compares numbers, `!%4` means not a multiple of 4."""
     if pattern[0] in "<>" and value.isdecimal():
         return _within(pattern, (int(value),))
     if (divisor := _NO_MULTIPLE.fullmatch(pattern)) and value.isdecimal():
@@ -125,7 +127,7 @@ def _matches(value: str, pattern: str) -> bool:
 
 
 def _value_of(case: Case, word: str) -> str | None:
-    """None where the case has no such word."""
+    """Return a case's value for a word of `match`; None if the case has no such word."""
     program = case.operation
     match word:
         case "case":
@@ -154,11 +156,11 @@ def _value_of(case: Case, word: str) -> str | None:
 
 
 _COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
-"""What cases of one kind have in common."""
+"""The words that cases of one kind have in common."""
 
 
 class KnownFailures:
-    """The entries that are about one release; `log` reads the log of a failed step."""
+    """The entries about one release; `log` reads the log of a failed action."""
 
     def __init__(
         self,
@@ -175,19 +177,20 @@ class KnownFailures:
         return tuple(entry for entry in self._given if entry.holds_for(self._version))
 
     def covering(self, case: Case) -> list[KnownFailure]:
-        """The entries whose words the case fits."""
+        """Return the entries that match the case."""
         return list(self._covering(case, lambda entry: True))
 
     def _covering(self, case: Case, asked: Callable[[KnownFailure], bool]) -> Iterator[KnownFailure]:
         if case.library is not None:
-            return  # it is the compiler that is known
+            return  # entries are about the compiler
         for entry, rest in self._of_kind(case):
             if asked(entry) and (not rest or _fits_all(case, rest, self._features)):
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """The entries that may cover a case of its kind, and what the case has to fit besides. Of thousands of cases
-        there are few kinds, and most kinds have no entry."""
+        """Return the entries that match the case's kind, each with the other words that it has to match.
+
+        Thousands of cases are of few kinds, and most kinds have no entry."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(
@@ -199,7 +202,9 @@ class KnownFailures:
         return found
 
     def failing(self, case: Case, stage: str, reason: str, log: Digest | None) -> KnownFailure | None:
-        """The entry that knows this failure of a stage, None where it is news. `log`: what the tool printed."""
+        """Return the entry that matches a failure, or None if it is not a known one.
+
+        `log` is the digest of the tool's output."""
         read: list[str] = []
 
         def text() -> str:
@@ -210,22 +215,25 @@ class KnownFailures:
         return next((entry for entry in self.covering(case) if entry.fits(stage, reason, text)), None)
 
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
-        """The entry of which this case, which does not fail, no longer fails: its stage is `made`. Not of one that
-        holds for some cases only."""
+        """Return an entry that predicts a failure of a case that passed; None if there is none.
+
+        `made` says whether the case's stage passed. Entries about only some cases (`some`) do not count."""
         return next(self._covering(case, lambda entry: not entry.some and made(entry.stage)), None)
 
 
 @cache
 def shipped() -> tuple[KnownFailure, ...]:
-    """Ours: what the releases of IREE are known to fail at."""
+    """Return the entries that come with dispatchflow."""
     return tuple(parse(_TABLE.read_text(encoding="utf-8"), PurePath(_TABLE.name)))
 
 
 def parse(text: str, path: PurePath) -> list[KnownFailure]:
-    """The `[[known_failure]]` tables of a TOML file.
+    """Parse the `[[known_failure]]` tables of a TOML file.
+
+    A file that is not valid TOML has none here; the parser of its sweeps reports the error.
 
     Raises:
-        SpecError: naming file, line and place; not of a file that is no TOML, which parsing its sweeps tells.
+        SpecError: an entry is wrong; the error names file, line and word.
     """
     if WORD not in text:
         return []

@@ -1,4 +1,4 @@
-"""`operation = "module"`: a user's own MLIR file, one case for each of its functions. Pure: texts in, values out."""
+"""A user's own MLIR file (`operation = "module"`), one case for each of its functions. Pure."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ ELEMENT_TYPES = {
     for element in ElementType
     if element.bits >= 8 and not element.is_unsigned and element is not ElementType.F8E8M0FNU
 }
-"""Those whose inputs are made and whose results are compared as numbers; others are bytes."""
+"""Types whose inputs are generated and whose results are compared as numbers; others are bytes."""
 RECIPES = ("random", "integers")
-"""`random`: uniform in [-1, 1), integers over their whole range; `integers`: -3 … 3 (0 … 3 where unsigned)."""
+"""Recipes for inputs.
+
+`random` is uniform in [-1, 1), for integers over their full range; `integers` is -3 … 3 (0 … 3 if unsigned)."""
 
 _OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
-# The one other attribute that makes the compiler read a file (iree-preprocessing-attr-based-pipeline).
+# The only other attribute that makes the compiler read a file (iree-preprocessing-attr-based-pipeline).
 _READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path)[\w-]*=[^\"\s}]*)")
 BUFFER_VIEW = "!hal.buffer_view"
-"""A tensor whose sizes and element type come with it at run time, as in functions of IREE's own later dialects."""
+"""A tensor whose sizes and element type are known at run time only, as in IREE's later dialects."""
 SAME_CODE = "the reference is the same code"
-"""Why there is nothing to compare with."""
+"""The reason for a result that is not compared."""
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
 _SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file named in a spec: identity is its content, the path only says where to read it."""
+    """A file named in a spec; its content is its identity, the path only says where to read it."""
 
     path: str = field(compare=False)
     digest: Digest
@@ -44,7 +46,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One argument: its type where the spec says it, and a recipe, a literal (`0.5`, `1 2 3`), or a file."""
+    """One argument: its type if the spec has it, and a recipe, a literal (`0.5`, `1 2 3`) or a file."""
 
     type: str | None
     value: str | None
@@ -53,18 +55,22 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Module(Workload):
-    """`inputs` None: the random recipe for each argument. What a result is compared with: `expected`, files and bare
-    numbers as they are written, or what `against` makes of the same module; with neither it is only run."""
+    """A function of a user's MLIR file.
+
+    Its results are compared with `expected` or with those of `against`. With neither, the function is only run."""
 
     source: File
     title: str
     entry: str
     inputs: tuple[Input, ...] | None = None
+    """The arguments; None for the random recipe for each."""
     expected: tuple[File | str, ...] = ()
+    """Expected results: files, and bare numbers as the spec has them."""
     against: Target | None = None
+    """A target whose results for the same module are the expected ones."""
     rtol: str | None = None
     objects: tuple[tuple[str, File], ...] = ()
-    """What it names as `#hal.executable.object<{path = …}>`: code that is linked into its own."""
+    """The files in `#hal.executable.object<{path = …}>`: code that is linked into the module's."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -79,7 +85,7 @@ class Module(Workload):
 
     @property
     def label(self) -> str:
-        """Of the file and the function, not of their content: an edited file is the same case, which changed."""
+        """A name made of file and function, not of their content: an edited file is still the same case."""
         return re.sub(r"[^\w.$+-]", "-", f"{self.title}_{self.entry}")
 
     @property
@@ -88,7 +94,7 @@ class Module(Workload):
 
     @property
     def tolerance(self) -> str:
-        """As it enters the key of verification."""
+        """The tolerance as it enters the key of the verification."""
         return self.rtol or "by element type"
 
     @property
@@ -97,7 +103,7 @@ class Module(Workload):
 
     @property
     def reference_name(self) -> str:
-        """`the reference, module on vmvx`"""
+        """The reference in messages: `the reference, module on vmvx`."""
         assert self.against is not None
         return f"the reference, {self.name} on {self.against.name}"
 
@@ -109,23 +115,23 @@ class Module(Workload):
 
 
 def objects(text: str) -> list[str]:
-    """The paths of the files that a module names; not where the attribute has the file's `data`."""
+    """Return the paths of the object files that a module names; not those embedded as `data`."""
     return list(dict.fromkeys(unescaped(match[2]) for match in _OBJECT.finditer(text)))
 
 
 def with_objects(text: str, name_of: Callable[[str], str]) -> str:
-    """The text with other paths for `objects`; of letters that need no escape."""
+    """Replace the paths of `objects` in a text; the new ones must need no escapes."""
     return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(unescaped(match[2]))}"', text)
 
 
 def reading_pass(text: str) -> str | None:
-    """The option of a pass of the module's own that names a file; None where there is none."""
+    """Return the option by which a pass in the module's own pipeline names a file; None if there is none."""
     match = _READING_PASS.search(text)
     return match[1] if match else None
 
 
 def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None:
-    """`4x?xf32` → ((4, None), F32); None where it is no tensor of a known element type."""
+    """Parse `4x?xf32` to ((4, None), F32); None if it is not a tensor of a known element type."""
     if is_scalar(spelling):
         return None
     element = element_of(spelling)
@@ -136,31 +142,33 @@ def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None
 
 
 def sizes_of(spelling: str) -> tuple[int | None, ...] | None:
-    """`4x?xf32` → (4, None), whatever the element type is; None where it is no tensor."""
+    """Parse `4x?xf32` to (4, None), for any element type; None if it is not a tensor."""
     match = None if is_scalar(spelling) else _SIZES.fullmatch(spelling)
     return tuple(None if dim == "?" else int(dim) for dim in match[1].split("x")[:-1]) if match else None
 
 
 def is_sized(spelling: str) -> bool:
-    """Whether it says all its sizes."""
+    """Return whether a type has no dynamic size."""
     sizes = sizes_of(spelling)
     return is_scalar(spelling) or (sizes is not None and None not in sizes)
 
 
 def spelt(sizes: Sequence[int | None], element: str) -> str:
-    """As functions declare it: one of rank 0 is no bare number."""
+    """Spell a type as functions declare it; rank 0 is `tensor<f32>`, to differ from a bare number."""
     dims = ["?" if size is None else str(size) for size in sizes]
     return "x".join([*dims, element]) if dims else f"tensor<{element}>"
 
 
 def with_sizes_of(printed: str, declared: str) -> str:
-    """What a result is in a call. The runtime's name of an element that is no type here may be another than MLIR's."""
+    """Return the declared type of a result with its printed sizes.
+
+    The runtime and MLIR may have different names for an element type that is not in `ELEMENT_TYPES`."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 
 
 def unlike(got: str, expected: str) -> str | None:
-    """`40x12, expected 12x40`; None where types are alike, or one is not known."""
+    """Return `40x12, expected 12x40` for different types; None if they are equal or one is unknown."""
     sizes = sizes_of(got), sizes_of(expected)
     if None in sizes or not (is_sized(got) and is_sized(expected)):
         return None
@@ -176,12 +184,12 @@ def unlike(got: str, expected: str) -> str | None:
 
 
 def is_scalar(spelling: str) -> bool:
-    """Passed to the tools as a bare number. A tensor of rank 0 is spelt `tensor<f32>`."""
+    """Return whether a type is passed to the tools as a bare number; `tensor<f32>` has rank 0 and is not."""
     return _SCALAR.fullmatch(spelling) is not None
 
 
 def element_of(spelling: str) -> str:
-    """Of a tensor, as it is written, or the bare number itself."""
+    """Return the element type of a tensor as it is written; a bare number's type is its own."""
     if is_scalar(spelling):
         return spelling
     inner = spelling.removeprefix("tensor<").removesuffix(">") if spelling.startswith("tensor<") else spelling
@@ -189,12 +197,14 @@ def element_of(spelling: str) -> str:
 
 
 def output_names(results: Sequence[str], stem: str = "output") -> tuple[str, ...]:
-    """The file of each result, also of a bare number: printed, it has six digits."""
+    """Return the file name of each result.
+
+    A bare number has a file too, because the tool prints it with six digits only."""
     return tuple(f"{stem}_{i}.bin" for i in range(len(results)))
 
 
 def problem_with(given: str, declared: str) -> str | None:
-    """Why an input of type `given` does not fit the function's `declared` one, None when it does."""
+    """Return why an input of type `given` does not fit the `declared` type; None if it fits."""
     if "?" in given:
         return f'has the type {given}: give its sizes, inputs = ["{given.replace("?", "16")}", …]'
     wanted, found = shape_of(declared), shape_of(given)
@@ -207,15 +217,15 @@ def problem_with(given: str, declared: str) -> str | None:
 
 
 def literals(value: str) -> list[str]:
-    """The numbers of an input, as they are written."""
+    """Split an input into its numbers, as they are written."""
     return value.replace(",", " ").split()
 
 
 def integer(word: str, element: str) -> int:
-    """What a literal says, exactly. `element`: `i8`, `index`, …
+    """Parse a literal of an integer type (`i8`, `index`, …) exactly.
 
     Raises:
-        ValueError: that is no number of this type.
+        ValueError: the literal is not an integer in the range of this type.
     """
     bits = 64 if element == "index" else int(element[1:])
     low, high = (0, 1) if bits == 1 else (-(1 << bits - 1), (1 << bits - 1) - 1)

@@ -1,7 +1,7 @@
-"""`cache=cold`: a second module that calls the measured one with other copies of the inputs each time.
+"""Emit the second module of `cache=cold`, which calls the measured one with copies of its inputs.
 
-The vmfb that was verified is the one that is timed: this module imports its function. At its first call, in the
-warm-up, it copies each input as often as twice the last-level cache needs; then each call takes the next copy.
+The timed vmfb is the verified one: this module imports its function. At its first call, during the warm-up, the module
+copies the inputs until the copies fill twice the last-level cache; after that each call takes the next copy.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ HOT, COLD = "hot", "cold"
 CACHES = (HOT, COLD)
 
 FILE = "rotation.vmfb"
-"""Its name in the directory where it runs."""
+"""The module's name in the directory where it runs."""
 
 VERSION = 1
-"""Raise it when what a cold call does changes."""
+"""Increase this when the behaviour of a cold call changes."""
 
 _ALIGNMENT = 64
 _PART_OF_MEMORY = 4
 
 
 def sets(operation: Operation, cache_bytes: int) -> int:
-    """So many copies of the inputs take twice the cache, and are two at least."""
+    """Return the number of copies of the inputs that fill twice the cache; at least two."""
     return max(2, -(-2 * cache_bytes // _stride_sum(operation)))
 
 
 def not_coldable(program: Workload, target: Target, cache_bytes: int | None, memory_bytes: int) -> str | None:
-    """Why its inputs cannot be rotated here, None when they can. The reason of a skip."""
+    """Return why the inputs cannot be rotated here, as the reason of a skip; None if they can."""
     if not isinstance(program, Operation):
-        return "not coldable: only operations' inputs are rotated, not a user's module's"
+        return "not coldable: only the inputs of operations are rotated, not those of a user's module"
     if target.driver != LOCAL:
         return f"not coldable: the size of the last cache of {target.driver} devices is not known"
     if cache_bytes is None:
-        return "not coldable: the system does not tell the size of the last-level cache"
+        return "not coldable: the system does not report the size of the last-level cache"
     needed = sets(program, cache_bytes) * _stride_sum(program)
     if needed > memory_bytes // _PART_OF_MEMORY:
         found = f"the last-level cache is {units.size(cache_bytes)}, and this machine has {units.size(memory_bytes)}"
-        return f"not coldable: {units.size(needed)} of inputs in turn are over a quarter of the memory ({found})"
+        return f"not coldable: {units.size(needed)} of input copies are over a quarter of the memory ({found})"
     return None
 
 
@@ -54,9 +54,9 @@ def _stride_sum(operation: Operation) -> int:
 
 
 def module(operation: Operation, count: int) -> str:
-    """MLIR of a module whose function has the operation's arguments and result.
+    """Emit a module whose function has the operation's arguments and result.
 
-    The copies are chosen inside of the branch, never loaded after it: the compiler moves a load of a global before a
+    The copies are selected inside the branch and not loaded after it: the compiler moves a load of a global before a
     branch that stores it (IREE 3.13).
     """
     tensors = [operand.type.passed for operand in operation.operands()]
@@ -121,7 +121,7 @@ shape([{sizes}]) type(%type{i}) encoding(%encoding) : !hal.buffer_view
 
 
 def _repeated(index: int, tensor: TensorType, count: int) -> str:
-    """A function from an input to a buffer with so many copies of its bytes, each aligned."""
+    """Emit a function from an input to a buffer with `count` aligned copies of its bytes."""
     size, stride = max(tensor.nbytes, 1), _stride(tensor)
     padded = f"""\
     %padding = arith.constant 0 : i8

@@ -106,8 +106,8 @@ def test_copies_take_twice_the_cache_and_are_two_at_least() -> None:
     ("target", "cache_bytes", "memory_bytes", "reason"),
     [
         ("llvm-cpu", 2**25, 2**33, None),
-        ("llvm-cpu", None, 2**33, "not coldable: the system does not tell the size of the last-level cache"),
-        ("llvm-cpu", 480 * 2**20, 2**31, "not coldable: 960 MiB of inputs"),
+        ("llvm-cpu", None, 2**33, "not coldable: the system does not report the size of the last-level cache"),
+        ("llvm-cpu", 480 * 2**20, 2**31, "not coldable: 960 MiB of input copies"),
         ("vulkan", 2**25, 2**33, "not coldable: the size of the last cache of vulkan devices is not known"),
     ],
 )
