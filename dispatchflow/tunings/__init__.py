@@ -1,4 +1,4 @@
-"""The registry of tuning families: every file in this folder that does not begin with `_` holds one."""
+"""The registry of tuning families: one in every file of this folder that does not begin with `_`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What families that give tile sizes to llvm-cpu share."""
+"""Shared code of the families that give tile sizes to llvm-cpu."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dispatchflow.tunings.api import Applied, Lowering, Release
 
 
 def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) -> str:
-    """`distribution = [64, 64, 0], …` as the compiler prints it: for each level a size a dim, 0 if it says none."""
+    """Return `distribution = [64, 64, 0], …` as the compiler prints it; a dim without a size is 0."""
     return ", ".join(
         f"{level} = [{', '.join(str(sizes.get(dim, 0)) for dim in dims)}]" for level, sizes in sorted(levels.items())
     )
@@ -24,7 +24,7 @@ def inexpressible(syntax: Release) -> str | None:
 
 
 def ignored(asked: str, pipeline: str, applied: Applied) -> str | None:
-    """Why none of the executables has what was asked for under its pipeline, None when one has."""
+    """Return why no executable has the requested configuration and pipeline; None if one has."""
     for executable in applied.executables:
         if any(config == asked for _, config in executable.configurations):
             wrong = executable.pipeline != pipeline

@@ -1,4 +1,4 @@
-"""What families that give matrix-instruction tiles to GPUs share."""
+"""Shared code of the families that give tiles for matrix instructions to GPUs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MMA = re.compile(r"([A-Z]\w*?)_([A-Z]+\d+)_(\d+)x(\d+)x(\d+)_([A-Z]+\d\w*)")
 _PROMOTED: dict[tuple[int, ...], str] = {(0, 1): "", (0,): "_promote_0", (1,): "_promote_1", (): "_promote_none"}
 
 # The tensor-core tiles of IREE's former dispatch profiler: workgroup m, n and k, subgroups along m and n. Its numbers
-# of stages, 3 to 10, are left out: CUDA's code is the same for all of them now.
+# of stages, 3 to 10, are left out, because CUDA's code no longer depends on them.
 _TILES_16_BITS = (
     *((256, 128, 32, 4, 2), (128, 256, 32, 2, 4), (128, 128, 64, 2, 2), (128, 128, 32, 2, 2)),
     *((128, 64, 32, 2, 2), (64, 64, 64, 2, 2), (64, 64, 32, 2, 2)),
@@ -45,7 +45,7 @@ _FIRST = "NV_MMA_SYNC_F32_16x8x16_F16"
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """An intrinsic, as its name says it."""
+    """The sizes and types of an intrinsic, parsed from its name."""
 
     m: int
     n: int
@@ -65,22 +65,25 @@ class Mma:
 
 @dataclass(frozen=True, slots=True)
 class MmaTiling(Tuning, ABC):
-    """`workgroup` is [m, n] and `reduction` k of a workgroup's tile, in elements; `subgroups` are how many share it,
-    along m and n; `promote`: the operands that go through shared memory; `stages`: depth of the software
-    pipeline, 1 for none."""
+    """A tile for a matrix instruction."""
 
     mma: str
     workgroup: tuple[int, int]
+    """[m, n] of a workgroup's tile, in elements."""
     reduction: int
+    """k of a workgroup's tile, in elements."""
     subgroups: tuple[int, int]
+    """The number of subgroups along m and n."""
     promote: tuple[int, ...] = (0, 1)
+    """The operands that are copied to shared memory."""
     stages: int | None = None
+    """The depth of the software pipeline; 1 for none."""
 
     pipeline: ClassVar[str]
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """With `mma` alone: the former profiler's tiles for operands of that width."""
+        """Return the tunings; with `mma` alone, the former profiler's tiles for operands of that width."""
         name = parameters.get("mma", _FIRST)
         mma = Mma.of(name) if isinstance(name, str) else None
         if mma is None:
@@ -117,17 +120,17 @@ class MmaTiling(Tuning, ABC):
     @property
     def _mma(self) -> Mma:
         found = Mma.of(self.mma)
-        assert found is not None  # expand and parse let nothing else through
+        assert found is not None  # expand and parse accept no other names
         return found
 
     @property
     def _subgroup_size(self) -> int:
-        """AMD's MFMA instructions are of 64 lanes, WMMA and Nvidia's of 32."""
+        """The number of lanes: 64 for AMD's MFMA instructions, 32 for WMMA and Nvidia's."""
         return 64 if self.mma.startswith("MFMA") else 32
 
     @abstractmethod
     def levels(self, operation: Operation) -> dict[str, str]:
-        """The configuration's entries that this pipeline reads tiles from."""
+        """Return the configuration's entries from which this pipeline reads tiles."""
 
     def per_loop(self, operation: Operation, **sizes: int) -> str:
         return f"[{', '.join(str(sizes.get(loop.dim, 0)) for loop in operation.loops)}]"
@@ -163,10 +166,10 @@ class MmaTiling(Tuning, ABC):
     def illegal(self, operation: Operation, backend: str) -> str | None:
         (m, n, k), (along_m, along_n) = self.tile.values(), self.subgroups
         if {loop.dim for loop in operation.loops} | {"b"} != {"b", "m", "n", "k"}:
-            return f"{self.family} is described for products over b, m, n and k, which {operation.name} is not"
+            return f"{self.family} needs a product over b, m, n and k; {operation.name} is not one"
         if any(size % self.unit[dim] for dim, size in self.tile.items()):
             unit = "x".join(map(str, self.unit.values()))
-            return f"a tile of {m}x{n}x{k} is no multiple of {along_m}x{along_n} subgroups' instructions, {unit}"
+            return f"a tile of {m}x{n}x{k} is not a multiple of {along_m}x{along_n} subgroups' instructions, {unit}"
         return None
 
     @property
@@ -174,7 +177,7 @@ class MmaTiling(Tuning, ABC):
         return self.subgroups[0] * self.subgroups[1] * self._subgroup_size
 
     def known(self, operation: Operation) -> dict[str, int]:
-        """The sizes that the compiler is told."""
+        """Return the static sizes by dim."""
         return {loop.dim: loop.size for loop in operation.loops if loop.dim not in operation.dynamic_dims}
 
     @property
@@ -187,7 +190,7 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def unit(self) -> dict[str, int]:
-        """What one instruction of each subgroup multiplies."""
+        """The tile that all subgroups multiply with one instruction each."""
         along = {"m": self.subgroups[0], "n": self.subgroups[1]}
         return {dim: along.get(dim, 1) * size for dim, size in self.instruction.items()}
 
@@ -208,8 +211,9 @@ class MmaTiling(Tuning, ABC):
         return None
 
     def _shared_bytes(self, operation: Operation) -> int:
-        """Of the promoted tiles, at least: of a dim that is smaller than its tile only what there is. What the compiler
-        adds, as padding, is its own business."""
+        """Return the least bytes of shared memory that the promoted tiles need.
+
+        A dim that is smaller than its tile counts with its own size. Padding by the compiler is not counted."""
         known, size = self.known(operation), 0
         tile = {dim: min(extent, known.get(dim, extent)) for dim, extent in self.tile.items()}
         for i in self.promote:

@@ -1,4 +1,4 @@
-"""What families that give tile sizes share: an op-level `compilation_info`, its reading back, their parameters."""
+"""Shared code of families that give tile sizes: their `compilation_info`, its check, their parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation
 
 
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:
-    """`pipeline`: with what else the translation says."""
+    """Return the lowering; `pipeline` is followed by the rest of the translation."""
     return Lowering(
         prelude=f"""\
 #config = {configuration}
@@ -21,12 +21,12 @@ def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowerin
 
 
 def untiled(operation: Operation) -> str | None:
-    """Why no tiles can be given here, None where an op takes them."""
-    return None if operation.loops else f"tiles are given to no op of {operation.name}"
+    """Return why no op of an operation takes tiles; None if one does."""
+    return None if operation.loops else f"no op of {operation.name} takes tiles"
 
 
 def ignored(pipeline: str, translation: str, configuration: str, applied: Applied) -> str | None:
-    """Why no op has all of what was asked for, None when one has."""
+    """Return why no op has the full requested configuration; None if one has."""
     for executable in applied.executables:
         if (executable.pipeline, executable.translation) == (pipeline, translation) and any(
             found == configuration for _, found in executable.configurations
@@ -40,10 +40,10 @@ def not_applied(asked: str, applied: Applied) -> str:
 
 
 def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
-    """A parameter's sizes; `form` is what it must look like: `[m, n]`, `k`, or several with ` or `.
+    """Return a parameter's sizes; `form` is its required form: `[m, n]`, `k`, or several with ` or `.
 
     Raises:
-        ValueError: another number of them, or one below `least`.
+        ValueError: the number of sizes is wrong, or one is below `least`.
     """
     found = tuple(value) if isinstance(value, list | tuple) else (value,)
     counts = {one.count(",") + 1 for one in form.split(" or ")}
@@ -54,8 +54,10 @@ def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...
 
 
 def check_names(parameters: Mapping[str, object], forms: Mapping[str, str], optional: Iterable[str] = ()) -> None:
-    """Raises:
-    ValueError: a parameter that is unknown, or one missing.
+    """Check that all parameters are known and none is missing.
+
+    Raises:
+        ValueError: a parameter is unknown, or one is missing.
     """
     unknown = sorted(set(parameters) - set(forms))
     missing = sorted(set(forms) - set(parameters) - set(optional))

@@ -1,4 +1,4 @@
-"""What tunings from outside share: a file in the transform dialect that gives ops their lowering configuration."""
+"""Shared code of tunings by a transform-dialect file, which gives ops their lowering configuration."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dispatchflow.tunings.api import GIVEN, Applied, Tuning, TuningFile, configu
 from dispatchflow.workload import Workload
 
 _SHOWN = 3
-# The pass that runs what matches: an op that has a configuration behind it got it from outside. What is applied in the
-# end may be the compiler's own choice that happens to be the same.
+# This pass runs the file: an op that has a configuration after the pass got it from the file. The configuration that is
+# applied in the end may also be the compiler's own choice, if that is equal.
 _WITNESS = ("--mlir-print-ir-after=iree-codegen-materialize-user-configs", f"--mlir-print-ir-tree-dir={GIVEN}")
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
 
@@ -26,7 +26,7 @@ class FileTuning(Tuning, ABC):
 
     @property
     def name(self) -> str:
-        """`tuning_spec_my_0123abcd`"""
+        """The family, the file's title and its digest: `tuning_spec_my_0123abcd`."""
         return f"{self.family}_{named(self.file)}"
 
     @property
@@ -34,7 +34,7 @@ class FileTuning(Tuning, ABC):
         return (self.file,)
 
     def requested(self, operation: Workload) -> str:
-        """The configurations that it has to give; of many the first."""
+        """Return the configurations in the file; only the first ones if there are many."""
         found = _configurations(self.file.text)
         more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         return f"of {named(self.file)}: {' or '.join(found[:_SHOWN])}{more}"
@@ -46,10 +46,10 @@ class FileTuning(Tuning, ABC):
     @property
     @abstractmethod
     def flag(self) -> str:
-        """Gives the compiler the file."""
+        """The flag that names the file to the compiler."""
 
     def ignored(self, operation: Workload, applied: Applied) -> str | None:
-        """Why no op got one of its configurations and kept it, None when one did."""
+        """Return why no op got a configuration of the file and kept it; None if one did."""
         named_here = set(_configurations(self.file.text))
         matched = named_here & set(applied.given)
         kept = {config for executable in applied.executables for _, config in executable.configurations}
@@ -63,11 +63,13 @@ class FileTuning(Tuning, ABC):
 
 
 def check(file: TuningFile) -> None:
-    """Raises:
-    ValueError: it names no configuration, so that nothing could tell whether it was applied.
+    """Check that a file has a configuration; otherwise nothing would show whether it was applied.
+
+    Raises:
+        ValueError: the file has none.
     """
     if not _configurations(file.text):
-        raise ValueError(f"{file.path} names no lowering_config, so that nothing tells whether it was applied")
+        raise ValueError(f"{file.path} names no lowering_config, so nothing would show whether it was applied")
 
 
 def named(file: TuningFile) -> str:

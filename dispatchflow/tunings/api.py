@@ -1,6 +1,6 @@
-"""The contract of a tuning family, and all that a file with one imports.
+"""The contract of a tuning family, and all names that the file of a family imports.
 
-A new family is one new file beside this one; docs/adding.md shows how.
+A new family is one new file in this folder; docs/adding.md shows how.
 """
 
 from __future__ import annotations
@@ -35,33 +35,39 @@ __all__ = [
 ]
 
 GIVEN = "given"
-"""Where the compiler runs: the directory of dumps from before it chooses, for tunings whose flags fill it."""
+"""The directory of dumps from before the compiler chooses configurations, if a tuning's flags fill it.
+
+It lies in the directory where the compiler runs."""
 
 
 PRODUCTS = (
     *("matmul", "batch_matmul", "matvec", "vecmat", "chain", "matmul_splitk", "quantized_matmul"),
     *("conv2d", "depthwise_conv2d", "quantized_conv2d", "attention"),
 )
-"""The operations that multiply operands and add up: what a tuning of such sums may be asked of."""
+"""The operations that sum products of operands, for tunings that apply only to these."""
 
 
 class Lowering(msgspec.Struct, frozen=True):
-    """How a tuning appears in the module: alias lines before it, and the attribute on the operation's main op.
-    `region`: that op and what follows it are one dispatch from the start. Passes before the dispatches are formed turn
-    some ops with a dim of 1 into others, and drop their attributes; what is in a dispatch they leave alone."""
+    """The text by which a tuning appears in the module."""
 
     prelude: str = ""
+    """Alias lines before the module."""
     attribute: str = ""
+    """The attribute on the operation's main op."""
     region: bool = False
+    """Whether the main op and the ops after it are emitted as one dispatch.
+
+    Passes that run before dispatches are formed replace some ops with a dim of 1 and drop their attributes; they do not
+    change an op in a dispatch."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuningFile:
-    """A file that a tuning names: identity is its title and content, the path only says where it was read."""
+    """A file that a tuning names; its identity is title and content, the path only says where it was read."""
 
     path: str = field(compare=False)
     title: str
-    """Its name without the ending, in letters of a case's name; no dot."""
+    """The file's name without the extension, in characters of a case's name; no dot."""
     text: str
 
     @property
@@ -70,7 +76,7 @@ class TuningFile:
 
     @property
     def name(self) -> str:
-        """In the directory where the compiler runs: flags that name it name the content."""
+        """The name in the directory where the compiler runs, so that flags with it name the content."""
         return f"{self.digest}.mlir"
 
 
@@ -79,21 +85,22 @@ class Tuning:
     """A request to the compiler about lowering. It may change speed, never results."""
 
     family: ClassVar[str]
-    """The spec's word; equal to the file's name."""
+    """The family's word in a spec; equal to the name of its file."""
 
     form: ClassVar[str] = ""
-    """What its names look like, and which sizes, for who writes one; empty where the family is its only name."""
+    """The form of its names and the allowed sizes, for users; empty if the family is its only name."""
 
     file_parameter: ClassVar[str | None] = None
-    """The parameter that names a file: `expand` gets a `TuningFile`. On the command line it is `family:PATH`."""
+    """The parameter that names a file: `expand` gets a `TuningFile`; a command line has `family:PATH`."""
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """The tunings that a spec's `"family"` (no parameters: the shipped set) or `{family = "…", …}` names. A family
-        without parameters is one tuning.
+        """Return the tunings of a spec's `"family"` or `{family = "…", …}`.
+
+        Without parameters it is the shipped set. A family that takes no parameters is one tuning.
 
         Raises:
-            ValueError: a parameter that is unknown or out of range; the message says what is allowed.
+            ValueError: a parameter is unknown or out of range; the message says what is allowed.
         """
         if parameters:
             raise ValueError("takes no parameters")
@@ -101,56 +108,61 @@ class Tuning:
 
     @classmethod
     def parse(cls, word: str) -> Tuning | None:
-        """The tuning of this name, None when the word is not one of this family's."""
+        """Return the tuning with this name; None if the family has no such name."""
         return next((tuning for tuning in cls.expand({}) if tuning.name == word), None)
 
     @property
     def name(self) -> str:
-        """Injective over the family's fields; begins with the family's name."""
+        """The name, which begins with the family's; different fields have different names."""
         return self.family
 
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
-    """Whether what an operation says of its dispatches holds; not where a family adds some: then `ignored` tells."""
+    """Whether the operation's number of dispatches holds; False for a family that adds dispatches.
+
+    Then `ignored` must check them."""
 
     @property
     def annotates(self) -> bool:
-        """Whether it is written into the module; else it is flags alone, and any module will do."""
+        """Whether the tuning is written into the module; if it is flags only, it suits any module."""
         return type(self).lowering is not Tuning.lowering
 
     @property
     def files(self) -> tuple[TuningFile, ...]:
-        """What the compiler reads beside the module, by the flags' names."""
+        """The files that the compiler reads in addition to the module; the flags name them."""
         return ()
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Compiler flags beside the target's."""
+        """The compiler flags in addition to the target's."""
         return ()
 
     def unknown_to(self, backend: str) -> str | None:
-        """Why it does nothing on this backend, to a user's module neither; None when it may. The reason of a skip."""
+        """Return why the tuning has no effect on this backend, as the reason of a skip; None if it may have.
+
+        The reason holds for users' modules too."""
         return None
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
-        """Why this tuning cannot be asked for here, None when it can. The reason of a skip."""
+        """Return why the operation cannot have this tuning, as the reason of a skip; None if it can."""
         return None
 
     def exceeds(self, operation: Operation, target: Target) -> str | None:
-        """Why this target's hardware cannot have it, None when it can. The reason of a skip."""
+        """Return why the target's hardware cannot run it, as the reason of a skip; None if it can."""
         return None
 
     def inexpressible(self, syntax: Release, target: Target) -> str | None:
-        """Why this release has no way to ask for it on this target, None when it has. The reason of a skip."""
+        """Return why it cannot be requested from this release, as the reason of a skip; None if it can."""
         return None
 
     def requested(self, operation: Operation) -> str | None:
-        """The row's `requested_configuration`; None where the compiler chooses. A family that is flags alone is
-        asked of a user's module too, here and in `ignored`: it looks at no operation."""
+        """Return the row's `requested_configuration`; None if the compiler chooses.
+
+        A family that is flags only must not use `operation`, here and in `ignored`: it may be a user's module."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        """Why what was applied is not what was asked, None when it is. The reason of a failure."""
+        """Return how the applied configuration differs, as the reason of a failure; None if it does not."""
         return None

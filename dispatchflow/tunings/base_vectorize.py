@@ -1,4 +1,6 @@
-"""SPIR-V tiles of a workgroup and of an invocation, for Vulkan and Metal; `SPIRVBaseVectorize`, the default there."""
+"""Tiles of a workgroup and of an invocation for Vulkan and Metal.
+
+The pipeline is `SPIRVBaseVectorize`, the default for SPIR-V."""
 
 from __future__ import annotations
 
@@ -13,17 +15,20 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation, Release, Targ
 _PIPELINE = "BaseVectorize"
 _FORMS = {"workgroup": "[m, n]", "thread": "[m, n]", "reduction": "k"}
 _NAME = re.compile(r"base_vectorize_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)")
-# What every device has: Vulkan's maxComputeWorkGroupInvocations; of Metal, the Macs (Metal Feature Set Tables).
+# The minimum over all devices: Vulkan's maxComputeWorkGroupInvocations; for Metal, Macs (Metal Feature Set Tables).
 _MAX_THREADS = {"vulkan-spirv": (128, "Vulkan promises"), "metal-spirv": (1024, "Metal has")}
 
 
 @dataclass(frozen=True, slots=True)
 class BaseVectorize(Tuning):
-    """`workgroup` and `thread` are [m, n] of the tiles of a workgroup and of one invocation, `reduction` its step."""
+    """A tiling for SPIR-V."""
 
     workgroup: tuple[int, int]
+    """[m, n] of a workgroup's tile."""
     thread: tuple[int, int]
+    """[m, n] of an invocation's tile."""
     reduction: int
+    """The step of an invocation along k."""
 
     family: ClassVar[str] = "base_vectorize"
     form: ClassVar[str] = "base_vectorize_MxN_MxNxK: workgroup, then thread and reduction; all above 0"
@@ -56,7 +61,7 @@ class BaseVectorize(Tuning):
 
     @property
     def _threads(self) -> tuple[int, int]:
-        """Along n, which is contiguous, then along m."""
+        """The number of invocations along n, which is contiguous, and along m."""
         return self.workgroup[1] // self.thread[1], self.workgroup[0] // self.thread[0]
 
     @property
@@ -76,11 +81,9 @@ class BaseVectorize(Tuning):
         if (untiled := _tiles.untiled(operation)) is not None:
             return untiled
         if [loop.dim for loop in operation.loops] != ["m", "n", "k"]:
-            return f"base_vectorize is described for products over m, n and k, which {operation.name} is not"
+            return f"base_vectorize needs a product over m, n and k; {operation.name} is not one"
         if any(w % t for w, t in zip(self.workgroup, self.thread, strict=True)):
-            return (
-                f"workgroup {self.workgroup} is not a multiple of thread {self.thread}: no whole number of invocations"
-            )
+            return f"workgroup {self.workgroup} is not a multiple of thread {self.thread}"
         limit, whose = _MAX_THREADS[backend]
         if (threads := self._threads[0] * self._threads[1]) > limit:
             return f"needs {threads} invocations in a workgroup; {whose} {limit}"
@@ -96,7 +99,7 @@ class BaseVectorize(Tuning):
         return _tiles.ignored(_PIPELINE, self._translation, self._configuration(operation), applied)
 
 
-# The compiler's own for 64x64x64 and its neighbours.
+# The compiler's own choice for 64x64x64, and similar ones.
 _SHIPPED: tuple[Tuning, ...] = (
     BaseVectorize((64, 64), (8, 8), 4),
     BaseVectorize((32, 64), (4, 8), 4),

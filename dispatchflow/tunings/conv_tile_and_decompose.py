@@ -1,6 +1,6 @@
-"""CPU convolutions: tiles over workers and registers; a window is decomposed into rows, which become products.
+"""Tiles over workers and registers for CPU convolutions; rows of the window become products.
 
-Written as an op-level `compilation_info` for pipeline `ConvTileAndDecomposeExpert`.
+The tuning is an op-level `compilation_info` for pipeline `ConvTileAndDecomposeExpert`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ _NAME = re.compile(r"conv_tile_and_decompose_(\d+(?:x\d+){3})_(\d+(?:x\d+){3})_(
 
 @dataclass(frozen=True, slots=True)
 class ConvTileAndDecompose(Tuning):
-    """`distribution` and `vector` are [n, oh, ow, f] whatever the layout, `reduction` is [kh, kw, c]; a distribution of
-    0 leaves that dim whole. Where each channel is by itself, f is of the channels and c of nothing."""
+    """A tiling of a convolution or pooling.
+
+    If each channel is computed separately (depthwise), f is the dim of the channels and c is not used."""
 
     distribution: tuple[int, ...]
+    """[n, oh, ow, f] for any layout; 0 does not tile that dim."""
     vector: tuple[int, ...]
+    """[n, oh, ow, f] for any layout."""
     reduction: tuple[int, ...]
+    """[kh, kw, c]."""
 
     family: ClassVar[str] = "conv_tile_and_decompose"
     form: ClassVar[str] = (
@@ -60,7 +64,7 @@ class ConvTileAndDecompose(Tuning):
         )
 
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
-        # A convolution with a dim of 1 loses that dim, and with it this attribute, unless it is in a dispatch already.
+        # The compiler removes a dim of 1 from a convolution, and with it this attribute, except within a dispatch.
         alone = syntax.generalizes_convolutions or _has_unit(operation)
         return _cpu_tiles.lowering(self.requested(operation), _PIPELINE, syntax, region=alone)
 
@@ -73,7 +77,9 @@ class ConvTileAndDecompose(Tuning):
         if (untiled := _tiles.untiled(operation)) is not None:
             return untiled
         if _channels(operation) is None:
-            return f"tile-and-decompose is for convolutions of one group and poolings, not for this {operation.name}"
+            return (
+                f"tile-and-decompose needs a convolution with one group or a pooling; this {operation.name} is neither"
+            )
         return None
 
     def inexpressible(self, syntax: Release, target: Target) -> str | None:
@@ -102,7 +108,7 @@ def _has_unit(operation: Operation) -> bool:
 
 
 def _channels(operation: Operation) -> str | None:
-    """The dim of the result's channels; None where this is no convolution over two dims of an image."""
+    """Return the dim of the result's channels; None if it is not a convolution over two image dims."""
     parallel = {loop.dim for loop in operation.loops if not loop.summed}
     summed = {loop.dim for loop in operation.loops if loop.summed}
     left = parallel - {"n", "oh", "ow"}
@@ -110,8 +116,8 @@ def _channels(operation: Operation) -> str | None:
     return next(iter(left)) if fits else None
 
 
-# Rows of the image become products of ow·f over c: the register tiles of double tiling. The last step of a window
-# covers its columns where they are 3, for convolutions of each channel by itself.
+# Rows of the image become products of ow·f over c, so the register tiles are those of double tiling. The last tiling's
+# reduction covers a window of 3 columns, for depthwise convolutions.
 _SHIPPED: tuple[Tuning, ...] = (
     ConvTileAndDecompose((0, 8, 32, 32), (1, 1, 8, 32), (1, 1, 8)),
     ConvTileAndDecompose((0, 8, 32, 64), (1, 1, 8, 16), (1, 1, 8)),

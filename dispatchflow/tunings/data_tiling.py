@@ -1,4 +1,4 @@
-"""Operands packed into tiles before the product, results unpacked after it: `--iree-opt-data-tiling`."""
+"""Data tiling: pack operands into tiles before the product, unpack results (`--iree-opt-data-tiling`)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from dispatchflow.tunings.api import PRODUCTS, Applied, Operation, Release, Target, Tuning
 
-# What a product becomes once its operands are tiles: on llvm-cpu and vmvx, the same of a batch, on rocm.
+# The ops that a product of tiles becomes: on llvm-cpu and vmvx, the same for a batch, and on rocm.
 _OF_TILES = {"mmt4d", "batch_mmt4d", "inner_tiled"}
 
-# --iree-opt-data-tiling takes the path that begins where dispatches are formed: same bytes (IREE 3.13).
+# --iree-opt-data-tiling is the path that begins when dispatches are formed; the bytes are equal (IREE 3.13).
 _PATHS = {"dispatch_creation": "--iree-opt-data-tiling", "global_opt": "--iree-global-opt-data-tiling"}
 _UKERNELS = ("default", "none", "all")
 _VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
@@ -20,14 +20,15 @@ _VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
 
 @dataclass(frozen=True, slots=True)
 class DataTiling(Tuning):
-    """`path`: where in the compiler the packing begins; `global_opt` packs and unpacks in dispatches of their own.
-    `ukernels`: whether the product of tiles is a call of a microkernel: those that the compiler prefers, none, all."""
+    """A choice of the packing pass and of microkernels."""
 
     path: str = "dispatch_creation"
+    """The pass that packs; `global_opt` packs and unpacks in separate dispatches."""
     ukernels: str = "default"
+    """The products of tiles that call a microkernel: those that the compiler prefers, none or all."""
 
     family: ClassVar[str] = "data_tiling"
-    form: ClassVar[str] = "data_tiling, _global_opt behind it or not, then _ukernels_none, _ukernels_all or neither"
+    form: ClassVar[str] = "data_tiling, then optionally _global_opt, then optionally _ukernels_none or _ukernels_all"
     keeps_dispatches: ClassVar[bool] = False
 
     @classmethod
@@ -56,7 +57,7 @@ class DataTiling(Tuning):
 
     def unknown_to(self, backend: str) -> str | None:
         if self.ukernels != "default" and backend != "llvm-cpu":
-            return f"these microkernels are of llvm-cpu, not of {backend}"
+            return f"only llvm-cpu has these microkernels, not {backend}"
         return None
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
@@ -73,8 +74,8 @@ class DataTiling(Tuning):
         return " ".join(self.flags)
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        # The product of tiles is the proof. An executable that is called an encoding is none: where there are no tiles
-        # for a type it copies (IREE 3.13).
+        # The product of tiles is the proof. An executable with `encoding` in its name is not: if a type has no tiles,
+        # it only copies (IREE 3.13).
         if any(op in _OF_TILES for executable in applied.executables for op, _ in executable.configurations):
             return None
         return f"the compiler packed nothing: no product of tiles; applied {applied.text or 'nothing'}"

@@ -1,6 +1,6 @@
-"""CPU double tiling: distribution tiles over workers, vector tiles over registers, a reduction step, tiles for a cache.
+"""Double tiling for CPUs: tiles for workers, for registers and for a cache, and a reduction step.
 
-Written as an op-level `compilation_info` for pipeline `DoubleTilingExpert`.
+The tuning is an op-level `compilation_info` for pipeline `DoubleTilingExpert`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,23 @@ _NAME = re.compile(r"double_tiling_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)(?:_cache_(\d+(?
 
 @dataclass(frozen=True, slots=True)
 class DoubleTiling(Tuning):
-    """`distribution` and `vector` are [m, n], `reduction` is [k], `cache` is [m, n] or [m, n, k]. A vector has only
-    one of m and n, and takes that one's sizes; a batch is one matrix at a time."""
+    """A tiling of a product.
+
+    A product with a vector has only one of m and n and uses only that one's sizes. A batch is computed one matrix at a
+    time."""
 
     distribution: tuple[int, int]
+    """[m, n] of a worker's tile."""
     vector: tuple[int, int]
+    """[m, n] of a register tile."""
     reduction: int
+    """The step along k."""
     cache: tuple[int, ...] | None = None
+    """[m, n] or [m, n, k] of a cache tile."""
 
     family: ClassVar[str] = "double_tiling"
     form: ClassVar[str] = (
-        "double_tiling_MxN_MxNxK: distribution, vector and reduction; behind it _cache_MxN or _cache_MxNxK; all above 0"
+        "double_tiling_MxN_MxNxK: distribution, vector, reduction; optionally _cache_MxN or _cache_MxNxK; all above 0"
     )
 
     @classmethod
@@ -73,7 +79,7 @@ class DoubleTiling(Tuning):
             or any(summed != (dim == "k") for dim, summed in loops.items())
             or not set(loops) <= _DIMS
         ):
-            return f"double tiling is described for sums over k of b, m and n, which {operation.name} is not"
+            return f"double tiling needs a sum over k whose other dims are b, m or n; {operation.name} is not one"
         return None
 
     def inexpressible(self, syntax: Release, target: Target) -> str | None:
@@ -100,7 +106,7 @@ class DoubleTiling(Tuning):
 
 @lru_cache
 def _configuration(tuning: DoubleTiling, dims: tuple[str, ...]) -> str:
-    """Thousands of cases differ in their sizes only."""
+    """Return the configuration; cached, because thousands of cases differ only in their sizes."""
     return _cpu_tiles.configuration(dims, tuning._levels)
 
 
@@ -111,8 +117,8 @@ def _named(sizes: tuple[int, ...]) -> dict[str, int]:
     return dict(zip(("m", "n"), sizes, strict=True))
 
 
-# Each is the fastest of its vector shape on some CPU: 512x512x512 f32, AVX2 (Zen 3) and AVX-512, one thread,
-# interleaved with its neighbours. Register tiles of 4x16 suit 16 registers of 32 B, 8x32 those of 64 B.
+# Each is the fastest with its vector shape on some CPU: 512x512x512 f32, AVX2 (Zen 3) and AVX-512, one thread,
+# interleaved with similar tilings. Register tiles of 4x16 suit 16 registers of 32 B, 8x32 those of 64 B.
 _SHIPPED: tuple[Tuning, ...] = (
     DoubleTiling((64, 64), (4, 16), 4),
     DoubleTiling((64, 64), (4, 16), 1),

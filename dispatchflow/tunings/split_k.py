@@ -1,5 +1,6 @@
-"""The sum over k split into slices, each a product of its own, added up in a second dispatch:
-`--iree-dispatch-creation-split-matmul-reduction`."""
+"""Split-k: compute slices of the sum over k separately and add them up in a second dispatch.
+
+The flag is `--iree-dispatch-creation-split-matmul-reduction`."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ class SplitK(Tuning):
         return f"{_FLAG}={self.slices}"
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        # The product has a new outermost dim in its name, `…_matmul_like_4x64x64x2048_f32`, behind it comes its sum.
+        # The product's name has a new outermost dim, `…_matmul_like_4x64x64x2048_f32`; the sum is the next executable.
         names = [executable.name for executable in applied.executables]
         if len(names) > 1 and any(re.search(rf"_like_{self.slices}x", name) for name in names):
             return None

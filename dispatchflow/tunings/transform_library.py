@@ -1,4 +1,4 @@
-"""A transform-dialect library of one's own: `--iree-codegen-transform-dialect-library`."""
+"""A user's own transform-dialect library: `--iree-codegen-transform-dialect-library`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TransformLibrary(FileTuning):
 
     @property
     def name(self) -> str:
-        """`transform_library_my_0123abcd`, and `.entry` where it is another."""
+        """The family, title and digest, `transform_library_my_0123abcd`; `.entry` follows if not the default."""
         entry = "" if self.entry == _ENTRY else f".{self.entry}"
         return f"{self.family}_{named(self.file)}{entry}"
 

@@ -1,4 +1,4 @@
-"""A tuning spec of one's own: `--iree-codegen-tuning-spec-path`."""
+"""A user's own tuning spec: `--iree-codegen-tuning-spec-path`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dispatchflow.tunings.api import Release, Target, Tuning
 
 @dataclass(frozen=True, slots=True)
 class TuningSpec(FileTuning):
-    """What iree-tuner writes, or a person: `transform.foreach_match` from ops to their `compilation_info`."""
+    """A spec by iree-tuner or by hand: `transform.foreach_match` maps ops to their `compilation_info`."""
 
     family: ClassVar[str] = "tuning_spec"
     form: ClassVar[str] = "tuning_spec:FILE"

@@ -1,4 +1,4 @@
-"""GPU vector distribution: a workgroup's tile shared out to subgroups and lanes; `LLVMGPUVectorDistribute`."""
+"""Vector distribution for GPUs: `LLVMGPUVectorDistribute` divides a workgroup's tile among lanes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from dispatchflow.tunings.api import Operation
 
 @dataclass(frozen=True, slots=True)
 class VectorDistribute(MmaTiling):
-    """Written as an op-level `compilation_info` for pipeline `VectorDistribute`. Sizes need not be
-    multiples of the tile."""
+    """An op-level `compilation_info` for pipeline `VectorDistribute`.
+
+    The operation's sizes need not be multiples of the tile."""
 
     family: ClassVar[str] = "vector_distribute"
     form: ClassVar[str] = f"vector_distribute{FORM}"
