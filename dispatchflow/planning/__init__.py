@@ -1,1 +1,1 @@
-"""Words of specs and command lines → the plan: cases and skips."""
+"""Turn the words of specs and command lines into the plan: cases and skips."""

@@ -18,12 +18,12 @@ FORMS = '64, [64, 128], "64:1024:128" (ends included), "2^4..2^10"'
 
 
 class AxisError(ValueError):
-    """What is wrong with the written values; the caller knows the file and the place."""
+    """An error in the written values; the caller adds the file and the place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The sizes of one dimension, as ranges: counted without being spelled out."""
+    """The sizes of one dimension as ranges, so that they can be counted without a list."""
 
     parts: tuple[Sequence[int], ...]
     notes: tuple[str, ...] = ()
@@ -32,15 +32,15 @@ class Axis:
         return sum(map(len, self.parts))
 
     def values(self) -> tuple[int, ...]:
-        """In the order written, each once."""
+        """Return the sizes in the order written, each once."""
         return tuple(dict.fromkeys(value for part in self.parts for value in part))
 
 
 def axis(written: object) -> Axis:
-    """The axis that a spec or a variable says.
+    """Parse the sizes in a spec or a variable.
 
     Raises:
-        AxisError: not one of `FORMS`, or a size that is not in 1 … 2**31 - 1.
+        AxisError: the text is not one of `FORMS`, or a size is not in 1 … 2**31 - 1.
     """
     items = written if isinstance(written, list | tuple) else [written]
     if not items:

@@ -1,5 +1,4 @@
-"""Which operation is meant: by a sweep's dims or shapes where it names none, by a word of the field where that is none
-of ours."""
+"""Infer a sweep's operation from its dims or shapes; suggest one for the names of other libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from dispatchflow.planning import sweep_words
 from dispatchflow.planning.location import Location
 from dispatchflow.planning.shapes import classes, classes_of
 
-# What BLAS, ONNX, PyTorch and TensorFlow call them; a kind's own name, `relu`, needs no line.
+# The names in BLAS, ONNX, PyTorch and TensorFlow. The name of a kind (`relu`) needs no line.
 _FIELD = {
     "gemm mm dot linear dense fully_connected": "matmul",
     "bmm batch_gemm batched_gemm batched_matmul": "batch_matmul",
@@ -40,8 +39,9 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 
 
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
-    """The one operation that has all these dims, no other, and the options among `words`, with the values, element
-    types and layouts that they say.
+    """Return the only operation that has exactly these dims and the options among `words`.
+
+    It must also take the values of these options, the element types and the layouts in `words`.
 
     Raises:
         SpecError: there is none, or there are several.
@@ -71,12 +71,13 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 
 
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Operation → its words: those of these classes of shapes that it has, and those values of the options, element
-    types and layouts among `words`; of each operation that has some of each.
+    """Return operation → its words, for each operation that has a class and a value of each word.
+
+    The words of an operation are those of the written classes of shapes that it has, and those values of the options,
+    element types and layouts in `words` that it takes.
 
     Raises:
-        SpecError: no class of this name, or one that none of them has; a value that none has; whole sizes, which
-            several operations have.
+        SpecError: no operation has a class or a value, or sizes such as `64x80` fit several operations or none.
     """
     narrowing = [f"{word}={value}" for word, value in words.items() if word in _NARROWING]
     named = dict.fromkeys(written.replace(",", " ").split())
@@ -95,33 +96,35 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str
     for word in named or [""]:
         if word not in classes():
             raise SpecError(
-                f"'{word}' is no class of shapes", facts, suggestion(word, classes()) or "docs/shapes.md has them."
+                f"'{word}' is not a class of shapes", facts, suggestion(word, classes()) or "See docs/shapes.md."
             )
         if not set(classes()[word].shapes) & set(fitting):
             problem = f"no operation with {', '.join(narrowing)} has shapes '{word}'"
-            raise SpecError(problem, facts, f"'{word}' have {', '.join(classes()[word].shapes)}.")
+            raise SpecError(problem, facts, f"Operations with shapes '{word}': {', '.join(classes()[word].shapes)}.")
     found = {name: [word for word in named if word in classes_of(name)] for name in fitting}
     return {name: {"shape": ",".join(having), **fitting[name]} for name, having in found.items() if having}
 
 
 def by_field(word: str, place: Location) -> str:
-    """`Write operation=norm kind=layer.` of what the field calls `layer_norm`; empty where it is no such word."""
+    """Return `Write operation=norm kind=layer.` for `layer_norm`, another library's name; else empty."""
     word = word.lower().replace("-", "_")
     found = [meaning.split() for names, meaning in _FIELD.items() if word in names.split()]
     for name, operation in OPERATIONS.items():
         found += [[name, word]] if "kind" in operation.options and word in operation.options["kind"].values else []
-    # `operation` first, then `kind` where there is one.
+    # `operation` first, then `kind` if there is one.
     spelt = [" ".join(map(place.spelt, ("operation", "kind"), words)) for words in found]
     return f"Write {' or '.join(spelt)}." if spelt else ""
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Operation → its values of these words, of each that has some of every word."""
+    """Return operation → the values that it takes, for each that takes a value of every word."""
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():
         for value in values:
             if not any(sweep_words.takes(operation, word, value) for operation in OPERATIONS.values()):
-                raise SpecError(f"no operation has {word}={value}", facts, "docs/operations.md has what each takes.")
+                raise SpecError(
+                    f"no operation has {word}={value}", facts, "See docs/operations.md for each one's values."
+                )
     found = {
         name: {word: [v for v in values if sweep_words.takes(operation, word, v)] for word, values in written.items()}
         for name, operation in OPERATIONS.items()
@@ -134,7 +137,7 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 
 
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
-    """Those that have the options among `words`; of these the ones that take all values, where any does."""
+    """Return the operations with the options in `words`; if some take all values, only those."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]
@@ -142,12 +145,12 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 
 
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
-    """Those that have no other dims; of these the ones that dims choose."""
+    """Return the operations without other dims; if dims alone may choose some, only those."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Those that dims choose, where any is."""
+    """Return the operations that dims alone may choose (`by_dims`), or all if there are none."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

@@ -1,4 +1,4 @@
-"""The words of a sweep of `operation = "module"` → modules. Files are read through what the caller gives."""
+"""Make modules from the words of a sweep of `operation = "module"`; the caller gives a file reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dispatchflow.planning.location import Location
 from dispatchflow.workload import ENTRY
 
 Read = Callable[[str], tuple[str, bytes]]
-"""A path relative to the spec → (where it is, its bytes). Raises OSError."""
+"""A function that reads a path relative to the spec: → (its place, its bytes). It raises OSError."""
 
 FIELDS: list[tuple[str, Any, Any]] = [
     ("file", str | list[str] | None, None),
@@ -35,10 +35,10 @@ _INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0.5|1 2 3, @file.npy, 4x8xf32=@
 
 
 def modules(words: Any, against: Target | None, place: Location, read: Read) -> tuple[Module, ...]:
-    """One for each function of each file, compared with what the target `against` makes of it.
+    """Return a module for each function of each file, with `against` as the target of its reference.
 
     Raises:
-        SpecError: a file that cannot be read, an input that is not understood, a function that is not there.
+        SpecError: a file cannot be read, an input is not understood, or a function is missing.
     """
     if not (files := _list(words.file)):
         hint = f"Write {place.spelt('file', 'my.mlir')}, relative to {place.folder}."
@@ -59,7 +59,7 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
         for entry in _entries(words.function, content, name, place):
             if not callable_name(entry):
                 facts = {"spec": place.at("file"), "file": name, "function": repr(entry)}
-                hint = f"Rename it, to UTF-8 without a zero byte, or name others: {place.spelt('function', 'main')}."
+                hint = f"Rename it (UTF-8 without a zero byte), or name another one: {place.spelt('function', 'main')}."
                 raise SpecError("a function cannot be called", facts, hint)
             rtol = None if words.rtol is None else repr(words.rtol)
             found.append(Module(source, title, entry, inputs, expected, against, rtol, objects))
@@ -67,15 +67,15 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
 
 
 def _list(written: str | list[str] | None) -> list[str]:
-    """Names and inputs may have commas and spaces: one word is one of them."""
+    """Return the words as a list; they are not split, since names and inputs may have commas and spaces."""
     return [written] if isinstance(written, str) else written or []
 
 
 def file(name: str, word: str, place: Location, read: Read) -> tuple[File, bytes]:
-    """A file that a sweep names in `word`, and its content.
+    """Return a file that a sweep names in `word`, and its content.
 
     Raises:
-        SpecError: it cannot be read.
+        SpecError: the file cannot be read.
     """
     try:
         path, content = read(name)
@@ -86,8 +86,9 @@ def file(name: str, word: str, place: Location, read: Read) -> tuple[File, bytes
 
 
 def _objects(name: str, content: bytes, read: Read) -> tuple[tuple[str, File], ...]:
-    """The files that a module names, relative to its own folder. What cannot be read is left out: if the module needs
-    it, printing it fails, which is this case's failure and nobody else's."""
+    """Return the files that a module names, relative to its own folder.
+
+    A file that cannot be read is left out. If the module needs it, printing fails, and with it only this case."""
     found = []
     for written in module.objects(content.decode(errors="replace")):
         with suppress(OSError, ValueError):
@@ -101,16 +102,16 @@ def _entries(written: str | list[str] | None, content: bytes, name: str, place: 
     public = functions(text)
     if written is None:
         if not public and not is_bytecode(content):
-            return [ENTRY]  # what is wrong with the file is this case's failure
+            return [ENTRY]  # an error in the file is the failure of this one case
         if not public:
             facts = {"spec": place.at("file"), "file": name}
             raise SpecError(
-                "the functions of bytecode are not seen here", facts, f"Name one: {place.spelt('function', 'main')}."
+                "the functions of bytecode cannot be listed", facts, f"Name one: {place.spelt('function', 'main')}."
             )
         return public
     wanted = _list(written)
     for entry in wanted if public else ():  # bytecode is not read here
-        if entry not in public and not mentions(text, entry):  # else the printed module says what it is
+        if entry not in public and not mentions(text, entry):  # else the printed module decides
             facts = {"spec": place.at("function"), "file": name, "functions": ", ".join(public)}
             raise SpecError(f"no public function '{entry}'", facts, suggestion(entry, public))
     return wanted
@@ -120,10 +121,10 @@ def _input(text: str, place: Location, read: Read) -> Input:
     at = place.at("inputs")
     kind, equals, value = (part.strip() for part in text.partition("="))
     if not equals and (kind.startswith("@") or _is_number(kind) or kind in RECIPES):
-        kind, value = "", kind  # its type is the function's, or the file's
+        kind, value = "", kind  # the function or the file has the type
     if kind and not (module.is_scalar(kind) or module.shape_of(kind)):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
-        raise SpecError(f"'{kind}' is no type", facts, _several(place))
+        raise SpecError(f"'{kind}' is not a type", facts, _several(place))
     if value.startswith("@"):
         if not kind and not value.endswith(".npy"):
             facts = {"spec": at, "found": text}
@@ -132,7 +133,7 @@ def _input(text: str, place: Location, read: Read) -> Input:
     value = value or RECIPES[0]
     if value not in RECIPES and not all(map(_is_number, module.literals(value))):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
-        raise SpecError(f"'{value}' is no input", facts, suggestion(value, RECIPES) or _several(place))
+        raise SpecError(f"'{value}' is not an input", facts, suggestion(value, RECIPES) or _several(place))
     element = module.element_of(kind)
     if value not in RECIPES and module.is_integer(element):
         for word in module.literals(value):
@@ -145,7 +146,7 @@ def _input(text: str, place: Location, read: Read) -> Input:
 
 def _several(place: Location) -> str:
     inputs = ["4x8xf32", "5"]
-    return f"Several inputs are written {place.listed('inputs', inputs)}."
+    return f"Write several inputs as {place.listed('inputs', inputs)}."
 
 
 def _is_number(word: str) -> bool:

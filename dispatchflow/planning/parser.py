@@ -1,4 +1,4 @@
-"""TOML → sweeps, typed and located: every error names file, line, place, what was found and what is allowed."""
+"""Parse TOML to sweeps; every error names file, line, place, the found and the allowed values."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from dispatchflow.workload import Workload
 
 PROGRAMS: dict[str, type[Workload]] = {**OPERATIONS, Module.name: Module}
 
-# What a sweep may say. Values are checked in spec_words, where the allowed ones are known.
+# The words of a sweep. Values are checked in sweep_words, where the allowed ones are known.
 _Words = str | list[str]
-_OPERATION_FIELDS: list[tuple[str, Any, Any]] = [  # beside its dims
+_OPERATION_FIELDS: list[tuple[str, Any, Any]] = [  # in addition to its dims
     ("dtype", _Words, None),
     ("layout", _Words, None),
     ("shape", _Words, None),
@@ -52,8 +52,9 @@ _FIELDS: list[tuple[str, Any, Any]] = [
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One `[[sweep]]` table: axes whose product, filtered, is a set of cases. `shapes` stands for the dims' product;
-    `modules` for all of an operation's axes."""
+    """One `[[sweep]]` table: axes whose product, filtered, is a set of cases.
+
+    `shapes` replaces the product of the dims; `modules` replaces all axes of an operation."""
 
     operation: type[Workload]
     dims: tuple[Axis, ...]
@@ -69,12 +70,12 @@ class Sweep:
     providers: tuple[str, ...]
     caches: tuple[str, ...]
     noisy: float | None
-    """Rows above this half-width are marked; None for the usual limit."""
+    """The half-width above which rows are marked; None for the usual limit."""
     tags: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     place: str
-    """`specs/matmul.toml:3, sweep[0]`"""
+    """The origin of the sweep: `specs/matmul.toml:3, sweep[0]`."""
 
 
 def _no_files(path: str) -> tuple[str, bytes]:
@@ -88,11 +89,17 @@ def parse(
     read: module_words.Read = _no_files,
     only: Collection[str] = (),
 ) -> list[Sweep]:
-    """The sweeps of one spec file; `overrides` replace a word of the same name in every sweep that knows it, of `only`
-    these operations where any are given. `read` reads the files that it names.
+    """Parse the sweeps of one spec file.
+
+    Args:
+        text: the content of the file.
+        path: the path of the file, for error messages.
+        overrides: words that replace those of the same name in every sweep that has them.
+        read: reads the files that the spec names.
+        only: if not empty, the operations to which the overrides are limited.
 
     Raises:
-        SpecError: naming file, line and place.
+        SpecError: the spec is wrong; the error names file, line and place.
     """
     try:
         document = tomllib.loads(text)
@@ -124,14 +131,14 @@ def parse(
 
 
 def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """A list of operations is a sweep of each: they have their own words."""
+    """Return one table for each operation of a sweep, because operations have different words."""
     written = table.get("operation")
     words = sweep_words.listed(written) if isinstance(written, str | list) else []
     return [{"operation": word} for word in dict.fromkeys(map(str, words))] or [{}]
 
 
 def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
-    """dtype=f16 for all sweeps leaves the modules as they are, and stride=2 what has no stride."""
+    """Return whether an override is not for this sweep: dtype for a module, stride without a stride."""
     if table.get("operation") == Module.name:
         return word in (name for name, *_ in _OPERATION_FIELDS) or word in OPTIONS
     operation = OPERATIONS.get(str(table.get("operation")))
@@ -141,15 +148,15 @@ def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
 def sweep(
     table: Mapping[str, Any], where: str, read: module_words.Read = _no_files, replaced: Collection[str] = ()
 ) -> Sweep:
-    """One sweep from its words. `where` it stands, and which words are `replaced`, as in `Location`.
+    """Make one sweep from its words; `where` and `replaced` are the fields of its `Location`.
 
     Raises:
-        SpecError: an unknown word, a wrong type, a value out of range.
+        SpecError: a word is unknown, has the wrong type, or its value is out of range.
     """
     program, place = _program(table.get("operation"), where), Location(where, replaced)
     words, at = _typed(table, program, where, replaced), place.at
     for word, *_ in (*_OPERATION_FIELDS, *_FIELDS):
-        # An empty string is flags too.
+        # For `flags` an empty string is a value.
         if word in table and word != "flags" and not sweep_words.listed(getattr(words, word)):
             raise SpecError(f"'{word}' is empty", {"spec": at(word)}, "Name at least one, or leave the word out.")
         if word in table and word != "flags" and sweep_words.has_gap(getattr(words, word)):
@@ -222,7 +229,7 @@ def _program(name: object, place: str) -> type[Workload]:
 
 
 def _typed(table: Mapping[str, Any], program: type[Workload], place: str, replaced: Collection[str]) -> Any:
-    own = [(dim, Any, None) for dim in program.dims]  # `axis` says better what a size may be
+    own = [(dim, Any, None) for dim in program.dims]  # `axis` has better messages on sizes
     if issubclass(program, Operation):
         own += [*_OPERATION_FIELDS, *[(word, Any, None) for word in program.options]]
     else:

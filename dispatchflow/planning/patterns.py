@@ -1,4 +1,4 @@
-"""Patterns of names, as a shell has them: `*`, `?`, `[…]`."""
+"""Shell-style patterns of names: `*`, `?`, `[…]`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from fnmatch import fnmatchcase
 
 
 def is_pattern(word: str) -> bool:
-    """Whether a word may match more names than the one that it spells."""
+    """Return whether a word may match names other than itself."""
     return any(letter in word for letter in "*?[")
 
 
 def matches(name: str, word: str) -> bool:
-    """Whether a word is this name, or a pattern that matches it. A name with a `[` of its own spells itself."""
+    """Return whether a word is this name or a pattern that matches it; a name may itself contain `[`."""
     return name == word or (is_pattern(word) and fnmatchcase(name, word))

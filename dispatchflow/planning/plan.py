@@ -1,4 +1,4 @@
-"""Sweeps → Plan: the cases, each once, and the skips with their reasons. No effects."""
+"""Expand sweeps to a plan: the cases, each once, and the skips with their reasons. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_CASES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A combination that was asked for and cannot be; never an error."""
+    """A combination that was requested but is not possible; never an error."""
 
     name: str
     reason: str
@@ -36,21 +36,23 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`tags` are of a case in this plan, not of the case: the same case may come from two sweeps."""
+    """The cases and skips of some sweeps.
+
+    Tags belong to the plan and not to the case, because the same case may come from two sweeps."""
 
     cases: tuple[Case, ...]
     tags: dict[Case, tuple[str, ...]]
     skips: tuple[Skip, ...]
     notes: tuple[str, ...]
     noisy: dict[Case, float] = field(default_factory=dict)
-    """Of the cases whose sweeps say one: the half-width above which their rows are; of several the smallest."""
+    """The half-width above which a case's row is noisy, if a sweep has one; the smallest if several have."""
 
 
 def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
-    """The plan of these sweeps; with `tags`, only what carries one of them.
+    """Return the plan of these sweeps; with `tags`, only of those that have one of them.
 
     Raises:
-        SpecError: a sweep of more than `MAX_CASES` combinations.
+        SpecError: a sweep has more than `MAX_CASES` combinations, or two modules have the same name.
     """
     found: dict[Case, tuple[str, ...]] = {}
     skips: dict[str, Skip] = {}
@@ -84,7 +86,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
 
 
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
-    """A module's name leaves out its inputs and its file's directory: two that differ would share their rows."""
+    """Check that no two modules share a name and so their rows; inputs and directory are not in a name."""
     if type(case.operation) is Module and known.setdefault(case.name, case) != case:
         facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
         raise SpecError(
@@ -113,7 +115,7 @@ def _check_size(sweep: Sweep) -> None:
 
 
 def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
-    # A library knows no tunings: it is one of the ways beside them.
+    # Libraries have no tunings, so a library is an alternative to the tunings and not combined with them.
     ways = [(tuning, IREE) for tuning in sweep.tunings if IREE in sweep.providers]
     ways += [(_DEFAULT, provider) for provider in sweep.providers if provider != IREE]
     for program in sweep.modules or _operations(sweep):
@@ -133,9 +135,9 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 
 
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
-    """Not every flag shows in what is read back: that of microkernels does not."""
+    """Return why extra flags conflict with a tuning's own; the compiler's dump would not always show it."""
     flag = flags.shared(tuning.flags, extra) if extra else None
-    return flag and f"{flag} is {tuning.name}'s to set; a flag behind it would decide instead"
+    return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

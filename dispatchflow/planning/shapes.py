@@ -1,4 +1,4 @@
-"""Shapes to sweep by name: the classes of shapes.toml, by operation."""
+"""Shapes by name: the classes of shapes.toml, by operation."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ _TABLE = Path(__file__).with_suffix(".toml")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`options` are the operation's own words that belong to this shape; the others are swept."""
+    """One shape of an operation."""
 
     sizes: tuple[int, ...]
     options: tuple[tuple[str, str | int], ...] = ()
+    """The operation's options that belong to this shape; the others are swept."""
     what: str = ""
+    """The layer or purpose of the shape."""
 
     def chosen(self, words: Sequence[str], values: Sequence[str | int]) -> tuple[str | int, ...]:
-        """The values of these words, the shape's own instead where it has them."""
+        """Return the values of these words, replaced by the shape's own values if it has them."""
         own = dict(self.options)
         return tuple(own.get(word, value) for word, value in zip(words, values, strict=True))
 
@@ -31,12 +33,12 @@ class ShapeClass:
     reason: str
     source: str
     shapes: Mapping[str, tuple[Shape, ...]]
-    """Of each operation that has it."""
+    """The shapes of each operation that has the class."""
 
 
 @cache
 def classes() -> dict[str, ShapeClass]:
-    """All of the table, which is part of this package as its code is; read when a spec first names one."""
+    """Return all classes of the package's own table, which is read when a spec first names a class."""
     return {
         name: ShapeClass(
             name,
@@ -53,12 +55,12 @@ def classes() -> dict[str, ShapeClass]:
 
 
 def classes_of(operation: str) -> dict[str, tuple[Shape, ...]]:
-    """Class → shapes, of one operation."""
+    """Return class → shapes for one operation."""
     return {name: known.shapes[operation] for name, known in classes().items() if operation in known.shapes}
 
 
 def _shape(line: str) -> Shape:
-    """`1x56x56x64x64x3x3 stride=2 padding=1 what it is`"""
+    """Parse a line of the table: `1x56x56x64x64x3x3 stride=2 padding=1 what it is`."""
     sizes, *words = line.split()
     options = [word.split("=") for word in words if "=" in word]
     pairs = tuple((word, int(value) if value.isdecimal() else value) for word, value in options)

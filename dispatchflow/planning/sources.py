@@ -1,4 +1,4 @@
-"""The sweeps that are asked for: what the specs say, or the command line alone."""
+"""The requested sweeps: those of the specs, or one that the command line describes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DIMS_HINT = "Dims, shape= or file= make a sweep of their own, without specs: gi
 
 
 class Observer(Protocol):
-    """Is told what a plan depends on."""
+    """Records the files and folders that a plan depends on."""
 
     def look(self, kind: str, name: str) -> str: ...
 
@@ -30,7 +30,7 @@ class Observer(Protocol):
 
 
 class Sources:
-    """`root` holds the spec folder; `values` are the parsed variables. `seen` is told what is read."""
+    """The specs below `root`, with the parsed variables in `values`; `seen` records what is read."""
 
     def __init__(self, root: Path, values: Mapping[str, Any], seen: Observer | None) -> None:
         self.root, self.values, self._seen = root, values, seen
@@ -41,19 +41,21 @@ class Sources:
         return any(word in self.values for word in (*DIMS, "shape", *sweep_words.MODULE))
 
     def sweeps(self) -> list[parser.Sweep]:
-        """Raises:
-        SpecError: a spec or variable that is wrong, or no specs.
-        NothingMatched: the specs have none of the operations asked for.
+        """Return the requested sweeps.
+
+        Raises:
+            SpecError: a spec or a variable is wrong, or there are no specs.
+            NothingMatched: the specs have none of the requested operations.
         """
         words = {name: self.values[name] for name in sweep_words.AXES if name in self.values}
         named = self.values.get("operation", ())
         return self._described(words, named) if self.adhoc else self._specified(words, named)
 
     def known_failures(self) -> list[KnownFailure]:
-        """What the specs say; also where the command line describes a sweep, if there are specs.
+        """Return the known failures in the specs, even if the command line describes the sweep.
 
         Raises:
-            SpecError: an entry that is wrong.
+            SpecError: an entry is wrong.
         """
         folder = self.root / "specs"
         if "specs" not in self.values and not (folder.is_dir() and _toml_files(folder)):
@@ -131,20 +133,22 @@ class Sources:
 
     def _text(self, path: Path) -> str:
         try:
-            return self._bytes(path).decode("utf-8-sig")  # a mark that some editors put first is no text
+            return self._bytes(path).decode("utf-8-sig")  # some editors write a byte order mark
         except (OSError, UnicodeDecodeError) as error:
             raise SpecError(
                 "this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8."
             ) from error
 
     def _bytes(self, path: Path) -> bytes:
-        """Raises:
-        OSError: it cannot be read, or is no regular file: reading a pipe waits for its writer.
+        """Read a file.
+
+        Raises:
+            OSError: it cannot be read, or it is not a regular file; reading a pipe would wait for its writer.
         """
         content = None
         try:
             if path.exists() and not path.is_file():
-                raise OSError("it is no regular file")
+                raise OSError("it is not a regular file")
             content = path.read_bytes()
         finally:
             if self._seen:
@@ -153,7 +157,7 @@ class Sources:
 
 
 def _toml_files(folder: Path) -> list[Path]:
-    """The TOML files in a folder, sorted. Hidden ones are left out: editors and file systems keep their own there."""
+    """Return the TOML files in a folder, sorted, without hidden files of editors and file systems."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 (glob hides that a folder cannot be read)
     except OSError as error:
@@ -165,12 +169,12 @@ def _toml_files(folder: Path) -> list[Path]:
 
 
 def _from_anywhere(path: Path) -> str:
-    """Absolute, its `..` as they stand: behind a link they lead elsewhere than the text says (not os.path.abspath)."""
+    """Return an absolute path that keeps `..`, which os.path.abspath would resolve wrongly after a link."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)
 
 
 def _plain(path: Path) -> str:
-    """Without `folder/..`, where that is the same file."""
+    """Return the path without `folder/..` if that is the same file."""
     plain = os.path.normpath(path)
     if plain == os.fspath(path):
         return plain

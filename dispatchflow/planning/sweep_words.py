@@ -1,6 +1,6 @@
-"""The values of a sweep's words: each checked where the allowed ones are known.
+"""Check the values of a sweep's words.
 
-Raises, all of them: SpecError, naming the place.
+All functions raise SpecError, with the place, for a value that is not allowed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dispatchflow.units import whole
 
 AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
 MODULE = ("file", "function", "inputs", "expected", "reference", "rtol", "name")
-"""The words of a sweep beside sizes: of an operation, of a module of the user's."""
+"""The words of a sweep of a user's module; `AXES` are those of an operation, without sizes."""
 
 T = TypeVar("T")
 
 
 def options(written: Any, option: Option, whose: str, place: str) -> tuple[str | int, ...]:
-    """`whose`: `kind of pooling`."""
+    """Return the values of an option; `whose` names it in errors: `kind of pooling`."""
     if written is None:
         return (option.default,)
     found = []
@@ -50,12 +50,12 @@ def options(written: Any, option: Option, whose: str, place: str) -> tuple[str |
 
 
 def values(word: str, written: str) -> list[str]:
-    """The several values of an option, of `dtype` or of `layout`."""
+    """Split the values of an option, of `dtype` or of `layout`."""
     return _type_words(written) if word == "dtype" else listed(written)
 
 
 def takes(operation: type[Operation], word: str, value: str) -> bool:
-    """Whether it has this value of an option, of `dtype` or of `layout`."""
+    """Return whether an operation takes this value of an option, of `dtype` or of `layout`."""
     if word == "dtype":
         return _signature(value, operation) is not None
     if word == "layout":
@@ -64,14 +64,14 @@ def takes(operation: type[Operation], word: str, value: str) -> bool:
 
 
 def listed(value: Any) -> list[Any]:
-    """A word or a list of words; a comma separates words too, so that specs and variables read alike."""
+    """Return a word or a list of words as a list; commas separate words too, as on a command line."""
     items = value if isinstance(value, list | tuple) else [value]
     split = (item.replace(",", " ").split() if isinstance(item, str) else [item] for item in items)
     return [word for words in split for word in words]
 
 
 def has_gap(value: Any) -> bool:
-    """Whether no word stands before, between or behind its commas: `default,,data_tiling`."""
+    """Return whether a word is missing before, between or after commas: `default,,data_tiling`."""
     items = value if isinstance(value, list | tuple) else [value]
     return any(isinstance(item, str) and re.search(r"^\s*,|,\s*,|,\s*$", item) for item in items)
 
@@ -109,7 +109,7 @@ def shape_of(size: int, operation: type[Operation], place: Location) -> str:
 
 
 def shapes(words: Any, operation: type[Operation], place: Location) -> tuple[Shape, ...]:
-    """Of `64x80x96`, and of classes by name."""
+    """Return the shapes of words such as `64x80x96`, and of classes by name."""
     found: list[Shape] = []
     for word in listed(words.shape or []):
         sizes = word.split("x")
@@ -130,12 +130,12 @@ def _class(word: str, words: Any, operation: type[Operation], place: Location) -
     own = dict.fromkeys(option for shape in known[word] for option, _ in shape.options)
     if twice := [option for option in own if getattr(words, option) is not None]:
         facts = {"spec": place.at("shape"), "also given": ", ".join(twice)}
-        raise SpecError(f"the shapes of '{word}' say their own {twice[0]}", facts, "Leave one of them out.")
+        raise SpecError(f"shape class '{word}' fixes {twice[0]}", facts, "Leave one of them out.")
     for shape in known[word]:
         if len(shape.sizes) != len(operation.dims):
             facts = {"shape": "x".join(map(str, shape.sizes)), "dims": "x".join(operation.dims)}
-            problem = f"class '{word}' has a shape for {operation.name} of another number of sizes"
-            raise SpecError(problem, facts, "Mend the operation's list in dispatchflow/planning/shapes.toml.")
+            problem = f"class '{word}' has a shape for {operation.name} with the wrong number of sizes"
+            raise SpecError(problem, facts, "Fix the operation's list in dispatchflow/planning/shapes.toml.")
     return known[word]
 
 
@@ -152,7 +152,7 @@ def signatures(written: Any, operation: type[Operation], place: str) -> tuple[Si
 
 
 def _type_words(written: str | list[str]) -> list[str]:
-    """A comma separates words, but for those of a spelling."""
+    """Split words at commas, except those within a spelling such as `f16,f16->f32`."""
     words: list[str] = []
     for item in written if isinstance(written, list) else [written]:
         for word in re.split(r"[;\s]+", re.sub(r"\s*(,|->)\s*", r"\1", item.strip())):
@@ -161,7 +161,7 @@ def _type_words(written: str | list[str]) -> list[str]:
 
 
 def _signature(word: str, operation: type[Operation]) -> Signature | None:
-    """That it has by this word or spelling."""
+    """Return the operation's signature with this word or spelling; None if it has none."""
     if word in operation.signatures:
         return operation.signatures[word]
     try:
@@ -206,7 +206,7 @@ def _expanded(
             given = TuningFile(file.path, title, content.decode())
         except UnicodeDecodeError as error:
             facts = {"spec": place.at("tuning"), "file": name, "found": error}
-            raise SpecError("this file is no text", facts, "iree-opt prints bytecode as text.") from error
+            raise SpecError("this file is not text", facts, "iree-opt prints bytecode as text.") from error
         parameters = {**parameters, family.file_parameter: given}
     try:
         return family.expand(parameters)
@@ -228,7 +228,7 @@ def _named_tuning(word: str, place: Location, read: module_words.Read) -> tuple[
 
 
 def extra_flags(written: str | list[str], place: Location) -> tuple[flags.Flags, ...]:
-    """A value is all flags of one compile, so that white space and commas separate no values."""
+    """Parse the values of `flags`; one value is all flags of a compile, so it is not split into words."""
     found = []
     for value in written if isinstance(written, list) else [written]:
         try:

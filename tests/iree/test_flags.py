@@ -103,7 +103,7 @@ def test_flag_of_the_tuning_s_own_is_a_skip(plan_of, tuning, flag, skipped):
     plan = plan_of(sweep(tuning=tuning, flags=["", flag]))
     assert (len(plan.cases), len(plan.skips)) == (2 - skipped, skipped)
     if skipped:
-        assert plan.skips[0].reason == f"{flag.split()[-1]} is {tuning}'s to set; a flag behind it would decide instead"
+        assert plan.skips[0].reason == f"{flag.split()[-1]} is set by {tuning}; another one after it would override it"
 
 
 def test_flags_are_in_the_compile_key_behind_all_others(case_of, resolver_of):

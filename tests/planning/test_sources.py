@@ -33,7 +33,7 @@ def test_a_pipe_is_told_and_not_waited_for(specs):
     os.mkfifo(specs / "a.toml")
     with pytest.raises(SpecError, match="this spec cannot be read") as error:
         plan_of(specs)
-    assert error.value.facts["found"].args == ("it is no regular file",)
+    assert error.value.facts["found"].args == ("it is not a regular file",)
     (specs / "a.toml").unlink()
     (specs / "a.toml").write_text(MODULE.format("pipe.mlir"))
     os.mkfifo(specs / "pipe.mlir")

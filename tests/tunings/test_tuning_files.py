@@ -77,7 +77,7 @@ def test_given_tuning_is_asked_for_on_the_command_line_as_well():
         ("tuning_spec", "tuning_spec needs a file"),
         ({"family": "tuning_spec"}, "tuning_spec needs a file"),
         ("tuning_spec:none.mlir", "a file cannot be read"),
-        ("tuning_spec:bytecode.mlirbc", "this file is no text"),
+        ("tuning_spec:bytecode.mlirbc", "this file is not text"),
         ("tuning_spec:empty.mlir", "tuning_spec cannot be this"),
         ({"family": "tuning_spec", "file": "a/mine.mlir", "entry": "x"}, "tuning_spec cannot be this"),
         ({"family": "transform_library", "file": "a/mine.mlir", "entry": "@x"}, "transform_library cannot be this"),
