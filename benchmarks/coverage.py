@@ -116,7 +116,8 @@ def machine(
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
     """Parts of 1 of intervals that held, of first sessions (`first`) and of those after `sessions` others; and the
     half-widths, as medians."""
-    lot, centre = random.Random(seed), _centre(model)
+    lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
+    true_ns = 1e5 * exp(_centre(model)) if centred else None
     held: dict[str, list[bool]] = {}
     widths: dict[str, list[float]] = {}
     for _ in range(machines):
@@ -141,8 +142,7 @@ def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, see
                 "±": (now["±"], moment.later(within)),
                 "anchored": (now["anchored"], moment.later_anchored(within)),
             }
-            if model.session_sd == model.own_sd == 0:
-                true_ns = 1e5 * exp(centre)
+            if true_ns is not None:
                 held.setdefault("here", []).append(found.ci_low_ns <= true_ns <= found.ci_high_ns)
                 widths.setdefault("here", []).append(found.half_width)
     parts = {word: sum(values) / len(values) for word, values in held.items()}

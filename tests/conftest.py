@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import compileall
 import ctypes
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path, PurePath
@@ -43,6 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Workers have locks of their own where they may mount: no test judges a time, so none waits for another worker's
     measurements. And `doit` of the tests, which is started over a thousand times and writes no bytecode, finds it."""
+    # Thousands of tests are objects that stay: to go through them again and again took a quarter of the collection.
+    gc.set_threshold(100_000, 20, 100)
     os.environ["DISPATCHFLOW_CACHE"] = os.fspath(config.rootpath / ".pytest_cache" / "dispatchflow")
     if "PYTEST_XDIST_WORKER" not in os.environ:
         # Of the workers, which start later: numpy's threads, of more workers than there are cores, wait for each other by

@@ -31,11 +31,17 @@ def rounded(array: Any, digits: int) -> Any:
 
 
 def in_order(products: Any, dtype: Any) -> Any:
-    """Sums over the last axis, one term after another, in this type."""
-    total = np.zeros(products.shape[:-1], dtype)
-    for i in range(products.shape[-1]):
-        total = (total + products[..., i].astype(dtype)).astype(dtype)
-    return total
+    """Sums over the last axis, one term after another, in this type: `accumulate` rounds each partial sum."""
+    return np.add.accumulate(products.astype(dtype), axis=-1)[..., -1]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+def test_sums_in_order_are_rounded_after_each_term(dtype: Any) -> None:
+    products = np.random.default_rng(1).uniform(-1, 1, (3, 500))
+    total = np.zeros(3, dtype)
+    for i in range(500):
+        total = (total + products[:, i].astype(dtype)).astype(dtype)
+    assert in_order(products, dtype).tobytes() == total.tobytes()
 
 
 def terms(a: Any, b: Any) -> Any:
@@ -50,9 +56,10 @@ NARROW: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("k", SIZES)
-@pytest.mark.parametrize("narrow", NARROW)
+# The last of the parameters changes last: tests of one operation follow each other, and share what they are judged by.
 @pytest.mark.parametrize("side", ["both", "first", "second"])
+@pytest.mark.parametrize("narrow", NARROW)
+@pytest.mark.parametrize("k", SIZES)
 def test_f32_operands_that_lose_digits_are_found(k: int, narrow: str, side: str) -> None:
     def wrong(operands: Any) -> Any:
         a, b = operands
@@ -63,9 +70,9 @@ def test_f32_operands_that_lose_digits_are_found(k: int, narrow: str, side: str)
     assert is_told(product(k), wrong)
 
 
-@pytest.mark.parametrize("k", [64, 1024, 16384])
 @pytest.mark.parametrize("narrow", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("types", ["f16", "f16_f32", "f16_f32_f16"])
+@pytest.mark.parametrize("k", [64, 1024, 16384])
 def test_f16_operands_that_lose_digits_are_found(k: int, narrow: Any, types: str) -> None:
     def wrong(operands: Any) -> Any:
         a, b = (x.astype(narrow).astype(np.float64) for x in operands)
@@ -74,10 +81,10 @@ def test_f16_operands_that_lose_digits_are_found(k: int, narrow: Any, types: str
     assert is_told(product(k, types), wrong)
 
 
-@pytest.mark.parametrize("k", [64, 1024, 16384, 65536])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("block", [16, 64, 0])
 @pytest.mark.parametrize("types", ["f32", "f16_f32", "bf16"])
+@pytest.mark.parametrize("k", [64, 1024, 16384, 65536])
 def test_a_sum_that_is_narrow_within_blocks_is_found(k: int, dtype: Any, block: int, types: str) -> None:
     """`block` 0: all of it."""
 
@@ -100,9 +107,9 @@ ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("k", [64, 1024, 16384])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("types", "dtype"), [("f32", np.float32), ("f16", np.float16), ("f16_f32", np.float32)])
+@pytest.mark.parametrize("k", [64, 1024, 16384])
 def test_no_order_of_summation_is_found_wrong(k: int, order: str, types: str, dtype: Any) -> None:
     def right(operands: Any) -> Any:
         return ORDERS[order](terms(*operands).astype(dtype), dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import product
 from typing import Any
 
@@ -52,8 +52,10 @@ def other(operation: Operation, **changed: Any) -> Operation:
     return replace(operation, chosen=chosen)
 
 
-ALL = [operation for cls in OPERATIONS.values() for operation in variants(cls)]
-BY_NAME = {name: [operation for operation in ALL if operation.name == name] for name in OPERATIONS}
+@cache
+def by_name(name: str) -> list[Operation]:
+    """All variants of an operation, made for the tests that use them: each worker imports this file."""
+    return list(variants(OPERATIONS[name]))
 
 
 def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[str]:
@@ -62,27 +64,26 @@ def verdicts(operation: Operation, result: Callable[[list[Any]], Any]) -> set[st
 
 
 def _words(operation: Operation, result: Callable[[list[Any]], Any]) -> Iterator[str]:
-    for operands, judge in judges(operation):
-        got = np.asarray(result([array.copy() for array in operands])).astype(dtype_of(operation.types.result))
-        yield judge(got).word
+    for recipe in operation.recipes:
+        operands, judge = judged_by(operation, recipe)
+        if (found := result([array.copy() for array in operands])) is None:
+            return  # an error that this operation cannot have
+        yield judge(np.asarray(found).astype(dtype_of(operation.types.result))).word
 
 
-def is_told(operation: Operation, result: Callable[[list[Any]], Any]) -> bool:
+def is_told(operation: Operation, result: Callable[[list[Any]], Any | None]) -> bool:
     """Whether verification calls this result different: the first recipe on which it does is enough."""
     return "different" in _words(operation, result)
 
 
-@lru_cache(1)
-def judges(operation: Operation) -> list[tuple[list[Any], Callable[[Any], Verdict]]]:
-    """Of each recipe the operands, widened, and what verification says of a result of them: made once for all the
-    errors that are planted in an operation."""
-    found: list[tuple[list[Any], Callable[[Any], Verdict]]] = []
-    for recipe in operation.recipes:
-        operands = made(operation, recipe)
-        if operation.compares_bits(recipe):
-            judge = partial(compare_bits, expected=expected(operation, operands))
-        else:
-            reference, tolerance = bounds(operation, operands, recipe)
-            judge = partial(compare_bounded, reference=reference, tolerance=tolerance)
-        found.append((widened(operands), judge))
-    return found
+@lru_cache(8)
+def judged_by(operation: Operation, recipe: str) -> tuple[list[Any], Callable[[Any], Verdict]]:
+    """The operands of a recipe, widened, and what verification says of a result of them: made once for all the errors
+    that are planted in an operation, and not where an earlier recipe tells them all."""
+    operands = made(operation, recipe)
+    if operation.compares_bits(recipe):
+        judge = partial(compare_bits, expected=expected(operation, operands))
+    else:
+        reference, tolerance = bounds(operation, operands, recipe)
+        judge = partial(compare_bounded, reference=reference, tolerance=tolerance)
+    return widened(operands), judge

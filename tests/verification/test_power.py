@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.variants import BY_NAME
+from support.variants import by_name
 
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.verification import power
@@ -41,7 +41,7 @@ def test_what_was_overlooked_is_seen(name: str, sizes: tuple[int, ...], types: s
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.nightly])])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_at_small_sizes_all_is_seen_but_for_sums_in_bf16(name: str, every: int) -> None:
-    for operation in BY_NAME[name][::every]:
+    for operation in by_name(name)[::every]:
         assert not power.unseen(operation) or operation.types.accumulator.mlir == "bf16", operation
 
 
