@@ -31,9 +31,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(tree: Path, *words: str) -> str:
-    """What `python -m WORDS` prints there; it goes well."""
+    """What `python -m WORDS` prints there; it goes well. With bytecode, which the next command then finds."""
+    variables = environment({"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": ""})
     found = subprocess.run(
-        [sys.executable, "-m", *words], cwd=tree, env=environment({"PYTHONPATH": str(tree)}),
+        [sys.executable, "-m", *words], cwd=tree, env=variables,
         capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout + found.stderr
