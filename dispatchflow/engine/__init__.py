@@ -1,1 +1,1 @@
-"""Actions, their keys, where cases stand, and the execution of one action."""
+"""Actions, their keys, the state of cases, and the execution of one action."""

@@ -1,4 +1,4 @@
-"""Case → actions and their keys. What enters each key, and why: docs/caching.md."""
+"""Turn a case into actions with their keys; docs/caching.md explains what enters each key."""
 
 from __future__ import annotations
 
@@ -22,43 +22,45 @@ from dispatchflow.operations import Operation
 from dispatchflow.timing.protocols import Protocol
 
 CONFIGURATION_CHECK = 5
-"""Version of `configurations.parse` and `Dispatch.missed`. Raise it when what counts as applied changes."""
+"""Version of `configurations.parse` and `Dispatch.missed`. Raise it when they judge differently."""
 
 PRINTING = 4
-"""Version of what is read from a user's module when it is printed."""
+"""Version of the facts that are read from a user's module when it is printed."""
 
 VERIFICATION = 6
-"""Version of the verification ladder. Raise it when what counts as right changes."""
+"""Version of the verification ladder. Raise it when it accepts other results than before."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """What code is run on, and compared with: bytes, not how they were made.
+    """The inputs of a verification or a measurement, and the results to compare with, as digests of bytes.
 
-    digests: set (`exact`, `random`, `given`, `expected_…`) → its objects.
-    arguments: of each operand the type that the tools are told, `4x8xf32`; `=` and the number for a bare number.
-    """
+    Keys contain the bytes' digests, and not how the bytes were made."""
 
     digests: Mapping[str, tuple[Digest, ...]]
+    """Set (`exact`, `random`, `given`, `expected_…`) → its objects."""
     arguments: tuple[str, ...]
+    """Each operand's type in the tools' syntax, `4x8xf32`; for a bare number, `=` and the number."""
 
     @cached_property
     def measured(self) -> Data:
-        """The last set of operands alone: the one that is measured."""
+        """The last set of operands alone, which is the measured one."""
         recipe, digests = list(self.digests.items())[-1]
         return Data({recipe: digests}, self.arguments)
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
-        """Of the actions on it: many cases share it, and each brings its code only."""
+        """The forms of actions on this data.
+
+        Many cases share the data and differ only in their code."""
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
-        """Names in the directory where a tool runs → objects."""
+        """Return the file names in the tool's working directory, with their objects."""
         return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])}
 
     def inputs(self, recipe: str) -> tuple[str, ...]:
-        """What `--input=` is given, one an operand."""
+        """Return the values of `--input=`, one for each operand."""
         return tuple(
             argument[1:] if argument.startswith("=") else f"{argument}=@{recipe}_{i}.bin"
             for i, argument in enumerate(self.arguments)
@@ -66,7 +68,7 @@ class Data:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """Which code is called where."""
+    """A function of some code, called on a device."""
 
     code: Digest
     function: str
@@ -74,7 +76,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """One step, fully described: equal ingredients, equal key, and then equal outputs."""
+    """One step, fully described: equal ingredients give an equal key, and equal outputs."""
 
     stage: str
     key: Key
@@ -91,7 +93,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def _single(kind: str, **ingredients: Any) -> Action:
-    """Of which a plan has few: what they share is not worth spelling once."""
+    """Build an action of a kind that a plan has few of, so sharing a form would not pay."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -99,17 +101,19 @@ _EMIT = Form("emit", lambda module: {"module": module})
 
 
 def emit(case: Case, syntax: Release) -> Action:
-    """Named by the text that it makes: who printed it does not matter."""
+    """Return the action that emits an operation's module; its key is made from the module's text alone."""
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 
 def emit_call(text: str) -> Action:
-    """A library's call: named by its text too."""
+    """Return the action that emits a library's call; its key is made from the call's text alone."""
     return _action(_EMIT, digest_of(text.encode()))
 
 
 def reprint(module: Module, toolchain: Digest) -> Action:
-    """`emit` of a user's module: printed by the compiler, without comments, names and places of the file."""
+    """Return the `emit` action of a user's module, which the compiler prints.
+
+    The printed text has no comments, value names or source locations of the file."""
     objects = tuple((path, file.digest) for path, file in module.objects)
     return _single("emit", source=module.source.digest, objects=objects, toolchain=toolchain, protocol=PRINTING)
 
@@ -117,8 +121,10 @@ def reprint(module: Module, toolchain: Digest) -> Action:
 def compilations(
     flags: Sequence[str], toolchain: Digest, environment: Mapping[str, str], requested: str | None = None
 ) -> Form:
-    """What the compiles of many modules share. `requested`: what the dump must show, as
-    `Dispatch.demanded` says it; a compile that ignored it is a failure."""
+    """Return the ingredients that compiles of many modules share.
+
+    `requested` is what the dump must show, as returned by `Dispatch.demanded`. A compile that ignored the request is a
+    failure."""
     return Form(
         "compile",
         lambda module: {
@@ -137,13 +143,16 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def inputs(operation: Operation) -> Action:
-    """Operands of all recipes: outputs `exact_0`, `exact_1`, …, `random_0`, …"""
+    """Return the action that makes the operands of all recipes: outputs `exact_0`, …, `random_0`, …"""
     return _data_action("inputs", operation)
 
 
 def expectation(operation: Operation) -> Action:
-    """What the inputs must give: of each recipe an output of its name, or `random_reference` and `random_tolerance`
-    where elements have a bound; `unseen`, the errors that none of them would see, a line each."""
+    """Return the action that computes the expected results.
+
+    A recipe that is compared bit by bit has one output, with the recipe's name. Others have `random_reference` and
+    `random_tolerance`, a reference and a tolerance of each element. The output `unseen` lists, a line each, the errors
+    that no recipe would detect."""
     return _data_action("expected", operation)
 
 
@@ -159,7 +168,7 @@ def _data(kind: str, source: Digest, versions: Any) -> Form:
 
 
 def arguments(module: Module, types: Sequence[str]) -> Action:
-    """A module's operands: outputs `given_0`, `given_1`, …"""
+    """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …"""
     given = [(i.type, i.value, i.file.digest if i.file else None) for i in module.inputs or ()]
     return _single(
         "inputs",
@@ -173,7 +182,9 @@ def arguments(module: Module, types: Sequence[str]) -> Action:
 
 
 def expected_files(module: Module, results: Sequence[str]) -> Action:
-    """What the user says that a module gives: outputs `0`, `1`, …, `types`."""
+    """Return the action that reads a module's expected results from the user's files and values.
+
+    Its outputs are `0`, `1`, …, and `types`."""
     files = tuple(item if isinstance(item, str) else item.digest for item in module.expected)
     return _single(
         "expected", files=files, results=tuple(results), source=_sources("verification/module_data.py", "mlir/types.py")
@@ -181,23 +192,34 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 
 
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
-    """What another target makes of the module: outputs `0`, `1`, …, `types`."""
+    """Return the action that computes a module's expected results with another target.
+
+    Its outputs are `0`, `1`, …, and `types`."""
     return _called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 
 def verification(
     call: Call, data: Data, tolerance: str | None, is_reference: bool = False, runtime: Digest | None = None
 ) -> Action:
-    """`tolerance`: of a user's module; an operation has its own bound, among the data. `is_reference`: the code made
-    what is expected, which another code may have made as well. `runtime`: that verifies what another one verified
-    before it; None where it is the first."""
+    """Return the action that verifies a call.
+
+    Args:
+        call: the code, its function and the device.
+        data: inputs and expected results.
+        tolerance: of a user's module; for an operation the tolerances are part of the data.
+        is_reference: whether this code also computed the expected results, which their bytes do not show.
+        runtime: the runtime that repeats another runtime's verification; None for the first verification.
+    """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
     more |= {"runtime": runtime} if runtime is not None else {}
     return _called("verify", call, data, tolerance=tolerance, protocol=VERIFICATION, **more)
 
 
 def measurement(call: Call, operands: Data, protocol: Protocol, sets: int | None = None) -> Action:
-    """`sets`: so many copies of the operands are taken in turn; None for one, which stays in the caches."""
+    """Return the action that measures a call.
+
+    `sets` is the number of copies of the operands that calls rotate through; None means one copy, which stays in the
+    caches."""
     cold = {} if sets is None else {"rotation": (rotating_inputs.VERSION, sets)}
     return _called("profile", call, operands, protocol=protocol.id, **cold)
 
@@ -234,7 +256,9 @@ def _call(
 
 @cache
 def _sources(*names: str) -> Digest:
-    """The digest of the modules that make inputs and expected results. Their text, not their behaviour: a comment
-    makes them anew, and then the digests of the bytes say that nothing changed."""
+    """Return the digest of the modules that make inputs and expected results.
+
+    It covers their text, not their behavior: an edited comment makes them run again, and equal digests of their outputs
+    then keep everything after them valid."""
     folder = Path(__file__).parent.parent
     return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))

@@ -1,4 +1,4 @@
-"""One call of a compiled module or of a library: its files, its command line, the results that it wrote."""
+"""One call of a compiled module or of a library: its files, its command line, and its results."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from dispatchflow.tools.outcome import Outcome
 _SEARCHED = 100_000  # characters of a tool's stderr, half of them from its end
 
 Result = tuple[bool, str | None, dict[str, Digest], dict[str, Any]]
-"""What executing an action gives: (ok, reason, outputs, facts)."""
+"""The result of executing an action: (ok, reason, outputs, facts)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """Where a module is called: a scratch directory with its `module.vmfb`, a device, that device's tools."""
+    """A scratch directory with a `module.vmfb`, and the device and tools to call it with."""
 
     store: Store
     toolchain: Toolchain
@@ -41,13 +41,15 @@ class ModuleCall:
     device: Device
 
     def again(self) -> ModuleCall | None:
-        """Where the second call runs, as `command_lines.poisoned` says it; None where nothing is called twice."""
+        """Return the place of the second call (`command_lines.poisoned`); None if there is no second call."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
-        """Writes the results as `outputs` into the scratch directory. None when it went well, else the failure."""
+        """Call the module and write its results as `outputs` into the scratch directory.
+
+        Returns the failure; None on success."""
         missing = {name: digest for name, digest in data.files(recipe).items() if not (self.scratch / name).exists()}
-        self.store.place(self.scratch, missing)  # a second call finds those of the first
+        self.store.place(self.scratch, missing)  # a second call reuses the files of the first
         command = processes.Command(
             self.argv(data, recipe, outputs, function), self.scratch, self.environment,
             time_limit_s=self.limits.run_s, memory_limit_bytes=self.limits.memory_bytes,
@@ -60,7 +62,7 @@ class ModuleCall:
 
     @property
     def ran_with(self) -> dict[str, Any]:
-        """Of a failure: what another one of may do better."""
+        """Facts of a failure: the runtime, because a failed call is tried again with another one."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -90,7 +92,7 @@ class PoisonedCall(ModuleCall):
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall(ModuleCall):
-    """Where a library is called instead: its `call.py` lies in the scratch directory."""
+    """A call of a library: the scratch directory has its `call.py`."""
 
     case: Case
     installed: Installed
@@ -102,11 +104,11 @@ class LibraryCall(ModuleCall):
         )
 
     def again(self) -> None:
-        """A library's own memory is no subject here."""
+        """Return None: a library's memory management is not tested."""
 
     @property
     def ran_with(self) -> dict[str, Any]:
-        return {}  # its version is in the code's digest
+        return {}  # the library's version is in the code's digest
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
         tensors = operand_types(self.case.operation)
@@ -115,17 +117,26 @@ class LibraryCall(ModuleCall):
 
 
 def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
-    """What a tool said on stderr, as an output; nothing when it was silent."""
+    """Store a tool's stderr as the output `log`; return no output if it is empty."""
     log = scratch / "stderr"
     return {"log": store.put_bytes(log.read_bytes())} if log.exists() and log.stat().st_size else {}
 
 
 def failed(what: str, outcome: Outcome, scratch: Path, facts: dict[str, Any], store: Store, limits: Limits) -> Result:
-    """`what` failed: `compile`, `run`, `reading x.mlir`. With the limit that it ran or may have run into, whose raising
-    tries it again.
+    """Return the result of a failed tool.
+
+    If the tool ran into a limit, or may have, the facts name it: the action is tried again once that limit is raised.
+
+    Args:
+        what: the name of the step: `compile`, `run`, `reading x.mlir`.
+        outcome: how the tool ended.
+        scratch: the directory with its stderr.
+        facts: facts to complete.
+        store: where the log goes.
+        limits: the limits that the tool ran under.
 
     Raises:
-        StoreError: the disk is full; every case would fail so.
+        StoreError: the disk is full, so every other case would fail as well.
     """
     stderr = processes.shortened(scratch / "stderr", _SEARCHED)
     disk.check(store.root, stderr)
@@ -136,7 +147,7 @@ def failed(what: str, outcome: Outcome, scratch: Path, facts: dict[str, Any], st
 
 
 def reason_of(outcome: Outcome, stderr: str) -> str | None:
-    """In one line why a tool failed: what it said of it, after the signal that killed it."""
+    """Return in one line why a tool failed: the signal that killed it, then its error message."""
     head = _BACKTRACE.split(stderr, maxsplit=1)[0]
     said = _first_error(head)
     if outcome.code >= 0 or outcome.timed_out:
@@ -145,25 +156,27 @@ def reason_of(outcome: Outcome, stderr: str) -> str | None:
 
 
 _BACKTRACE = re.compile(r"^(PLEASE submit|Please report issues|Stack dump|\s*#?0 .*0x[0-9a-f]{8})", re.MULTILINE)
-"""Where LLVM's report of a crash begins: nothing after it says why."""
+"""The beginning of LLVM's crash report, which does not contain the cause."""
 
 _UNSPECIFIC = "failed to run translation of source executable"
-"""What IREE says after the cause, or before it where dispatches are compiled side by side."""
+"""An error line that IREE prints after the cause, or before it if dispatches are compiled in parallel."""
 
 
 _STATUS = re.compile(r"(?:^|: )([A-Z][A-Z_]{4,}; .+)", re.MULTILINE)
-"""What the runtime says of a failed call, `x.c:191: INVALID_ARGUMENT; …`."""
+"""The runtime's status of a failed call, `x.c:191: INVALID_ARGUMENT; …`."""
 
 _CALLED = re.compile(r"; (?:; |while |invoking )")
-"""Where it goes on with what was called; so do the lines after it."""
+"""The separator after which a status lists what was called; the lines after it do so too."""
 
 
 def _first_error(stderr: str) -> str | None:
-    """The first line that says `error`, without the place, and which one if it can be had; else the runtime's status;
+    """Return the line of stderr that names the cause; None if stderr is empty.
+
+    This is the first line with `error`, without its location and preferably a specific one; else the runtime's status;
     else the last line."""
     if match := re.search(r"(Unknown command line argument '.*?'|for the --.* option: .*)", stderr):
-        return match[1]  # the line after it may guess what was meant
-    # Of a user's file the place is told: it is theirs to correct.
+        return match[1]  # the next line may be a suggestion
+    # Only locations in the user's own file are kept, because the user can fix that file.
     told = re.findall(r"(?:source\.mlir:(\d+:\d+: ))?error: (.+)", stderr, re.IGNORECASE)
     found = [f"{place}{text}" for place, text in told]
     if found:

@@ -1,4 +1,4 @@
-"""What programs are run on and compared with: the actions that make it, and its digests as far as they are recorded."""
+"""Inputs and expected results of workloads: the actions that make them, and their recorded digests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 class DataResolver:
-    """`again` says why a recorded failure is to be tried again, None when it stands."""
+    """Finds the inputs and expected results of workloads in the records.
+
+    `again` returns why a recorded failure is to be tried again, or None if the record stands."""
 
     def __init__(
         self,
@@ -37,25 +39,25 @@ class DataResolver:
         self._reader, self._toolchain, self._host = reader, toolchain, host
         self._environment, self._device_of, self._again = environment, device_of, again
         self._known: dict[str | Workload, tuple[Data | None, Data | None]] | None = {} if frozen else None
-        """Of operations by the shape's name, which says all that an operation is."""
+        """Known data; operations are keyed by their shape name, which identifies them completely."""
         self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> DataResolver:
-        """As they are in a snapshot, where what is not made stays so."""
+        """Return a resolver of a snapshot, in which data that is missing stays missing."""
         return DataResolver(
             reader, self._toolchain, self._host, self._environment, self._device_of, self._again, frozen=True
         )
 
     def operands(self, program: Workload) -> Data | None:
-        """What it is run on; None while that is not made."""
+        """Return the operands; None until they exist."""
         return self._made(program)[0]
 
     def data(self, program: Workload) -> Data | None:
-        """`operands` and `expected_…`: all that verification compares; None while something is not made."""
+        """Return operands and `expected_…`: all data of a verification; None until all of it exists."""
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """(operands, data)"""
+        """Return (operands, data)."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
@@ -89,14 +91,14 @@ class DataResolver:
         return self._reader.found(action.key) if action else None
 
     def actions(self, program: Workload) -> list[Action]:
-        """All that makes it, as far as it is known."""
+        """Return the actions that make a workload's data, as far as they are known."""
         found = [self.inputs_action(program), self.expected_action(program)]
         if isinstance(program, Module):
             found.append(self._reference_compile(program))
         return [action for action in found if action]
 
     def inputs_action(self, program: Workload) -> Action | None:
-        """None while a module's types are not known."""
+        """Return the action that makes the inputs; None while a module's types are unknown."""
         if isinstance(program, Operation):
             return actions.inputs(program)
         assert isinstance(program, Module)
@@ -104,7 +106,9 @@ class DataResolver:
         return actions.arguments(program, declared.inputs) if declared else None
 
     def expected_action(self, program: Workload) -> Action | None:
-        """None while it cannot be known, and for what is compared with nothing."""
+        """Return the action that makes the expected results.
+
+        Returns None while it is unknown, and for a module that is compared with nothing."""
         if isinstance(program, Operation):
             return actions.expectation(program)
         assert isinstance(program, Module)
@@ -118,7 +122,7 @@ class DataResolver:
         call = actions.Call(compiled.code, program.function, self.reference_device(program))
         return actions.expected_from(call, operands, declared.results)
 
-    # --- only of a user's module
+    # --- only for a user's module
 
     def reprint(self, program: Module) -> Action:
         if (found := self._reprints.get(program)) is None:
@@ -126,12 +130,12 @@ class DataResolver:
         return found
 
     def printed(self, program: Module) -> RecordHead | None:
-        """Its text; None while it is not made, or cannot be."""
+        """Return the record of a module's printed text; None if it is missing or failed."""
         found = self._record(self.reprint(program))
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:
-        """The types of its function; None while it is not printed, or where it has no such function."""
+        """Return the types of a module's function; None if the module is not printed or has no such function."""
         printed = self.printed(program)
         return from_facts(printed.facts["functions"]).get(program.function) if printed else None
 
@@ -140,26 +144,28 @@ class DataResolver:
         return program.against.resolved_flags(self._host, syntax_of(self._toolchain.version))
 
     def reference_device(self, program: Module) -> Device:
-        """One thread of the target that a module is compared with."""
+        """Return one thread of the target that a module is compared with."""
         assert program.against is not None
         return self._device_of(program.against, 1)
 
     def is_reference(self, program: Workload, code: Digest | None) -> bool:
-        """Whether this code is what makes the results that it would be compared with."""
-        if type(program) is not Module or program.against is None or code is None:  # asked of every case
+        """Return whether this code also computes the results that it would be compared with."""
+        if type(program) is not Module or program.against is None or code is None:  # runs for every case
             return False
         made = self._record(self._reference_compile(program))
         return made is not None and made.code == code
 
     def absent(self, program: Workload) -> str | None:
-        """Why there is nothing here that could make what it is compared with, None where there is."""
-        if type(program) is not Module or program.against is None:  # asked of every case
+        """Return why this machine cannot compute the results to compare with; None if it can."""
+        if type(program) is not Module or program.against is None:  # runs for every case
             return None
         lacking = self.reference_device(program).absent
         return None if lacking is None else f"{program.reference_name}: {lacking}"
 
     def _reference_compile(self, program: Module) -> Action | None:
-        """For the target that a module is compared with; None where there is none, and while nothing is printed."""
+        """Return the compile for the target that a module is compared with.
+
+        Returns None if there is no such target, or while the module is not printed."""
         printed = self.printed(program)
         if program.against is None or printed is None:
             return None
@@ -167,7 +173,7 @@ class DataResolver:
         return actions.compilation(text, actions.compilations(flags, self._toolchain.digest, self._environment))
 
     def failure(self, program: Workload) -> str | None:
-        """Why what it is run on or compared with cannot be made. None when nothing is known to be wrong."""
+        """Return why inputs or expected results cannot be made; None if no failure is known."""
         if isinstance(program, Module):
             reference = self._record(self._reference_compile(program))
             if reference is not None and not reference.ok and self._again(reference) is None:

@@ -1,4 +1,6 @@
-"""Makes one action: look, lock, look again, run, publish objects, record. Failures are records too."""
+"""Execute one action: look it up, lock, look again, run, store its objects, record it.
+
+A failure is recorded too."""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from dispatchflow.tunings import GIVEN, TuningFile
 
 
 class ActionExecutor:
-    """What the makers of all actions share. Any thread; any number of invocations at once."""
+    """Executes single actions. Safe for any number of threads and concurrent invocations."""
 
     def __init__(self, store: Store, resolver: Resolver, run: str) -> None:
         self.store, self.resolver, self.run = store, resolver, run
@@ -43,7 +45,9 @@ class ActionExecutor:
         return ModuleCall(self.store, self.resolver.toolchain, environment, self.limits, scratch, device)
 
     def make(self, action: Action, make: Callable[[Path], Result]) -> Record:
-        """The record of this action: found, or made now. A recorded failure is tried again as `Resolver` says."""
+        """Return the record of this action; run the action if no valid record exists.
+
+        `Resolver.reason_to_retry` decides whether a recorded failure is tried again."""
         if (known := self._standing(action)) is not None:
             return known
         with self.store.lock(action.key):
@@ -87,9 +91,16 @@ class ActionExecutor:
         files: Sequence[TuningFile] = (),
         objects: Mapping[str, Digest] = MappingProxyType({}),
     ) -> Record:
-        """A module's vmfb and what the compiler chose for it. `missed` tells, from the compiler's dump, why that is not
-        what was demanded: then the action failed. `files`, `objects`: named in the flags and in the text, by their
-        content."""
+        """Compile a module and record its vmfb, and the configurations that the compiler chose.
+
+        Args:
+            text: the module.
+            flags: flags of the compiler.
+            demanded: the requested configuration, which enters the key.
+            missed: returns why the dumped configurations are not the requested ones; then the action fails.
+            files: files that the flags name.
+            objects: files that the module's text names, by content.
+        """
 
         def make(scratch: Path) -> Result:
             (scratch / "module.mlir").write_bytes(text)
@@ -107,7 +118,7 @@ class ActionExecutor:
                 return ok, reason, outputs | given, facts
             made = scratch / "module.vmfb"
             if not _is_regular(made):
-                return False, "the compiler left no module, with exit code 0", outputs, facts
+                return False, "the compiler exited with code 0 but wrote no module", outputs, facts
             inspected = vmfb.inspect(made.read_bytes())
             dump = dumped(scratch, to).decode(errors="replace")
             given_dumps = sorted(filter(_is_regular, (scratch / GIVEN).rglob("*.mlir")))
@@ -126,11 +137,11 @@ class ActionExecutor:
 
 
 def dumped(scratch: Path, to: str) -> bytes:
-    """The configurations that the compiler wrote `to`, as `command_lines.dump_of` says it."""
+    """Return the configurations that the compiler wrote to `to`, a value of `command_lines.dump_of`."""
     files = [scratch / "stdout"] if to == "-" else sorted(filter(_is_regular, (scratch / to).glob("*")))
     return b"".join(path.read_bytes() for path in files)
 
 
 def _is_regular(path: Path) -> bool:
-    """Neither a pipe, which would wait for its writer, nor a link, behind which anything may change."""
+    """Return False for a pipe, which would block, and for a link, whose target may change."""
     return path.is_file() and not path.is_symlink()

@@ -1,4 +1,4 @@
-"""Verdicts → what executing a verification gives: whether it passed, the reason, facts."""
+"""Turn verdicts into the result of a verification: whether it passed, the reason, and facts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,17 @@ if TYPE_CHECKING:
 
 
 def doubted(found: Difference, why: str, first: Result, second: Result) -> Result:
-    """Of two calls that differ, what each was judged: never right where memory decides, and where chance does, wrong as
-    soon as one of them is."""
+    """Return the result of a verification whose two calls differ.
+
+    If the difference depends on memory, the result is wrong. If it is random, the result is wrong if that of either
+    call is; otherwise it is mistrusted, or not compared if nothing is expected.
+
+    Args:
+        found: the difference.
+        why: the difference in words.
+        first: the judgement on the first call.
+        second: the judgement on the second call.
+    """
     ok, reason, outputs, facts = second if first[0] else first
     if not ok:
         return False, f"{why}; {reason}", outputs, facts
@@ -39,7 +48,14 @@ def judged(
     untyped: Collection[str] = (),
     why: str | None = None,
 ) -> Result:
-    """`untyped`: of which bytes were compared. `why` it is mistrusted, though nothing is wrong."""
+    """Return the result of a verification from the verdict on each recipe.
+
+    Args:
+        verdicts: recipe, or index of a module's result → verdict.
+        outputs: the outputs to record.
+        untyped: the results that were compared as bytes.
+        why: why the result is mistrusted even if nothing is wrong.
+    """
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
     last = list(verdicts.values())[-1]
     worst = next(iter(wrong.values()), last)
@@ -62,14 +78,14 @@ def judged(
     which = f"result {recipe}" if recipe.isdecimal() else f"the {recipe} inputs"
     what = units.count(worst.wrong, "byte" if recipe in untyped else "element")
     values = f"got {worst.worst.got}, expected {worst.worst.expected}"
-    if not worst.worst.index:  # a bare number, or rank 0
+    if not worst.worst.index:  # a bare number or a tensor of rank 0
         return False, f"{which} is wrong: {values}", outputs, facts
     wrongs = f"{what} of {which} {'is' if worst.wrong == 1 else 'are'} wrong"
     return False, f"{wrongs}; worst at [{place}]: {values}", outputs, facts
 
 
 def like(shape: Sequence[int], dtype: Any) -> Array:
-    """An array of this type and shape, which takes no memory."""
+    """Return an array of this type and shape that takes no memory."""
     import numpy as np
 
     array: Array = np.broadcast_to(np.zeros((), dtype), shape)

@@ -1,4 +1,4 @@
-"""Whether a failure is a regression: the stage passed with another toolchain of this store."""
+"""Find regressions: failures of a stage that passed with another toolchain of this store."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ if TYPE_CHECKING:
     from dispatchflow.store.entries import Tables
 
 _SAME = ("module", "flags", "requested")
-"""Of the ingredients of two compiles of one case those that are the same."""
+"""The ingredients in which two compiles of one case agree."""
 
 
 class Regressions:
-    """What passed with toolchains other than `toolchain`, of which this is the digest. Read once, when first asked."""
+    """The stages that passed with toolchains other than the present one. They are read on first use."""
 
     def __init__(self, records: Tables, toolchain: Digest) -> None:
         self._records, self._toolchain = records, toolchain
 
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
-        """Return the case as a regression if its failed stage passed with another toolchain, else as the known failure
-        that `entry` describes. A release that the entry is not about may have passed."""
+        """Return the case as a regression if its failed stage passed with another toolchain.
+
+        Otherwise the case is the known failure that `entry` describes. A pass with a release that the entry does not
+        cover is no regression."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
@@ -40,7 +42,7 @@ class Regressions:
         return msgspec.structs.replace(chain, steps=steps)
 
     def _passed_with(self, chain: CaseState, failed: StageState) -> Iterator[str]:
-        """Versions of the toolchains with which the stage that failed passed."""
+        """Yield the versions of the toolchains with which the failed stage passed."""
         compiled = chain["compile"].action
         if compiled is None or failed.action is None:
             return
@@ -54,8 +56,10 @@ class Regressions:
                 yield from self._verified(ingredients | {"code": code}, version)
 
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
-        """`version`: of the toolchain that made the code; None of code that the present one makes too, which another
-        runtime verified."""
+        """Yield `version` for each passed verification of these ingredients.
+
+        `version` is that of the toolchain that made the code. It is None if the present toolchain makes the same code;
+        then the version of the runtime that verified it is yielded."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:
@@ -71,7 +75,7 @@ class Regressions:
 
     @cached_property
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
-        """What compiles of one case share → the version and the code of each that passed."""
+        """Shared ingredients of a case's compiles → version and code of each compile that passed."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles():
@@ -82,5 +86,5 @@ class Regressions:
 
 
 def _shared(ingredients: Mapping[str, Any]) -> str:
-    """A record has lists where the ingredients have tuples."""
+    """Return the shared ingredients as JSON, because records have lists where ingredients have tuples."""
     return json.dumps([ingredients.get(name) for name in _SAME])

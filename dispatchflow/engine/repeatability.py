@@ -1,14 +1,15 @@
-"""The second call of a verification: is every byte of the results written, and the same each time?
+"""Call a module twice, to check that every byte of the results is written and reproducible.
 
-Memory that a program does not write holds what lay there before. The first call runs on the case's own device, where
-that is zeros or leavings. The second one runs on `local-sync` with the allocator that fills what it hands out with
-0xCD. A result that is not written, or made of what was not written, differs between them, whatever it is compared with
-and however wide its tolerance is. One call with that allocator would not do: `local-task` takes its memory elsewhere
-(IREE 3.12 and 3.13), a reference may leave the same bytes, and 0xCD may be right by chance.
+Memory that a program does not write keeps its old content. The first call runs on the case's own device, where that is
+zeros or leftovers. The second call runs on `local-sync` with an allocator that fills new memory with 0xCD. A result
+that is not written, or is computed from unwritten memory, differs between the two calls, whatever the reference and the
+tolerance are.
 
-Devices other than the CPU have no such allocator (Vulkan's refuses to be wrapped): there the second call repeats the
-first one, and tells only whether a result is the same each time.
-"""
+One call with that allocator would not suffice: `local-task` takes its memory elsewhere (IREE 3.12 and 3.13), a
+reference may contain the same bytes, and 0xCD may be right by chance.
+
+Devices other than the CPU have no such allocator (Vulkan's refuses to be wrapped). There the second call repeats the
+first one, and shows only whether a result is the same each time."""
 
 from __future__ import annotations
 
@@ -29,28 +30,27 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 Names = Sequence[str]
-"""The files of a function's results."""
+"""The names of the files with a function's results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What two equal calls did not give alike: places of results → the elements that differ, as a verdict.
-
-    `steady`: a third call gave what the first one did, so that memory decides and not chance. `second`: the files of
-    the second call.
-    """
+    """The results in which two equal calls differ."""
 
     verdicts: Mapping[int, Verdict]
+    """Index of a result → the elements that differ, as a verdict."""
     steady: bool
+    """Whether memory is the cause, and not chance: other memory in the second call, an equal third call."""
     second: Names
+    """The files of the second call."""
 
     def text(self, of: str, unit: str = "element") -> str:
-        """In one line; `of`: the first of these results."""
+        """Return the difference in one line; `of` names the first of these results."""
         differing = next(iter(self.verdicts.values()))
         worst, what = differing.worst, f"{units.count(differing.wrong, unit)} of {of}"
         assert worst is not None
         first = f"the first at [{', '.join(map(str, worst.index))}]: {worst.got}"
-        if not worst.index:  # a bare number, or rank 0
+        if not worst.index:  # a bare number or a tensor of rank 0
             what, first = of, worst.got
         if not self.steady:
             return f"not deterministic: equal calls differ in {what}; {first}, then {worst.expected}"
@@ -61,8 +61,10 @@ class Difference:
 def difference(
     place: ModuleCall, data: Data, recipe: str, names: Names, function: str, arrays: Sequence[Array]
 ) -> Result | Difference | None:
-    """None where a second call gives what the first one left in the files `names`. `arrays`: one with the type and the
-    sizes of each. A call that fails is its `Result`."""
+    """Call a module again and return how its results differ from those in the files `names`.
+
+    `arrays` has an array of each result's type and shape. Returns None if all results are equal, and the `Result` of a
+    call that failed."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]
@@ -90,7 +92,7 @@ def difference(
 
 def _of_call(which: str, failure: Result) -> Result:
     ok, reason, outputs, facts = failure
-    return ok, f"the {which} of the calls that are compared: {reason}", outputs, facts
+    return ok, f"the {which} of the compared calls: {reason}", outputs, facts
 
 
 def _size(path: Path) -> int:
@@ -98,7 +100,7 @@ def _size(path: Path) -> int:
 
 
 def _different(first: Path, second: Path, like: Array) -> Verdict:
-    """Bit by bit: of values alone, NaN would not differ from NaN."""
+    """Compare bit by bit, because a comparison of values would take any NaN for equal to any other."""
     import numpy as np
 
     one, other = (inputs.read(path, like.dtype) for path in (first, second))

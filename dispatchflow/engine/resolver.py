@@ -1,8 +1,7 @@
-"""Case → chain: where it stands, by the records.
+"""Resolve cases: find the state of each case in the records.
 
-The same resolution serves planning (what is missing), doit's up-to-date question (asked again after the upstream
-stages ran: only then is the code digest known, which is what early cutoff needs), explaining, and rows.
-"""
+Planning (what is missing), doit's up-to-date check, explaining and rows use the same resolution. The up-to-date check
+repeats it after upstream stages ran: only then is the code digest known, which early cutoff needs."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Resolves cases against the records. One an invocation; cheap things about operations are kept."""
+    """Resolves cases against the records. An invocation has one; results that are used often are cached."""
 
     def __init__(
         self,
@@ -68,11 +67,11 @@ class Resolver:
         self._now, self._run = now, run
         self.reuse = Reuse(records.remembered, toolchain.runtime_digest, machine)
         self.measured_elsewhere: set[Key] = set()
-        """Measurements that another invocation took while this one waited for them: not to be taken again."""
+        """Measurements that another invocation took while this one waited for them; they are not repeated."""
         self.unjudged: dict[Case, CaseState] = {}
-        """Those that reuse what another runtime measured, with no judgement on it, or one of few controls."""
+        """Cases that reuse a measurement of another runtime, with no judgement on it or one of few controls."""
         self.asked_to_measure: Collection[Case] = ()
-        """What of them is pending is measured in this invocation."""
+        """The cases whose pending measurements run in this invocation."""
         self._regressions = Regressions(records, toolchain.digest)
         self._target_flags: dict[str, tuple[str, ...]] = {}
         self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
@@ -85,7 +84,7 @@ class Resolver:
         return self._target_flags[target.name] + case.tuning.flags + case.flags
 
     def emission(self, case: Case) -> Action:
-        if type(case.operation) is Module:  # asked of every case; isinstance is slow for an abstract class
+        if type(case.operation) is Module:  # runs for every case; isinstance is slow for an abstract class
             return self.supplies.reprint(case.operation)
         if case.library is not None:
             return actions.emit_call(case.call())
@@ -122,22 +121,22 @@ class Resolver:
         return self._records.found(action.key)
 
     def installed(self, case: Case) -> Installed:
-        """The library of a case that has one; without it, it would be a skip."""
+        """Return the installed library of a case. A case without its library would have been skipped."""
         found = self._installed(case.provider)
         assert found is not None
         return found
 
     def call_code(self, case: Case) -> Digest:
-        """The code digest of a library's call."""
+        """Return the code digest of a library's call."""
         assert case.library is not None
         return providers.code(digest_of(case.call().encode()), case.library, self.installed(case))
 
     def packs_operands(self, case: Case) -> bool:
-        """Whether the compiler packs a product's operands unasked."""
+        """Return whether the compiler packs a product's operands by default."""
         return self.syntax.packs(case.target.backend)
 
     def sets(self, case: Case) -> int | None:
-        """So many copies of the inputs are taken in turn; None for one."""
+        """Return the number of copies of the inputs that calls rotate through; None for one copy."""
         if case.cache == rotating_inputs.HOT:
             return None
         assert isinstance(case.operation, Operation)
@@ -148,7 +147,7 @@ class Resolver:
         assert emitted.action is not None
         dispatch = case.dispatch
         if type(case.operation) is not Module:
-            printed = Digest(emitted.action.strings[0])  # an operation's text is known before it is stored
+            printed = Digest(emitted.action.strings[0])  # the digest is known before the text is stored
         else:
             if emitted.state == "failed":
                 return StageState("compile", "blocked", emitted.why)
@@ -162,7 +161,7 @@ class Resolver:
         return self._step(action, "never compiled with these ingredients")
 
     def compilation(self, module: Digest, flags: tuple[str, ...], demanded: str | None = None) -> Action:
-        """Of a module's text, by this toolchain."""
+        """Return the compile of a module's text with this toolchain."""
         shared = (flags, demanded)
         if (form := self._compiles.get(shared)) is None:
             form = actions.compilations(flags, self.toolchain.digest, self.environment, demanded)
@@ -170,12 +169,12 @@ class Resolver:
         return actions.compilation(module, form)
 
     def forget_judgements(self) -> None:
-        """A new one was recorded."""
+        """Forget cached judgements, because a new one was recorded."""
         self.reuse.forget()
         self.unjudged.clear()
 
     def chains(self, cases: Sequence[Case]) -> list[CaseState]:
-        """Of many cases, all as the records are now."""
+        """Resolve many cases against one snapshot of the records."""
         at_once = copy(self)
         at_once._records = reader = self._all_records.reader(len(cases))
         if reader is not self._all_records:
@@ -183,7 +182,7 @@ class Resolver:
         return [at_once.chain(case) for case in cases]
 
     def reason_to_retry(self, record: Record | RecordHead) -> str | None:
-        """Why a recorded action is to be tried again, None when the record stands."""
+        """Return why a recorded action is to be tried again; None if the record stands."""
         if record.ok or record.run == self._run:
             return None
         if self.settings.retry:
@@ -194,8 +193,8 @@ class Resolver:
         if (why := self.settings.limits.raised(facts.get("limit"))) is not None:
             return why
         if facts.get("runtime_digest", mine := self.toolchain.runtime_digest) != mine:
-            return "another runtime failed to run it, or to run it right"
-        return None if facts.get("repeatable", True) else f"may go better now: {reason}"
+            return "with another runtime, it failed or its results were wrong"
+        return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
     def _step(self, action: Action, missing: str) -> StageState:
         record = self._records.found(action.key)
@@ -222,7 +221,7 @@ class Resolver:
         step = verdicts.standing(self._step, partial(actions.verification, *what), runtime)
         if not off:
             return step
-        known = f"; the store knows: {step.why}" if step.state == "failed" else ""
+        known = f"; recorded: {step.why}" if step.state == "failed" else ""
         return msgspec.structs.replace(step, state="off", why=f"verify=off{known}")
 
     def _profile(self, case: Case, compiled: StageState, verified: StageState, device: Device) -> StageState:
@@ -234,7 +233,7 @@ class Resolver:
             return early
         if verified.state == "failed" and self.settings.verify == "on":
             return StageState(
-                "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it all the same"
+                "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it anyway"
             )
         assert compiled.code is not None and operands is not None
         call = actions.Call(compiled.code, program.function, device)
@@ -245,7 +244,7 @@ class Resolver:
             older = self._all_records.measurements(action.key)
             found = next((m for m in older if not self.reuse.refusal(m, device)), None)
         failed = None
-        if found is not None and found.status == "failed":  # it hides no complete one
+        if found is not None and found.status == "failed":  # it does not replace a complete one
             older = self._all_records.measurements(action.key)
             whole = next((m for m in older if m.status != "failed" and not self.reuse.refusal(m, device)), None)
             failed, found = (found, whole) if whole is not None else (None, found)
@@ -256,7 +255,7 @@ class Resolver:
             return StageState("profile", "missing", again, action, measurement=found)
         if found.status == "failed":
             return StageState("profile", "failed", found.reason or "failed", action, measurement=found)
-        doubts = [f"measured again later, which failed: {failed.reason}"] if failed is not None else []
+        doubts = [f"a later measurement failed: {failed.reason}"] if failed is not None else []
         doubts += self.reuse.doubts(found, device)
         return StageState(
             "profile", "made", f"the store has it{self.reuse.whose(found, device)}", action, measurement=found,
@@ -272,11 +271,11 @@ class Resolver:
         if wish == "yes":
             return "remeasure=yes"
         if wish == "noisy" and found.noisy_above(self._noisy_above(case)):
-            return "remeasure=noisy, and it was"
+            return "remeasure=noisy, and the measurement is noisy"
         if isinstance(wish, int) and self._now - found.at > wish * 86400:
             return f"measured more than {wish} days ago"
         if isinstance(wish, int) and found.at > self._now + 86400:
-            return "measured at a time that is still to come, so nobody knows how long ago"
+            return "measured at a time in the future, so its age is unknown"
         if found.status != "failed":
             return None
         if self.settings.retry:
@@ -287,9 +286,9 @@ class Resolver:
         if compiled.state in ("failed", "blocked"):
             return StageState(stage, "blocked", compiled.why)
         if compiled.pending:
-            return StageState(stage, "later", "depends on the code that compile makes")
+            return StageState(stage, "later", "depends on the compiled code")
         if data is None:
             if (failure := self.supplies.failure(program)) is not None:
                 return StageState(stage, "failed" if stage == "verify" else "blocked", failure)
-            return StageState(stage, "later", "inputs and expected results are not made yet")
+            return StageState(stage, "later", "inputs and expected results do not exist yet")
         return None

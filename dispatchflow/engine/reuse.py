@@ -1,4 +1,4 @@
-"""Whether what another runtime measured counts with the present one, by the judgements on the two."""
+"""Decide whether another runtime's measurement counts with the present one, by the judgements on both."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class Reuse:
-    """What this machine and this runtime take of other ones. Judgements that were looked up are kept."""
+    """Decides which measurements of other runtimes this machine and runtime reuse; caches judgements."""
 
     def __init__(self, remembered: Callable[[str], str | None], runtime: Digest, machine: str | None) -> None:
         self._remembered, self._runtime, self._machine = remembered, runtime, machine
         self._judgements: dict[tuple[str, str], Judgement | None] = {}
 
     def forget(self) -> None:
-        """A new judgement was recorded."""
+        """Forget cached judgements, because a new one was recorded."""
         self._judgements.clear()
 
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:
-        """On the runtime that took this measurement and the present one; None while there is none."""
+        """Return the judgement on the measurement's runtime and the present one; None if there is none."""
         place = (str(taken.runtime), device.uri)
         if place not in self._judgements:
             text = self._remembered(runtime_drift.name(place[0], self._runtime, device.identity))
@@ -34,7 +34,7 @@ class Reuse:
         return self._judgements[place]
 
     def refusal(self, taken: Measurement, device: Device) -> str | None:
-        """Why this measurement does not count here and with the present runtime, None when it does."""
+        """Return why a measurement does not count for this machine and runtime; None if it does."""
         if taken.machine not in (None, self._machine):
             return f"measured on another machine, {taken.conditions.get('host')}"
         if not self.foreign(taken):
@@ -52,8 +52,8 @@ class Reuse:
             return []
         judgement = self.judged(found, device)
         if judgement is None:
-            return ["runtime not verified: another one ran this, and no control was run with the present one"]
-        return [f"not known whether the runtime moved: {judgement.text}"] if judgement.unknown else []
+            return ["runtime not verified: another one measured this, and no control was run with the present one"]
+        return [f"unknown whether the runtime moved: {judgement.text}"] if judgement.unknown else []
 
     def whose(self, found: Measurement, device: Device) -> str:
         if not self.foreign(found):
@@ -62,10 +62,11 @@ class Reuse:
         return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
 
     def reason_to_verify_again(self, measured_now: bool, newest: Measurement | None, device: Device) -> str | None:
-        """Why the verdict of another runtime on this code does not count, None where it does. `newest`: measurement of
-        the code."""
+        """Return why another runtime's verdict on this code does not count; None if it does.
+
+        `newest` is the newest measurement of the code."""
         if measured_now:
-            return "another runtime verified it, and what is measured now is verified now"
+            return "another runtime verified it; the runtime that measures it verifies it too"
         if newest is None or not self.foreign(newest):
             return None
         judgement = self.judged(newest, device)

@@ -1,4 +1,4 @@
-"""What an invocation asks of all its cases alike."""
+"""Settings that apply to all cases of an invocation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ VERIFY_MODES = ("on", "off", "warn")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How this invocation runs its cases. `remeasure`: `yes`, `noisy`, or older than so many days. `noisy`: the
-    half-width above which a row is called so; None for what the case's sweep says."""
+    """The settings of one invocation."""
 
     protocol: Protocol
     verify: str = "on"
     remeasure: str | int | None = None
+    """Which measurements to repeat: `yes` (all), `noisy`, or those older than a number of days."""
     retry: bool = False
     noisy: float | None = None
+    """The half-width above which a row is noisy; None for the value of the case's sweep."""
     limits: Limits = field(default_factory=Limits)

@@ -1,7 +1,7 @@
-"""The files that decide an operation's inputs and expected results: its own, and all that it imports of the folder.
+"""Find the source files that decide an operation's inputs and expected results.
 
-Imports are found in the text: what a function imports late counts too, and nothing is loaded for it.
-"""
+These are its own file and all files of the folder that it imports. Imports are found in the text, so those inside
+functions count too, and nothing is executed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _ALWAYS = ("inputs", "power", "reference", "verdict")
 _FROM = re.compile(r"^\s*from\s+(?:dispatchflow\.operations|\.)\.?([\w.]*)\s+import\s*(\([^)]*\)|.*)", re.MULTILINE)
 _OTHERS = re.compile(r"^\s*(?:from|import)\s+([a-zA-Z_]\w*)", re.MULTILINE)
 _INDIFFERENT = {"dispatchflow", "msgspec"}
-"""What no number depends on."""
+"""Packages that do not influence any number."""
 
 
 @cache
 def of_operation(module: str) -> tuple[str, ...]:
-    """Paths below the package, of the operation that this module defines."""
+    """Return the source files of the operation that this module defines, relative to the package."""
     found, open_ = [], [f"operations/{name}.py" for name in (module.rpartition(".")[2], "_exact", "_random")]
     while open_:
         if (name := open_.pop()) not in found:
@@ -32,7 +32,7 @@ def of_operation(module: str) -> tuple[str, ...]:
 
 @cache
 def _imported(name: str) -> list[str]:
-    """The files of operations/ that this one imports."""
+    """Return the files of operations/ that this file imports."""
     modules = set()
     for module, names in _FROM.findall(_text(name)):
         words = [module.partition(".")[0]] if module else re.findall(r"\w+", names)
@@ -41,13 +41,13 @@ def _imported(name: str) -> list[str]:
 
 
 def versions() -> dict[str, str | None]:
-    """Of what all inputs are made with."""
+    """Return the versions of the packages that make all inputs."""
     return {name: _version(name) for name in ("ml_dtypes", "numpy")}
 
 
 @cache
 def versions_of(module: str) -> dict[str, str | None]:
-    """Package → version, of each package that these files import."""
+    """Return package → version for each package that these files import."""
     names = set(versions())
     for name in of_operation(module):
         names |= set(_OTHERS.findall(_text(name))) if name.startswith("operations/") else set()

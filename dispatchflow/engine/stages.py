@@ -1,4 +1,4 @@
-"""What is made for a case: emit, compile, inputs and expected results, verify."""
+"""Execute a case's stages: emit, compile, inputs and expected results, verify."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ATTEMPTS = 3
 
 
 class Artifacts(NamedTuple):
-    """`files`: names in the directory where the code is called."""
+    """Code and data of a call. `files` maps names in the working directory to objects."""
 
     code: Digest
     files: dict[str, Digest]
@@ -44,7 +44,7 @@ class Artifacts(NamedTuple):
 
 
 class Reprinted(NamedTuple):
-    """`objects`: files that the text names, called as it does. `record`: of what printed it."""
+    """A printed module. `objects` are files that the text names; `record` is that of the print action."""
 
     text: bytes
     objects: dict[str, Digest]
@@ -52,7 +52,7 @@ class Reprinted(NamedTuple):
 
 
 class StageExecutor(ActionExecutor):
-    """Makes what is asked for and everything that it needs. Any thread; any number of invocations at once."""
+    """Executes stages and everything that they need. Safe for threads and concurrent invocations."""
 
     def emit(self, case: Case) -> Record:
         if isinstance(case.operation, Module):
@@ -66,7 +66,7 @@ class StageExecutor(ActionExecutor):
         return self.make(self.resolver.emission(case), make)
 
     def _reprint(self, program: Module) -> Record:
-        """A user's file as the compiler prints it, and the types of its functions."""
+        """Print a user's file with the compiler, and record the types of its functions."""
         toolchain, source = self.resolver.toolchain, program.source
 
         def make(scratch: Path) -> Result:
@@ -94,7 +94,7 @@ class StageExecutor(ActionExecutor):
         return self.make(actions.reprint(program, toolchain.digest), make)
 
     def compile(self, case: Case) -> Record | None:
-        """None when there is nothing to compile: a module that cannot be read, or lacks the function."""
+        """Compile a case; return None for a module that cannot be read or does not have the function."""
         resolver, dispatch = self.resolver, case.dispatch
         if isinstance(case.operation, Module):
             if (printed := self._printed(case.operation)) is None:
@@ -121,7 +121,7 @@ class StageExecutor(ActionExecutor):
         raise self._too_damaged()
 
     def inputs(self, program: Workload) -> Record | None:
-        """None while a module's types are not known."""
+        """Make the inputs; return None while a module's types are unknown."""
         action = self.resolver.supplies.inputs_action(program)
 
         def make(scratch: Path) -> Result:
@@ -139,7 +139,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make) if action else None
 
     def expected(self, program: Workload) -> Record | None:
-        """None for what is compared with nothing, and where that cannot be made."""
+        """Make the expected results; return None if there are none, or if they cannot be made."""
         if not program.compared:
             return None
         if isinstance(program, Module):
@@ -200,7 +200,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make)
 
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
-        """(code digest, the files that are called); None when it did not compile."""
+        """Return (code digest, the files that are called); None if the compile failed."""
         if case.library is not None:
             return self.resolver.call_code(case), {"call.py": self.emit(case).outputs["module"]}
         compiled = self.compile(case)
@@ -209,11 +209,10 @@ class StageExecutor(ActionExecutor):
         return compiled.facts["code_digest"], {"module.vmfb": compiled.outputs["vmfb"]}
 
     def artifacts(self, case: Case, expected: bool) -> Artifacts | None:
-        """What is called and the data, every object compared with its digest; None when it did not compile, or the
-        data cannot be made.
+        """Return the code and data of a call; None if the compile failed or the data cannot be made.
 
-        A damaged object is dropped, with its records, where it is noticed, and made anew here.
-        """
+        Every object is compared with its digest. A damaged object is dropped along with its records, and is made again
+        here."""
         program, resolver = case.operation, self.resolver
         for _ in range(_ATTEMPTS):
             try:
@@ -235,16 +234,19 @@ class StageExecutor(ActionExecutor):
         raise self._too_damaged()
 
     def _too_damaged(self) -> StoreError:
-        return StoreError("objects are damaged as fast as they are made", {"store": self.store.root}, "Check the disk.")
+        return StoreError(
+            "objects are damaged each time they are restored", {"store": self.store.root}, "Check the disk."
+        )
 
     def verify(self, case: Case, device: Device) -> Record | None:
-        """The ladder of docs/verification.md; None when the case did not compile, or has nothing to be run on."""
+        """Verify a case (docs/verification.md); return None if it did not compile or has no data."""
         found = self._verification(case, device)
         return None if found is None else self.make(*found)
 
     def recheck(self, case: Case, device: Device) -> str | None:
-        """Verify it with the present runtime, and record nothing: why it fails, None where it is right or cannot be
-        verified here."""
+        """Verify a case with the present runtime without recording it.
+
+        Returns why it fails; None if it is right or cannot be verified here."""
         if self.resolver.settings.verify == "off" or (found := self._verification(case, device)) is None:
             return None
         try:
@@ -281,7 +283,7 @@ class StageExecutor(ActionExecutor):
         def make(scratch: Path) -> Result:
             ok, reason, outputs, facts = verdict(scratch)
             if reason and ILLEGAL_INSTRUCTION in reason and (cpu := compiled_for(resolver.flags(case))):
-                reason += f"; it was compiled for {cpu} ('doit devices' shows the CPU that this machine has)"
+                reason += f"; it was compiled for {cpu} ('doit devices' shows this machine's CPU)"
             return ok, reason, outputs, {**facts, **ran_with}
 
         return action, make
@@ -293,4 +295,4 @@ class StageExecutor(ActionExecutor):
 
 
 def _say_damaged(damaged: DamagedObject, name: str) -> None:
-    _log.warning("object %s of %s was damaged or missing, and is made again", damaged, name)
+    _log.warning("object %s of %s was damaged or missing; restoring it", damaged, name)

@@ -1,4 +1,4 @@
-"""Where a case stands: for each stage its key, as far as it can be known, what the store has for it, and why."""
+"""The state of a case: for each stage its key if known, what the store has for it, and why."""
 
 from __future__ import annotations
 
@@ -22,25 +22,29 @@ _PENDING = ("missing", "later")
 
 
 class StageState(msgspec.Struct, frozen=True):
-    """One stage of one case.
-
-    state: `made`, `missing`, `later` (its key needs an upstream output), `failed` (recorded), `blocked` (an upstream
-    stage failed), `off` (not asked for; or a library brings what a compile would make), `absent` (there is no device to
-    run it, or what it is compared with). Pending are `missing` and `later`.
-    """
+    """The state of one stage of a case."""
 
     stage: str
     state: str
+    """One of the words below. A stage is pending if it is `missing` or `later`.
+
+    - `made`: the store has a good record.
+    - `missing`: the stage is to be executed.
+    - `later`: the key needs an upstream output.
+    - `failed`: a failure is recorded.
+    - `blocked`: an upstream stage failed.
+    - `off`: not requested, or not needed because a library brings its own code.
+    - `absent`: no device can run the case, or compute the results that it is compared with."""
     why: str
     action: Action | None = None
     record: RecordHead | None = None
     measurement: Measurement | None = None
     brought: Digest | None = None
-    """Of a compile: stands for the code that a library brings instead."""
+    """The digest of the code that a library brings; the stage is a compile."""
     own: Action | None = None
-    """Of a verdict that another runtime may have given: the verification by the present one."""
+    """The verification by the present runtime; the verdict may be another runtime's."""
     doubt: str | None = None
-    """What a reader should know of a measurement that stands: a later one failed, or another runtime took it."""
+    """A remark on a valid measurement: a later one failed, or another runtime took it."""
 
     @property
     def code(self) -> Digest | None:
@@ -60,7 +64,7 @@ class CaseState(msgspec.Struct, frozen=True):
     device: Device
     steps: Mapping[str, StageState]
     known: KnownFailure | None = None
-    """The entry that knows how it failed."""
+    """The known-failure entry that describes this failure."""
 
     def __getitem__(self, stage: str) -> StageState:
         return self.steps[stage]
@@ -69,19 +73,19 @@ class CaseState(msgspec.Struct, frozen=True):
         return self.steps[stage].state == "made"
 
     def pending(self, stage: str) -> list[str]:
-        """The stages up to this one that are to be executed."""
+        """Return the stages up to this one that are to be executed."""
         upto = STAGES[: STAGES.index(stage) + 1]
         return [name for name in upto if self.steps[name].state in _PENDING]
 
     @property
     def dispatch(self) -> Dispatch:
-        """With what a user's module asks for, as far as it is printed."""
+        """The dispatch; for a user's module with its requested configuration, once it is printed."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 
     @property
     def failure(self) -> StageState | None:
-        """The first stage that failed; None when none did."""
+        """The first stage that failed; None if none did."""
         for step in self.steps.values():
             if step.state == "failed":
                 return step

@@ -1,8 +1,8 @@
-"""Which verdict on code counts: the present runtime's, or the one of the runtime that verified the code first.
+"""Decide which verdict on code counts: the present runtime's, or that of the first runtime.
 
-The first verdict is found by the code alone, and a right one holds for all runtimes. What another runtime is to verify
-once more, since it failed or since it is measured now, is a verification of that runtime: each keeps its own.
-"""
+The first runtime's verdict is looked up by the code alone; if it passed, it holds for all runtimes. Another runtime
+verifies the code again if the first one failed, or if the code is measured now. Each of these runtimes has its own
+verdict."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _NEVER = "this code was never verified on this device"
 def standing(
     step: Callable[[Action, str], StageState], verification: Callable[..., Action], runtime: Digest | None
 ) -> StageState:
-    """What `step` says of the verdict that counts with this runtime; None of what needs none, a library's call."""
+    """Return the state, as returned by `step`, of the verdict that counts with this runtime.
+
+    `runtime` is None for a library's call, which needs no second verdict."""
     first = step(verification(), _NEVER)
     if first.record is None or runtime is None or first.record.runtime == runtime:
         return first
@@ -37,7 +39,7 @@ def standing(
 
 
 def again(verified: StageState, why: str | None, runtime: Digest) -> StageState:
-    """To be made by this runtime where there is a reason, and another one made it."""
+    """Return the verification as missing if `why` is given and another runtime did it."""
     if why is None or verified.state != "made" or verified.record is None:
         return verified
     if verified.record.runtime == runtime:

@@ -1,4 +1,4 @@
-"""Calls a compiled operation and compares what it gives: the ladder of docs/verification.md."""
+"""Call a compiled operation and compare its results (the ladder of docs/verification.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
-    """On exact inputs bit by bit, on random ones within the bound; and these once more, as `repeatability` says."""
+    """Verify an operation's results on each recipe, and call it again on the last one.
+
+    Results of exact inputs are compared bit by bit, those of random inputs within the bound. The second call is that of
+    `repeatability`."""
     verdicts: dict[str, Verdict] = {}
     result = operation.result()
     dtype, name = inputs.dtype_of(result.element), ""
@@ -42,7 +45,7 @@ def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Res
     if isinstance(found, tuple):
         return found
     unseen = place.store.path(data.digests["expected_unseen"][0]).read_text(encoding="utf-8").splitlines()
-    doubt = f"would not see {_listed(unseen)}" if unseen else None
+    doubt = f"the recipes would not detect {_listed(unseen)}" if unseen else None
     judged = judgement.judged(verdicts, {}, why=doubt)
     wrong = [recipe for recipe, v in verdicts.items() if v.word == "different"]
     if found is not None:
@@ -71,7 +74,7 @@ def _compared(place: ModuleCall, recipe: str, got: Array, operation: Operation, 
         return verdict.compare_bits(got, wanted(recipe, got.dtype))
     bounds = (wanted(f"{recipe}_{name}", "float64") for name in ("reference", "tolerance"))
     found = verdict.compare_bounded(got, *bounds)
-    # A row's score is that of the measured inputs: of others a tolerance may be what the last rounding alone makes.
+    # A row's score is that of the measured inputs; on others, the last rounding alone can use up the tolerance.
     return replace(found, score=None) if found.passed and recipe != operation.recipes[-1] else found
 
 

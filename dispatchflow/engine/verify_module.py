@@ -1,4 +1,4 @@
-"""Calls a function of a user's module and compares what it gives: docs/modules.md."""
+"""Call a function of a user's module and compare its results (docs/modules.md)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 Types = list[str]
-"""Of a function's results, with the sizes that they have in a call."""
+"""The types of a function's results, with their sizes in a call."""
 
 
 def verify_module(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
 ) -> Result:
-    """Each result against the expected one; `not compared`, and no failure, where there is none, or where this code
-    itself made it. Whatever it is compared with, it is called twice, as `repeatability` says."""
+    """Compare each result of a module with the expected one.
+
+    The verdict is `not compared`, which is no failure, if nothing is expected or if this code computed what is
+    expected. In each case the module is called twice, as `repeatability` describes."""
     data = Data({"given": data.digests["given"]}, data.arguments) if is_reference else data
     names = module.output_names(results)
     types = _called(place, program, data, results, names)
@@ -50,8 +52,9 @@ def verify_module(
 
 
 def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence[str]) -> Result:
-    """What a module gives, as expected results: outputs `0`, `1`, …, `types`. A failure where it is no reference: the
-    call failed, or another one gave something else."""
+    """Return a module's results as expected results: outputs `0`, `1`, …, and `types`.
+
+    The result is a failure if a call failed or if a second call gave other results."""
     names = module.output_names(results)
     types = _called(place, program, data, results, names)
     if isinstance(types, tuple):
@@ -66,15 +69,17 @@ def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence
 
 
 def put_types(store: Store, types: Sequence[str]) -> dict[str, Digest]:
-    """The output `types` of expected results: a line each, empty where it is not known."""
+    """Store the output `types` of expected results: a line for each result, empty if unknown."""
     return {"types": store.put_bytes("".join(f"{type}\n" for type in types).encode())}
 
 
 def _called(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], names: Sequence[str]
 ) -> Types | Result:
-    """Writes the results into the files `names`. Sizes that are not declared are printed in a call of its own: the
-    runtime says them with the numbers or not at all, and its `.npy` files hold neither bf16 nor 8 or 4 bits."""
+    """Call the module, write the results into the files `names`, and return their types.
+
+    Sizes that are not declared are printed by a separate call: the runtime prints them together with the values or not
+    at all, and its `.npy` files do not support bf16 or types of 8 or 4 bits."""
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     types = list(results)
@@ -82,7 +87,7 @@ def _called(
         return types
     if (failure := place.call(data, "given", (), program.function)) is not None:
         ok, reason, outputs, facts = failure
-        return ok, f"the call that tells the results' sizes: {reason}", outputs, facts
+        return ok, f"the call that prints the results' sizes: {reason}", outputs, facts
     printed = run_output.result_types((place.scratch / "stdout").read_text(encoding="utf-8", errors="replace"))
     for index, declared in enumerate(types):
         if module.is_sized(declared) or index not in printed:
@@ -108,7 +113,7 @@ def _difference(
 
 
 def _like(nbytes: int, type: str) -> Array:
-    """An array of a result's type and sizes; empty where a size is not known."""
+    """Return an array of a result's type and shape; empty if a size is unknown."""
     from dispatchflow.verification import module_data
 
     if module.is_scalar(type):
@@ -127,7 +132,7 @@ def _text(found: repeatability.Difference, types: Types) -> str:
 
 
 def _untyped(types: Types) -> list[str]:
-    """The places of results of which bytes are compared: their type is not known."""
+    """Return the indices of results that are compared as bytes, because their type is unknown."""
     return [
         str(index) for index, type in enumerate(types) if not module.is_scalar(type) and module.shape_of(type) is None
     ]
@@ -158,13 +163,16 @@ def _judged(place: ModuleCall, program: Module, data: Data, types: Types, names:
         return True, None, {}, {"verification": "not compared", "score": None}
     doubts = [_doubt(int(index), v) for index, v in verdicts.items() if v.word == "mistrusted"]
     doubts += [f"result {i} was not compared" for i in range(len(types)) if str(i) not in verdicts]
-    doubts += [f"the sizes of result {i} are not known" for i, type in enumerate(types) if not module.is_sized(type)]
+    doubts += [f"the sizes of result {i} are unknown" for i, type in enumerate(types) if not module.is_sized(type)]
     return judgement.judged(verdicts, outputs, _untyped(types), next(iter(doubts), None))
 
 
 def _compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
-    """Within the tight tolerance right, beyond the loose one wrong, between them `mistrusted`, as `tolerances` says it;
-    bits where there is none. Mistrusted too where no number is compared. None where none can be."""
+    """Compare one result; None if no comparison is possible.
+
+    Within the tight tolerance of `tolerances` an element is right, beyond the loose one it is wrong, and in between it
+    is `mistrusted`. Types without a tolerance are compared bit by bit. A result without finite numbers is `mistrusted`
+    too."""
     import numpy as np
 
     from dispatchflow.verification import module_data, tolerances
@@ -187,7 +195,9 @@ def _compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdi
 
 
 def _array(content: bytes, type: str) -> Array | None:
-    """Flat where sizes are not known, bytes where the type is not; None where a bare number cannot be read."""
+    """Return the content as an array; None if a bare number cannot be read.
+
+    The array is flat if sizes are unknown, and has bytes if the type is unknown."""
     import numpy as np
 
     from dispatchflow.verification import module_data
@@ -201,7 +211,7 @@ def _array(content: bytes, type: str) -> Array | None:
 
 
 def _doubt(index: int, found: Verdict) -> str:
-    """Why a result of a module is mistrusted."""
+    """Return why a result of a module is mistrusted."""
     if not found.wrong:
         return f"no element of result {index} is a finite number"
     assert found.worst is not None

@@ -60,7 +60,7 @@ def test_what_is_measured_now_is_verified_now_and_what_is_reused_is_not(compiled
     step = resolver.chain(never)["verify"]
     assert (step.state, step.why) == (
         "missing",
-        "another runtime verified it, and what is measured now is verified now",
+        "another runtime verified it; the runtime that measures it verifies it too",
     )
     assert resolver.chain(reused)["verify"].state == "made"
     verified(never, TOOLCHAIN.runtime_digest, ok=True, measure=(never,))
@@ -78,4 +78,4 @@ def test_each_runtime_keeps_its_verdict(compiled, verified, resolver_of):
             resolver = resolver_of(toolchain=replace(TOOLCHAIN, runtime_digest=runtime))
             assert resolver.chain(case)["verify"].state == state
     newer = resolver_of(toolchain=replace(TOOLCHAIN, runtime_digest=Digest("digest-of-a-newer-runtime")))
-    assert newer.chain(case)["verify"].why == "another runtime failed to run it, or to run it right"
+    assert newer.chain(case)["verify"].why == "with another runtime, it failed or its results were wrong"

@@ -164,7 +164,7 @@ def test_the_newest_is_the_newest_when_the_clock_was_set_back(copied: Project) -
     # Nobody knows how old it is: that is a reason where age is asked for, and only there.
     planned = copied.doit("plan", "protocol=fast", "remeasure=7").out
     assert "profile  3 to make of 4" in planned
-    assert "3 measured at a time that is still to come" in planned
+    assert "3 measured at a time in the future" in planned
 
 
 def patched(folder: Path, text: str) -> dict[str, str]:

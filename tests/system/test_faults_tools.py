@@ -130,7 +130,7 @@ def test_a_failed_measurement_hides_no_complete_one(project: Project) -> None:
     row = project.rows()[-1]
     assert (row["case"], row["median_ns"], row["blocks_ns"]) == (NAME, before["median_ns"], before["blocks_ns"])
     assert row["status"] in ("measured", "noisy")
-    assert "measured again later, which failed: benchmark failed: " in row["reason"]
+    assert "a later measurement failed: benchmark failed: " in row["reason"]
     again = project.doit("protocol=fast", f"profile:{NAME}")
     assert (again.code, "nothing made" in again.out) == (0, True), str(again)
 

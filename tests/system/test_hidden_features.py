@@ -54,4 +54,4 @@ def test_code_for_another_cpu_dies_with_a_reason(tmp_path):
 
     assert outcome.code == 1, str(outcome)
     assert f"run failed: died by SIGILL: {ILLEGAL_INSTRUCTION}" in outcome.out
-    assert "it was compiled for haswell ('doit devices' shows the CPU that this machine has)" in outcome.out
+    assert "it was compiled for haswell ('doit devices' shows this machine's CPU)" in outcome.out

@@ -116,7 +116,7 @@ def test_a_changed_environment_is_explained_and_compiles_again_but_measures_noth
     assert compile_part.startswith("would run: ")
     assert f"LD_LIBRARY_PATH={changed['LD_LIBRARY_PATH']}" in compile_part
     assert compile_part.count("CHANGED") == 1
-    assert "\nverify: would run: depends on the code that compile makes" in explained
+    assert "\nverify: would run: depends on the compiled code" in explained
 
     counts, outcome = copied.made_by("protocol=fast", **changed)
 

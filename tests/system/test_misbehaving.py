@@ -93,7 +93,7 @@ with zipfile.ZipFile("module.vmfb", "w") as made:
 """
 
 MISBEHAVING_COMPILERS = {
-    "no output": ("exit 0", "left no module"),
+    "no output": ("exit 0", "wrote no module"),
     "exit 1 with a long message": (
         "i=0; while [ $i -lt 3000 ]; do echo 'note: " + "x" * 100 + "' >&2; i=$((i+1)); done; "
         "echo 'module.mlir:1:1: error: it is refused' >&2; exit 1",
@@ -104,8 +104,8 @@ MISBEHAVING_COMPILERS = {
     "no end": ("sleep 600", "took longer than"),
     "an empty executable": ("{python} {folder}/empty.py", "is empty"),
     "no archive": ("echo something else > module.vmfb", "cannot be opened"),
-    "a link": ("ln -s /etc/passwd module.vmfb", "left no module"),
-    "a pipe": ("mkfifo module.vmfb", "left no module"),
+    "a link": ("ln -s /etc/passwd module.vmfb", "wrote no module"),
+    "a pipe": ("mkfifo module.vmfb", "wrote no module"),
     "an empty file": (": > module.vmfb", "cannot be opened"),
 }
 

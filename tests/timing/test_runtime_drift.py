@@ -153,7 +153,7 @@ def test_controls_that_are_all_undecided_say_nothing_and_another_run_asks_again(
     resolver = resolver_of()
     step = resolver.chain(case)["profile"]
     assert (UNKNOWN.verdict, UNKNOWN.moved, step.state) == ("unknown", False, "made")
-    assert step.doubt == f"not known whether the runtime moved: {UNKNOWN.text}"
+    assert step.doubt == f"unknown whether the runtime moved: {UNKNOWN.text}"
     assert list(resolver.unjudged) == [case]
     chains = [*resolver.unjudged.values()]
     assert questions(chains, resolver.reuse.judged, 0.1, "another run")
@@ -181,7 +181,7 @@ def test_failed_measurement_hides_no_complete_one(measured, records, resolver_of
     records.end_measurement(records.begin_measurement(key, {}, {}, "later"), "failed", "block_limit=0.01", facts)
     step = resolver_of().chain(case)["profile"]
     assert (step.state, step.measurement.status) == ("made", "measured")
-    assert step.doubt == "measured again later, which failed: block_limit=0.01"
+    assert step.doubt == "a later measurement failed: block_limit=0.01"
 
 
 def test_controls_are_the_shortest_the_longest_that_is_cheap_and_one_between(measured, resolver_of):
