@@ -1,1 +1,1 @@
-"""Times as numbers: protocols, intervals, comparisons. Pure."""
+"""Times as numbers: protocols, intervals and comparisons. All functions are pure."""

@@ -1,4 +1,4 @@
-"""Two series of blocks → by how much they differ, and whether that is more than chance."""
+"""Compare two series of blocks: by how much they differ, and whether that exceeds chance."""
 
 from __future__ import annotations
 
@@ -9,31 +9,35 @@ from math import exp, log
 from dispatchflow.timing.statistics import interval_rank, median, summary
 
 CONFIDENCE = 0.998
-"""Of the interval of a ratio. At 95 % five of 100 comparisons of equal code would call one side faster."""
+"""Confidence of the interval of a ratio.
+
+At 95 %, five of 100 comparisons of equal code would call one side faster."""
 
 MIN_ROUNDS = 10
-"""The fewest that have an interval of this confidence: then all ratios must lie on one side."""
+"""The smallest number of rounds with an interval of this confidence; it spans all ratios."""
 
 MARGIN = 0.01
-"""What is less than this is the same, however sure it is."""
+"""Smaller differences count as equal, however certain they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`ratio` is candidate over baseline: below 1 the candidate is faster.
-
-    verdict: `faster`, `slower`, `same`, or `undecided`. The interval is None where none of this confidence exists.
-    """
+    """The result of a comparison."""
 
     ratio: float
+    """Candidate over baseline: below 1 the candidate is faster."""
     low: float | None
+    """Lower end of the ratio's interval; None if no interval has the confidence."""
     high: float | None
     rounds: int
     verdict: str
+    """`faster`, `slower`, `same`, or `undecided`."""
 
     @property
     def change(self) -> str:
-        """`+0.4%, between -0.5% and +1.3%`: the interval as it is, for it need not lie evenly about the ratio."""
+        """The change in words, `+0.4%, between -0.5% and +1.3%`.
+
+        Both ends are given, because the interval need not be symmetric about the ratio."""
         found = f"{self.ratio - 1:+.1%}"
         if self.low is None or self.high is None:
             return found
@@ -46,21 +50,26 @@ def compare(
     floor: float = 0.0,
     confidence: float = CONFIDENCE,
 ) -> Comparison:
-    """Of paired blocks: the i-th of both were taken one after the other in round i, which of them first drawn by lot.
+    """Compare paired blocks.
 
-    The ratio is the median of the rounds' ratios, its interval two of these ratios in order (as in
-    `statistics.summary`). `faster` or `slower`: the interval excludes 1, and the ratio is off by the margin at least;
-    `same`: the whole interval is inside the margin. The margin is `floor`, a part of 1, but never below 1 %.
+    Block i of both series was measured in round i, one right after the other, in an order drawn at random.
 
-    Whatever the noise is (drift, bursts, two speeds, long tails), equal code has a ratio above 1 as often as below:
-    the lot decides which block met it. So `faster` and `slower` are false in at most 2 of 1,000 comparisons by the
-    sign test alone, and the margin makes that fewer; of 100 comparisons two or more are false with a probability
-    below 2 %. The lot cannot help against what stays with one side for all rounds, such as the memory pages of its
-    copy of a file: that is what the floor is for. Looking again after every round would spoil it: choose the number of
-    rounds first.
+    The ratio is the median of the rounds' ratios. Its interval consists of two of the sorted ratios (as in
+    `statistics.summary`). The margin is the larger of `floor`, a fraction, and 1 %. The verdict is `same` if the whole
+    interval is inside the margin. It is `faster` or `slower` if the interval excludes 1 and the ratio differs from 1 by
+    at least the margin.
+
+    Whatever the noise is (drift, bursts, two speeds, long tails), equal code has a ratio above 1 as often as below,
+    because the order of the two blocks is random. By the sign test alone, `faster` and `slower` are therefore wrong in
+    at most 2 of 1,000 comparisons, and the margin reduces that further. Two or more of 100 comparisons are wrong with a
+    probability below 2 %.
+
+    The random order does not remove an effect that stays with one side for all rounds, such as the memory pages of its
+    copy of a file; `floor` is for that. Do not repeat the test after each round, which would invalidate these numbers:
+    choose the number of rounds first.
 
     Raises:
-        ValueError: no rounds, or not as many blocks on both sides.
+        ValueError: there are no rounds, or the series differ in length.
     """
     if not baseline_ns:
         raise ValueError("no rounds")
@@ -72,10 +81,11 @@ def compare(
 
 
 def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: float) -> Comparison:
-    """Of two measurements that shared no rounds: the ratio of their medians, between the ends of both intervals.
+    """Compare two measurements that shared no rounds.
 
-    Weaker than `compare`: what drifted between the two looks like a difference, and no confidence is promised.
-    `floor` must cover it.
+    The ratio is that of the medians; its interval combines the ends of both intervals. This is weaker than `compare`:
+    drift between the two measurements looks like a difference, and no confidence is guaranteed. `floor` must cover the
+    drift.
 
     Raises:
         ValueError: one side has no blocks.
@@ -92,7 +102,7 @@ def _classify(ratio: float, interval: tuple[float, float] | None, rounds: int, f
     if interval is None:
         return Comparison(ratio, None, None, rounds, "undecided")
     (low, high), margin = interval, max(MARGIN, floor)
-    # As a factor, the same both ways: 1.02 and 1 / 1.02.
+    # The margin is a factor, so both directions are equal: 1.02 and 1 / 1.02.
     if 1 / (1 + margin) < low and high < 1 + margin:
         verdict = "same"
     elif high < 1 and ratio <= 1 / (1 + margin):

@@ -1,4 +1,6 @@
-"""How long and how often is measured. Versioned: a protocol that changes gets a new number, and so new keys."""
+"""Protocols: how long and how often a case is measured.
+
+They are versioned. A changed protocol gets a new number, which changes the keys."""
 
 from __future__ import annotations
 
@@ -7,20 +9,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """A block is one benchmark process; blocks of pending cases interleave in rounds of random order.
+    """How a case is measured: in blocks, which are benchmark processes.
 
-    A case takes `blocks` blocks, whatever they say: to stop as soon as an interval is narrow would make it too narrow.
-    Fewer only where `budget_s` seconds of blocks are spent. From the first round to the last at least `span_s` seconds
-    pass: blocks right after each other meet the same moment of the machine.
-    """
+    The blocks of pending cases interleave in rounds, in random order."""
 
     name: str
     version: int
     warmup_s: float
     block_s: float
     blocks: int
+    """The number of blocks, whatever their times are: stopping early would make intervals too narrow."""
     span_s: float
+    """The shortest time from first to last round: blocks in close succession share the machine's state."""
     budget_s: float
+    """The time for all blocks; once it is spent, a case has fewer blocks."""
 
     @property
     def id(self) -> str:
@@ -28,14 +30,14 @@ class Protocol:
 
     @property
     def pause_s(self) -> float:
-        """From the beginning of one round to that of the next, at least."""
+        """The shortest time from the start of one round to the start of the next."""
         return self.span_s / max(1, self.blocks - 1)
 
 
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
-        # Numbers of blocks at which two of them in order hold the median with little more than 95 %.
+        # With these numbers of blocks, an interval between two sorted blocks has a confidence just above 95 %.
         Protocol("fast", 2, warmup_s=0.02, block_s=0.03, blocks=9, span_s=1.0, budget_s=3.0),
         Protocol("std", 2, warmup_s=0.05, block_s=0.1, blocks=15, span_s=8.0, budget_s=10.0),
         Protocol("thorough", 2, warmup_s=0.2, block_s=0.3, blocks=42, span_s=60.0, budget_s=90.0),

@@ -1,8 +1,7 @@
-"""Two runtimes on one device: held, or moved? What was found with controls, as `measurement/controls.py` chooses them.
+"""Decide from controls whether a runtime is as fast as another one on the same device.
 
-No key has the runtime's version in it, so what one runtime measured is reused with another, as long as a few
-unchanged cases take as long with both (docs/upgrades.md).
-"""
+`measurement/controls.py` chooses the controls. No key has the runtime's version in it: a measurement with one runtime
+is reused with another as long as a few unchanged cases take equally long with both (docs/upgrades.md)."""
 
 from __future__ import annotations
 
@@ -18,31 +17,37 @@ from dispatchflow.timing.comparison import Comparison
 
 CONTROLS = 3
 FIRST_ROUNDS, ALL_ROUNDS = 14, 28
-"""After the first ones a control that is the same is done. A look that may find that it moved is a chance of a false
-alarm, so after the first ones it takes `FIRST_CONFIDENCE`: every round says so."""
+"""The numbers of rounds of a control: it ends after the first number if its verdict is `same`.
+
+Each look at the data may report a false change. The look after the first number of rounds therefore needs a higher
+confidence, `FIRST_CONFIDENCE`, for which all ratios must be on the same side of 1."""
 
 FIRST_CONFIDENCE = 0.9998
 
 FLOOR = 0.02
-"""For what stays with one side through all rounds: the memory pages of its program, the length of its path."""
+"""The smallest change that counts.
+
+It covers effects that stay with one side for all rounds: the memory pages of its program, the length of its path."""
 
 UNSOUND = "verification failed: "
-"""How the failure of a control begins that gives other results."""
+"""The beginning of a control's `failure` if its results are wrong."""
 
 FLOOR_APART = 0.1
-"""Against recorded blocks: between two sessions the machine itself drifts."""
+"""The smallest change that counts against recorded blocks, since the machine drifts between sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One case with both runtimes, block by block in ns. `together`: in the same rounds; else `old_ns` are the blocks
-    that were recorded. `failure`: why the new runtime cannot run it."""
+    """The measurement of one case with both runtimes."""
 
     case: str
     together: bool
+    """Whether both were measured in the same rounds; otherwise `old_ns` are recorded blocks."""
     comparison: Comparison
     failure: str | None
+    """The reason why the new runtime cannot run the case; None if it can."""
     old_ns: tuple[float, ...]
+    """Block times in ns with the old runtime; `new_ns` are those with the new one."""
     new_ns: tuple[float, ...]
 
     @property
@@ -56,27 +61,29 @@ class Control:
 
 @dataclass(frozen=True)
 class Judgement:
-    """`old` and `new` are the runtimes' versions, `device` its URI. It holds both ways."""
+    """The judgement on two runtimes; it applies in both directions."""
 
     old: str
+    """The version of one runtime; `new` is that of the other."""
     new: str
     device: str
+    """The device's URI."""
     run: str
     at: float
     controls: tuple[Control, ...]
 
-    @cached_property  # asked for each case
+    @cached_property  # read for each case
     def moved(self) -> bool:
         return any(control.moved for control in self.controls)
 
     @cached_property
     def unknown(self) -> bool:
-        """Nothing was found, neither that it moved nor that one control is the same: the machine was too noisy."""
+        """Whether the machine was too noisy: no control moved, and none is the same."""
         return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
 
     @cached_property
     def unsound(self) -> bool:
-        """A control's results are not right with one of the runtimes: what was verified with the other says nothing."""
+        """Whether a control's results are wrong with one runtime; then the other's verdicts do not count."""
         return any((control.failure or "").startswith(UNSOUND) for control in self.controls)
 
     @property
@@ -85,16 +92,16 @@ class Judgement:
 
     @property
     def has_few_controls(self) -> bool:
-        """It held, as far as fewer controls than wanted can tell; or nobody knows."""
+        """Whether more controls could change the judgement: it held with too few controls, or is unknown."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:
-        """Whether this run, which has so many controls, is to find out more."""
+        """Return whether this run, which has this number of controls, is to repeat the judgement."""
         return (self.unknown and self.run != run) or controls > len(self.controls)
 
     @property
     def largest(self) -> Control:
-        """The control that says most."""
+        """The control with the largest change; one that moved or failed comes first."""
         return max(self.controls, key=lambda c: (c.moved, c.failure is not None, abs(log(c.comparison.ratio))))
 
     @property
@@ -103,7 +110,7 @@ class Judgement:
 
     @cached_property
     def text(self) -> str:
-        """In one line, as it is printed."""
+        """The judgement in one line, for users."""
         largest = self.largest
         if self.moved:
             return f"runtime moved: {self.pair}: {largest.case} {largest.change}"
@@ -111,8 +118,8 @@ class Judgement:
         if undecided := sum(control.comparison.verdict == "undecided" for control in self.controls):
             words.append(f"{undecided} undecided")
         if not all(control.together for control in self.controls):
-            words.append("against the recorded blocks: the old runtime is not at hand")
-        count, verdict = len(self.controls), "not known" if self.unknown else "held"
+            words.append("compared with recorded blocks: the old runtime is not available")
+        count, verdict = len(self.controls), "unknown" if self.unknown else "held"
         return f"runtime {self.pair}: {count} control{'s' * (count > 1)}, {verdict} ({'; '.join(words)})"
 
     def json(self) -> str:
@@ -132,5 +139,5 @@ def _control(fields: dict[str, Any]) -> Control:
 
 
 def name(one: str, other: str, device: Mapping[str, Any]) -> str:
-    """Of the judgement on two runtimes' digests, whichever is the newer, on a device of this identity."""
+    """Return the name of the judgement on two runtimes, given by digest in any order, and a device."""
     return f"runtimes:{key_of('runtimes', {'runtimes': tuple(sorted((one, other))), 'device': device})}"

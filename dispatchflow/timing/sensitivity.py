@@ -1,9 +1,9 @@
-"""How strongly a case feels what the anchors feel, learned from its earlier runs.
+"""Estimate from earlier runs how strongly a case reacts to what slows the anchors.
 
-A case that computes takes 30 % longer where the anchors do, one that streams may take 90 % longer, another one 10 %. So
-log(time) = level + sensitivity · log(anchors) + what is the case's own, and each case has its sensitivity. Of few runs
-it is uncertain; then it is nearly the prior, which says what the machine's cases have in common.
-"""
+When the anchors take 30 % longer, a case that computes takes 30 % longer too; one that streams may take 90 % longer,
+and another one 10 %. The model is log(time) = level + sensitivity · log(anchors) + the case's own noise, with a
+sensitivity for each case. With few runs it is uncertain; then the estimate is close to the prior, which describes what
+the machine's cases have in common."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from math import sqrt
 
 Runs = Sequence[tuple[float, float]]
-"""Of each run the logarithms of what the anchors took and of what the case took, relative to whatever is fixed."""
+"""Pairs of logarithms, one for each run: the anchors' time and the case's time.
+
+Each is relative to a constant."""
 
 _LEAST_SD = 0.03
-"""With which a run tells the sensitivity, however well quiet runs agree: what slows one run a little is not what slows
-another one much, and anchors have noise too."""
+"""The smallest standard deviation of a run in the regression, however well quiet runs agree.
+
+A cause that slows one run slightly is not the one that slows another run a lot, and anchors have noise too."""
 
 _PRIOR_CASES = 4
 _ROUNDS = 10
@@ -24,16 +27,19 @@ _ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """`mean` ± `sd`, and the standard deviation `case_sd` of what is left between runs, of `freedom` degrees."""
+    """The estimate of a sensitivity."""
 
     mean: float = 0.8
     sd: float = 0.4
+    """The standard deviation of `mean`."""
     case_sd: float = 0.01
+    """The standard deviation of what remains between runs, with `freedom` degrees of freedom."""
     freedom: float = 4.0
 
     def learned(self, runs: Runs) -> Sensitivity:
-        """With these runs, this being the prior: the regression of conjugate priors (normal, inverse gamma) whose
-        level is not known at all."""
+        """Return the posterior after these runs, with this estimate as the prior.
+
+        The regression has conjugate priors (normal, inverse gamma), and none on the level."""
         dx, dy = _apart([x for x, _ in runs]), _apart([y for _, y in runs])
         freedom = self.freedom + max(0, len(runs) - 1)
         weight = (_LEAST_SD / self.sd) ** 2
@@ -45,13 +51,17 @@ class Sensitivity:
 
 
 PRIOR = Sensitivity()
-"""Of a machine that no case was measured on twice. Found on two virtual machines (docs/measurement.md)."""
+"""The prior of a machine on which no case was measured twice.
+
+It was found on two virtual machines (docs/measurement.md)."""
 
 
 def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
-    """What these cases have in common, and how far they are apart (empirical Bayes). It counts the `first` prior as
-    some more of them; and as much as it for one case, however many they are."""
-    told = (_LEAST_SD / first.sd) ** 2  # from where on runs weigh more than the prior
+    """Return what these cases have in common, and how much they differ (empirical Bayes).
+
+    The `first` prior counts as `_PRIOR_CASES` additional cases. When used as a case's prior, the result weighs as much
+    as `first`, whatever the number of cases."""
+    told = (_LEAST_SD / first.sd) ** 2  # above this sum of squares, runs weigh more than the prior
     known, found = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > told], first
     for _ in range(_ROUNDS if known else 0):
         each = [found.learned(runs) for runs in known]
@@ -65,7 +75,9 @@ def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
 
 
 class Felt:
-    """The sensitivities of all cases, each by its key, from (key, anchors, time) of their runs as `Runs` has them."""
+    """The sensitivities of all cases by key.
+
+    `measured` has (key, anchors, time) of each run, with the logarithms of `Runs`."""
 
     def __init__(self, measured: Iterable[tuple[str, float, float]], first: Sensitivity = PRIOR) -> None:
         self._runs: dict[str, list[tuple[float, float]]] = {}

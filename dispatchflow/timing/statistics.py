@@ -1,4 +1,4 @@
-"""Blocks → median, interval, noise."""
+"""Compute the median, its interval, and the noise from blocks."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ Z = 1.96
 """Half of a normal distribution's 95 % interval, in standard deviations."""
 
 NOISY = 0.05
-"""A half-width above this serves no decision, unless the user says another."""
+"""The default half-width above which a measurement is too noisy for a decision."""
 
 LONGEST_WAIT = 0.02
-"""Of a block's process's time: 3 ms, one slice of the scheduler. A neighbour on one of its CPUs takes half of it."""
+"""The longest wait of an undisturbed block, as a fraction of its process's time.
+
+It corresponds to 3 ms, one slice of the scheduler. Another program on one of its CPUs takes half of the process's
+time."""
 
 _MOST_CORRELATED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Of block times in ns, as they were taken. The interval is None below six blocks, where none of this confidence
-    exists."""
+    """Statistics of block times in ns, in the order of measurement."""
 
     median_ns: float
     min_ns: float
     ci_low_ns: float | None
+    """Lower end of the median's interval; None below six blocks, for which none has this confidence."""
     ci_high_ns: float | None
 
     @property
@@ -42,18 +45,20 @@ class Summary:
 
     @property
     def log_half_width(self) -> float | None:
-        """Of the logarithms, which add up where parts of the noise do."""
+        """Half of the interval's width in logarithms, which add up as parts of the noise do."""
         if self.ci_low_ns is None or self.ci_high_ns is None:
             return None
         return log(self.ci_high_ns / self.ci_low_ns) / 2
 
 
 def summary(blocks_ns: Sequence[float]) -> Summary:
-    """Median, minimum and the interval of the median: two blocks of the sorted list, so that no distribution is assumed
-    and no block dropped; moved apart where blocks resemble the block before them (`widening`).
+    """Compute the median, the minimum and the interval of the median.
+
+    The interval consists of two of the sorted blocks, so no distribution is assumed and no block is dropped. It is
+    widened if each block correlates with the one before (`widening`).
 
     Raises:
-        ValueError: no blocks.
+        ValueError: there are no blocks.
     """
     if not blocks_ns:
         raise ValueError("no blocks")
@@ -67,17 +72,17 @@ def summary(blocks_ns: Sequence[float]) -> Summary:
 
 
 def median(ordered: Sequence[float]) -> float:
-    """Of an ordered, non-empty sequence."""
+    """Return the median of an ordered, non-empty sequence."""
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def widening(blocks_ns: Sequence[float]) -> float:
-    """How much wider an interval is that allows for the correlation of each block with the one before: the square root
-    of (1 + r) / (1 - r), as of a mean in a first-order autoregressive series. 1 where r is within its standard error.
+    """Return the factor by which the correlation of successive blocks widens an interval.
 
-    The sample's r is too low by (1 + 3 r) / n (Kendall 1954). Above 0.9 it is not to be had from so few blocks.
-    """
+    It is the square root of (1 + r) / (1 - r), as for a mean in a first-order autoregressive series, and 1 if r is
+    within its standard error. The sample's r is too low by (1 + 3 r) / n (Kendall 1954). It is capped at 0.9, because a
+    higher r cannot be estimated from this few blocks."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]
@@ -93,12 +98,10 @@ def widening(blocks_ns: Sequence[float]) -> float:
 
 @lru_cache
 def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
-    """The 0-based rank r for which [x_r, x_(count-1-r)] holds the median with at least this confidence; None if none
-    does.
+    """Return the 0-based rank r of the median's interval; None if no interval has this confidence.
 
-    P(median < x_r) = P(Binomial(count, 1/2) ≤ r): the narrowest symmetric interval (David & Nagaraja, Order
-    Statistics, 7.1).
-    """
+    The interval is [x_r, x_(count-1-r)], the narrowest symmetric one with at least this confidence. It follows from
+    P(median < x_r) = P(Binomial(count, 1/2) ≤ r) (David & Nagaraja, Order Statistics, 7.1)."""
     best, below = None, 0.0
     for rank in range(count // 2):
         below += comb(count, rank) * 0.5**count
@@ -109,12 +112,12 @@ def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
 
 
 def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) -> tuple[float, float]:
-    """A 95 % interval (low, middle, high) of so many blocks as one of a higher confidence: both ends as far from the
-    middle as the further one, in logarithms, and further by the ratio of the quantiles of Student's t with one degree
-    of freedom less than blocks.
+    """Convert a 95 % interval (low, middle, high) to one of a higher confidence.
 
-    No two of nine blocks have 99.9 %, so that more needs a distribution; the further end, because nine blocks do not
-    tell how far each end is by itself. How often it is true: docs/measurement.md."""
+    In logarithms, both ends get the distance from the middle of the farther end, times the ratio of the quantiles of
+    Student's t with `blocks` - 1 degrees of freedom. This assumes a distribution, because no two of nine blocks have a
+    confidence of 99.9 %. It uses the farther end, because nine blocks do not determine each end by itself.
+    docs/measurement.md gives the measured coverage."""
     low_ns, middle_ns, high_ns = interval_ns
     further = max(log(high_ns / middle_ns), log(middle_ns / low_ns))
     freedom = blocks - 1
@@ -124,7 +127,7 @@ def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) 
 
 @lru_cache(maxsize=1024)
 def student_quantile(confidence: float, freedom: int) -> float:
-    """The t with P(|T| ≤ t) = confidence."""
+    """Return the t with P(|T| ≤ t) = `confidence`."""
     low, high = 0.0, 1.0
     while _student(high, freedom) < confidence:
         low, high = high, 2 * high
@@ -135,7 +138,9 @@ def student_quantile(confidence: float, freedom: int) -> float:
 
 
 def _student(t: float, freedom: int) -> float:
-    """P(|T| ≤ t), in closed form for whole degrees of freedom (Abramowitz & Stegun, 26.7.3 and 26.7.4)."""
+    """Return P(|T| ≤ t), in closed form for integer degrees of freedom.
+
+    Source: Abramowitz & Stegun, 26.7.3 and 26.7.4."""
     angle, odd = atan(t / sqrt(freedom)), freedom % 2
     term = cos(angle) if odd else 1.0
     total = term if freedom > 1 else 0.0
@@ -147,21 +152,25 @@ def _student(t: float, freedom: int) -> float:
 
 
 def waited_too_long(waited: float | None) -> bool:
-    """Whether a block is disturbed: for so much of its time a thread was ready to run and others had its CPU."""
+    """Return whether a block is disturbed by other programs.
+
+    `waited` is the fraction of its time that a thread was ready to run while others used its CPU."""
     return waited is not None and waited > LONGEST_WAIT
 
 
 def disturbed(blocks: int, count: int) -> bool:
-    """Whether a measurement is, of which so many of `count` blocks are: more than its median bears."""
+    """Return whether a measurement is disturbed: more than a quarter of its blocks are.
+
+    The median does not tolerate more. `blocks` is the number of disturbed blocks among `count`."""
     return blocks > count / 4
 
 
 def decided(count: int, spent_s: float, protocol: Protocol) -> bool:
-    """Whether a case has its blocks, or its time is spent. What the blocks say plays no part."""
+    """Return whether a case has all its blocks, or its time is spent; the block times do not matter."""
     return count >= protocol.blocks or (count > 0 and spent_s >= protocol.budget_s)
 
 
 def noisy(blocks_ns: Sequence[float], limit: float = NOISY) -> bool:
-    """Whether the median is too uncertain for a decision: its interval is wider than ± `limit`, or there is none."""
+    """Return whether the median is too uncertain: its interval is wider than ± `limit`, or missing."""
     half_width = summary(blocks_ns).half_width
     return half_width is None or half_width > limit

@@ -225,8 +225,8 @@ def test_judgement_comes_back_as_it_was_recorded(found):
         (judgement(control(2.0), control(failure="died")), "runtime moved: 3.12.0 → 3.13.0 on local-sync: a died"),
         (
             judgement(Control("a", False, Comparison(0.9, None, None, 3, "undecided"), None, (), ())),
-            "runtime 3.12.0 → 3.13.0 on local-sync: 1 control, not known (largest change -10.0%; 1 undecided; "
-            "against the recorded blocks: the old runtime is not at hand)",
+            "runtime 3.12.0 → 3.13.0 on local-sync: 1 control, unknown (largest change -10.0%; 1 undecided; "
+            "compared with recorded blocks: the old runtime is not available)",
         ),
     ],
 )
