@@ -1,1 +1,1 @@
-"""Objects by digest, records of actions, and the locks of both."""
+"""Objects by digest, records of actions, and the locks on both."""

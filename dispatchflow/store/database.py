@@ -1,4 +1,4 @@
-"""A SQLite file in WAL mode: what was committed survives a killed process, and any fault is one clear error."""
+"""A SQLite file in WAL mode: a killed process loses no committed data, and faults are clear errors."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from dispatchflow.errors import DiskFull, StoreError
 from dispatchflow.store import disk
 
 _PATIENCE_S = 60.0
-"""For another invocation's transaction, which takes milliseconds."""
+"""The time to wait for another invocation's transaction, which takes milliseconds."""
 _ANEW = (
-    "Move the file away to begin anew; the Parquet parts in results/ stay readable. "
+    "Move the file away to start with empty records; the Parquet parts in results/ stay readable. "
     "`sqlite3 records.sqlite .dump` prints what can still be read."
 )
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Of the file or the disk, not of our statements."""
+    """Return whether an error is a fault of the file or the disk, not of our statements."""
     ours = (sqlite3.ProgrammingError, sqlite3.NotSupportedError)
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
 
 
 _LONGEST = 500
-"""Bytes of a path: SQLite takes 512, with the names of what lies beside the file."""
+"""The longest path in bytes: SQLite accepts 512, including the endings of files beside the database."""
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
@@ -42,7 +42,7 @@ def _code(error: BaseException) -> int:
 
 
 class Database:
-    """One connection, any thread. What is wrong with the file, or the disk, is a StoreError."""
+    """A connection for all threads. A fault of the file or the disk raises a StoreError."""
 
     def __init__(self, path: Path, schema: str, version: int) -> None:
         self._path, self._lock = path, threading.RLock()
@@ -67,8 +67,10 @@ class Database:
             raise self._store_error(error) from error
 
     def _open(self, alone: bool = False) -> None:
-        """`alone`: a log that several share needs shared memory, for which a full disk has no room; what is recorded
-        must be readable there, and removable."""
+        """Open the file; with `alone`, for this process only.
+
+        A WAL that several processes share needs shared memory, which a full disk has no room for. Opened alone, the
+        records can still be read and removed there."""
         self._db = sqlite3.connect(self._path, timeout=_PATIENCE_S, check_same_thread=False, isolation_level=None)
         if alone:
             self._db.execute("pragma locking_mode = exclusive")
@@ -76,7 +78,7 @@ class Database:
         self._db.execute("pragma synchronous = normal")
 
     def _use_wal(self) -> None:
-        # This change does not wait for another who is opening the same new file; for who holds it alone it does.
+        # SQLite waits here for a process that holds the file alone, but not for one that is opening the same new file.
         end = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -96,10 +98,10 @@ class Database:
                 self._db.execute(f"pragma user_version = {version}")
 
     def _begin(self) -> None:
-        """What a new database starts with; in the transaction that makes it."""
+        """Add the first values of a new database, in the transaction that creates it."""
 
     def close(self) -> None:
-        """The last connection that is closed leaves one whole file. What was committed is safe without."""
+        """Close the connection; the last one merges the WAL into the file. Committed data is safe without it."""
         with self._lock, suppress(sqlite3.Error):
             self._db.close()
 
@@ -111,7 +113,7 @@ class Database:
                 yield
                 self._db.execute("commit")
             except BaseException as error:
-                if self._db.in_transaction:  # SQLite itself has rolled back what found no room
+                if self._db.in_transaction:  # SQLite itself rolls a transaction back when the disk is full
                     self._db.execute("rollback")
                 if _is_fault(error):
                     raise self._store_error(error) from error
@@ -127,10 +129,14 @@ class Database:
                 raise
 
     def value(self, text: str) -> Any:
-        """Of a JSON cell."""
+        """Decode a JSON cell.
+
+        Raises:
+            StoreError: the cell is damaged.
+        """
         try:
             return decode(text)
-        except DecodeError:  # an infinite number, or no JSON
+        except DecodeError:  # an infinite number, or invalid JSON
             pass
         try:
             return json.loads(text)

@@ -1,4 +1,4 @@
-"""A disk without room, and a file that the system refuses: one message each."""
+"""Errors of a full disk, and of a file that the system does not let us write."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pathlib import Path
 from dispatchflow import units
 from dispatchflow.errors import DiskFull, StoreError
 
-MAKE_ROOM = "Make room (`doit store clean` needs none) and run again: what was finished is recorded."
+MAKE_ROOM = "Make room (`doit store clean` needs none) and run again: finished work is recorded."
 
-TO_BEGIN = "Make room, or set DISPATCHFLOW_STORE to a directory on a disk that has some: a new store needs a little."
+TO_BEGIN = "Make room, or set DISPATCHFLOW_STORE to a directory on a disk with free space: a new store needs a little."
 
-ELSEWHERE = "Make it writable, or set DISPATCHFLOW_STORE to a directory that is; `doit report` works without."
+ELSEWHERE = "Make it writable, or set DISPATCHFLOW_STORE to a directory that is; `doit report` only reads."
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 TOO_LONG = "The path is too long: set DISPATCHFLOW_STORE to a shorter one."
 
 _HINTS = {
-    errno.EXDEV: "A link leads to another disk: objects/ and results/ belong on the store's own; link the whole store.",
+    errno.EXDEV: "A link leads to another disk: objects/ and results/ must be on the store's; link the whole store.",
     errno.EISDIR: "A directory has the name of this file: move it away.",
     errno.ENOTDIR: "A file has the name of this directory: move it away, or set DISPATCHFLOW_STORE to another one.",
-    errno.EIO: "The disk failed: see the system's log, as `dmesg` prints it.",
+    errno.EIO: "The disk failed: see the system's log (`dmesg`).",
     errno.ENAMETOOLONG: TOO_LONG,
 }
-"""What to do about it; of all others `ELSEWHERE`."""
+"""Hints by error number; all others get `ELSEWHERE`."""
 _NEEDED_BYTES = 4 << 20
-"""With less than this a tool that failed has probably failed for lack of room, whatever it said."""
+"""With less free space, a tool's failure is attributed to the full disk, whatever the tool reported."""
 
 
 def is_full(error: OSError) -> bool:
@@ -36,7 +36,7 @@ def is_full(error: OSError) -> bool:
 
 
 def refused(error: OSError) -> StoreError:
-    """For an error that has no better place."""
+    """Return the error for an OSError that no other code handles."""
     facts = {"file": error.filename, "found": error.strerror or error}
     known = {n: v for n, v in facts.items() if v}
     if is_full(error):
@@ -45,26 +45,29 @@ def refused(error: OSError) -> StoreError:
 
 
 def unwritable(store: Path, error: OSError) -> StoreError:
-    """For an error of the store itself: no failure of a case, and every case would fail so."""
-    file = error.filename2 or error.filename  # of a renaming, the new name
-    there = next(place for place in (store, *store.parents) if place.exists())  # not even its directory may be
+    """Return the error for a store that cannot be written.
+
+    It is no failure of one case, because every case would fail in the same way."""
+    file = error.filename2 or error.filename  # for a rename, the new name
+    there = next(place for place in (store, *store.parents) if place.exists())  # the store may not exist yet
     free = _free(os.statvfs(there)) if is_full(error) else None
     facts = {"store": store, "file": file, "free": free, "found": error.strerror or error}
     kind, way_out = (DiskFull, MAKE_ROOM) if is_full(error) else (StoreError, _HINTS.get(error.errno or 0, ELSEWHERE))
     if store.is_symlink() and not store.exists():
         facts |= {"file": None, "found": f"a link to {store.readlink()}, which does not exist"}
-        way_out = "Make that directory, or remove the link."
+        way_out = "Create that directory, or remove the link."
     return kind("the store cannot be written", {n: v for n, v in facts.items() if v}, way_out)
 
 
 def check(place: Path, said: str = "") -> None:
-    """After a failure, before it is taken for the failure of one case: every case would fail so.
+    """Raise an error if the disk is full; call this before a failure is attributed to one case.
 
     Args:
-        said: what the tool, or the system, said.
+        place: a path on the disk.
+        said: the error text of the tool or the system.
 
     Raises:
-        DiskFull: the disk of `place` is.
+        DiskFull: the disk is full, so every case would fail in the same way.
     """
     status = os.statvfs(place)
     full = status.f_bavail * status.f_frsize < _NEEDED_BYTES or _is_out_of_inodes(status)

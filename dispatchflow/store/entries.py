@@ -1,4 +1,4 @@
-"""What the records hold, as values. Of thousands of cases planning reads little; the rest is read when asked for."""
+"""The contents of records as values: planning reads few columns of thousands, the rest is read on use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dispatchflow.timing.statistics import NOISY, disturbed, noisy
 
 
 class Source(Protocol):
-    """Where entries are from: the tables of `records.Records`."""
+    """The tables that entries read from: `records.Records`."""
 
     def get(self, key: Key) -> Record | None: ...
 
@@ -27,19 +27,23 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """What the compiler reads beside the module, called by its content and an ending; no other output has a dot."""
+    """Return the files that the compiler reads beside the module.
+
+    Their names are a digest of the content and an ending; no other output's name has a dot."""
     return {name: digest for name, digest in outputs.items() if "." in name}
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What one executed action left. `facts` are measured values and words, `outputs` name → object."""
+    """The result of one executed action."""
 
     key: Key
     stage: str
     ok: bool
     reason: str | None = None
     outputs: Mapping[str, Digest] = {}
+    """Output name → object."""
     facts: Mapping[str, Any] = {}
+    """Measured values and words."""
     ingredients: Mapping[str, Any] = {}
     cost_s: float = 0.0
     run: str = ""
@@ -47,13 +51,14 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True, dict=True):
-    """A record as planning reads thousands: whether it went well and what later keys are made of. The rest is read when
-    it is asked for."""
+    """The columns of a record that planning reads: success, and the inputs of later keys.
+
+    The rest is read on first use."""
 
     key: Key
     ok: bool
     code: Digest | None
-    """The code digest of a compile. Of a verification, the digest of the runtime; see `runtime`."""
+    """The code digest of a compile, or the runtime's digest of a verification; see `runtime`."""
     outputs_json: str
     records: Source
 
@@ -64,12 +69,12 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def whole(self) -> Record:
-        # Without more when it was dropped since: another invocation found its objects damaged.
+        # Another invocation may have dropped the record since, because its objects are damaged.
         return self.records.get(self.key) or Record(self.key, "", self.ok, outputs=self.outputs)
 
     @property
     def runtime(self) -> Digest | None:
-        """The digest of the runtime that made this verification."""
+        """The digest of the runtime that this verification ran with."""
         known: Digest | None = self.code or self.facts.get("runtime_digest")  # older stores have it in the facts only
         return known
 
@@ -87,17 +92,18 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, dict=True):
-    """All blocks of one case under one protocol. Status: `measured`, `noisy`, `failed`; the median is None where no
-    block went well. What planning does not need is read when it is asked for."""
+    """All blocks of one case under one protocol; columns that planning does not need are read on use."""
 
     id: int
     key: Key
     status: str
+    """`measured`, `noisy` or `failed`."""
     median_ns: float | None
+    """The median of the blocks; None if all of them failed."""
     runtime: Digest | None
-    """Of the runtime that ran the blocks."""
+    """The digest of the runtime that ran the blocks."""
     machine: str | None
-    """`machine.identity` where they ran."""
+    """The `machine.identity` of the machine that ran them."""
     records: Source
 
     @cached_property
@@ -133,14 +139,16 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
         return tuple(ns for ns, _, _ in self._blocks)
 
     def noisy_above(self, limit: float) -> bool:
-        """Whether its median is less certain than this. Its status says so of the usual limit, without its blocks."""
+        """Return whether the median's uncertainty exceeds `limit`.
+
+        For the usual limit the status already answers this, without reading the blocks."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
         return self.disturbed or noisy(self.blocks_ns, limit)
 
     @property
     def disturbed(self) -> bool:
-        """Whether too many of its blocks waited for a CPU; a steady time may be wrong then."""
+        """Whether too many blocks waited for a CPU; then even a steady time may be wrong."""
         return disturbed(self.conditions.get("disturbed_blocks") or 0, len(self.blocks_ns))
 
     @property
@@ -153,7 +161,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
 
 
 class Reader(Protocol):
-    """What planning reads."""
+    """The queries of planning."""
 
     def found(self, key: Key) -> RecordHead | None: ...
 
@@ -161,7 +169,7 @@ class Reader(Protocol):
 
 
 class Tables(Reader, Protocol):
-    """What resolving cases reads: `records.Records` has it."""
+    """The queries of resolving cases, implemented by `records.Records`."""
 
     def measurements(self, key: Key) -> Iterator[Measurement]: ...
 
@@ -175,13 +183,13 @@ class Tables(Reader, Protocol):
 
 
 class Snapshot:
-    """Everything that planning reads, as it is now."""
+    """All that planning reads, as of the time of construction."""
 
     def __init__(self, records: Source) -> None:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, RecordHead] = {}
-        """One of each key, which reads its rest once."""
+        """One object for each key, so that its rest is read once."""
 
     def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:

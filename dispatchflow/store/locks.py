@@ -1,4 +1,4 @@
-"""File locks: they die with their process, whatever kills it, and hold between threads as between invocations."""
+"""File locks: the kernel releases them when their process ends, and they also exclude other threads."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _SHARED_MEMORY = Path("/dev/shm")
 def locked(
     path: Path, exclusive: bool = True, whom: Callable[[int], str | None] = lambda descriptor: None
 ) -> Iterator[None]:
-    """Hold the lock of this file, which is made when missing and never removed, or of this directory. `whom` says, of
-    its open descriptor, for whom this waits."""
+    """Hold the flock of a file or a directory. A missing file is created, and never removed.
+
+    `whom` gets the open descriptor and returns a line that reports which process this one waits for."""
     descriptor, kind = _opened(path), fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         try:
@@ -36,24 +37,20 @@ def locked(
 
 
 def others(descriptor: int) -> list[holders.Holder] | None:
-    """Who else holds it; None when only threads of this process do."""
+    """Return the other processes that hold the lock; None if only threads of this process do."""
     found = holders.of(descriptor)
     rest = [holder for holder in found if holder.process != os.getpid()]
     return None if found and not rest else rest
 
 
 class Claims:
-    """Keys that an invocation works at for long, taken without waiting: another one may be at the same.
-
-    One byte of one file is one key (open-file-description locks), since thousands may be held at once. The byte as far
-    behind it as the holder's process number says who holds it.
-    """
+    """Keys that an invocation works on for long, claimed without waiting: another may want the same."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
 
     def take(self, key: str) -> bool:
-        """False while another invocation holds it."""
+        """Claim a key; return False if another invocation holds it."""
         try:
             self._set(fcntl.F_WRLCK, key)
         except BlockingIOError:
@@ -64,13 +61,13 @@ class Claims:
         self._set(fcntl.F_UNLCK, key)
 
     def holder(self, key: str) -> int:
-        """The process that holds it, as its own container counts; 0 when nobody does."""
+        """Return the PID of the holder, in the holder's own PID namespace; 0 if the key is free."""
         request = _range(fcntl.F_WRLCK, _position(key) + 1, _A_KEY - 1)
         kind, _, start, _, _ = struct.unpack(_FLOCK, fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, request))
         return 0 if kind == fcntl.F_UNLCK else start - _position(key)
 
     def report_holder(self, key: str, what: str) -> None:
-        """Say who holds this key, which somebody waits for: who does `what`."""
+        """Log which process holds a key that this one waits for; `what` is the verb phrase for its work."""
         if process := self.holder(key):
             whom = holders.named(process) if holders.is_ours(process) else holders.UNSEEN
             holders.say(f"waits for {whom}: it {what}")
@@ -82,29 +79,29 @@ class Claims:
 
 
 _A_KEY = 2**23
-"""Bytes: Linux counts processes up to 2**22."""
+"""The bytes reserved for each key: Linux has PIDs up to 2**22."""
 
 
 def _position(key: str) -> int:
-    """40 bits of the key, so that offsets stay below 2**63. Two keys that share them wait for each other, no more."""
+    """Return the offset for a key: 40 bits of it, so that offsets stay below 2**63.
+
+    Two keys with the same 40 bits only wait for each other."""
     return int(key[:10], 16) * _A_KEY
 
 
 class Users:
-    """Who uses the objects of a store: makers at once, who removes some alone.
+    """Reader-writer lock on a store's objects: runs share it, `doit store clean` holds it exclusively.
 
-    A maker locks the byte of its process number, so that who waits can say for whom. No turnstile: who waits to remove
-    something keeps nobody from beginning.
-    """
+    A run locks the byte at its own PID, so that a waiting clean can name that PID. A waiting clean does not block new
+    runs."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
 
     def join(self, waiting: Callable[[int], None]) -> None:
-        """Until this process ends: when its work is interrupted, its threads may still publish.
+        """Share the lock until this process ends: after an interrupt, its threads may still publish.
 
-        `waiting` is told a process number before this waits, 0 when who removes something is waited for.
-        """
+        `waiting` is called before this waits: with the PID of the holder, or 0 for a clean."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager
@@ -139,32 +136,25 @@ def _opened(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        os.fchmod(descriptor, 0o666)  # a turnstile is for every user, whatever the umask
+        os.fchmod(descriptor, 0o666)  # every user must be able to lock a turnstile, whatever the umask
         return descriptor
     except (IsADirectoryError, PermissionError):
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 class MachineLock:
-    """Blocks run when nothing else of ours runs on this machine: not in this invocation, nor in another, of any user.
-
-    Everything that loads the machine holds `busy`; a block holds `quiet`. Both are the locks of two directories, shared
-    or alone: of /dev/shm, for all stores of this machine, and of the store, for containers that have a /dev/shm of
-    their own. A directory, because a lock file can be removed while it is held (systemd does so at a logout): who opens
-    the path then locks another file. A turnstile before each keeps a stream of busy ones from starving the one that
-    waits for quiet; without its file only that is lost.
-    """
+    """Keeps a block from running beside any other work of dispatchflow on this machine, of any user."""
 
     def __init__(self, store: Path) -> None:
         shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
-        # In this order everywhere: nobody holds one that somebody waits for with the other.
+        # Locked in this order everywhere, so that two processes never wait for each other.
         places = {shared.resolve(): shared / "dispatchflow-turnstile.lock"}
         self._places = tuple({**places, store.resolve(): store / "locks" / "turnstile"}.items())
 
     @contextmanager
     def busy(self) -> Iterator[None]:
         with ExitStack() as held:
-            if _mine.count == 0:  # within `busy` a second turnstile could wait for a block that waits for this thread
+            if _mine.count == 0:  # nested in `busy`, the turnstile may be held by a block that waits for this thread
                 for place, turnstile in self._places:
                     with locked(turnstile, whom=partial(_holder_in_words, place)):
                         pass
@@ -183,7 +173,7 @@ class MachineLock:
 
 
 class _Mine(threading.local):
-    """How often this thread holds the machine."""
+    """The number of times that this thread holds the machine."""
 
     count = 0
 
@@ -198,7 +188,9 @@ _mine = _Mine()
 
 
 def _holder_in_words(place: Path, waiting: int) -> str | None:
-    """For whom the machine is waited for: who holds the place's lock, or, of a turnstile, waits for it."""
+    """Describe the process that the machine is waited for.
+
+    It holds the lock of `place`. Otherwise it holds the turnstile `waiting` and waits for that lock itself."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiles or verifies"

@@ -1,12 +1,11 @@
-"""What is known of this machine, kept for the user and all projects: files in the user's cache directory.
+"""Facts about this machine, shared by all projects of the user: files in the user's cache directory.
 
 DIRECTORY/1/
-  machines/IDENTITY/KIND-KEY   a value behind its digest; one directory for each machine, of which a home may serve many
+  machines/IDENTITY/KIND-KEY   a value after its digest; a home directory may serve many machines
   objects/DIGEST               compiled modules that values name
 
-Nothing here is needed. What is damaged counts as absent, and is written anew; where the directory cannot be written, or
-lies on a network file system, the project's store alone has what it has measured.
-"""
+All of this is optional. A damaged file counts as absent and is written again. If the directory cannot be written, or is
+on a network file system, only the project's store keeps the measured values."""
 
 from __future__ import annotations
 
@@ -22,12 +21,17 @@ from dispatchflow.store.stamps import See, stamp
 from dispatchflow.store.store import network_mount
 
 _FORMAT = "1"
-"""Of what the values mean: environments with other versions of dispatchflow have the same directory."""
+"""The version of the values' format: several versions of dispatchflow share the directory."""
 
 
 class MachineFacts:
-    """Of the machine with this identity. `root`: None where the user has no such directory. `see` is told what is
-    looked at. Nothing raises because of the directory."""
+    """Facts about the machine with one identity. No fault of the directory raises an error.
+
+    Args:
+        root: the directory; None if the user has none.
+        machine: the machine's identity.
+        see: called with each path that is read; see `stamps`.
+    """
 
     def __init__(self, root: Path | None, machine: str, see: See = stamp) -> None:
         self.root, self._see = root.absolute() if root else None, see
@@ -35,16 +39,16 @@ class MachineFacts:
 
     @cached_property
     def unusable(self) -> str | None:
-        """Why nothing is kept here, as far as that is known before something is written."""
+        """The reason why nothing is kept here, as far as it is known before the first write; None for none."""
         if self.root is None:
             return "there is no home directory"
         try:
-            return "it lies on a network file system" if network_mount(self.root) else None
+            return "it is on a network file system" if network_mount(self.root) else None
         except (OSError, RuntimeError) as error:  # a loop of symbolic links
             return str(error)
 
     def remembered(self, name: str) -> str | None:
-        """None where nothing is known, or not any more."""
+        """Return the value of a name; None if it is missing or damaged."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -52,8 +56,9 @@ class MachineFacts:
         return _read(path)
 
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str | None:
-        """Keep what becomes of the value, and return it: no other process's comes between. None where it cannot be
-        kept."""
+        """Replace a value by `revised(value)` and return it; None if it cannot be kept.
+
+        The directory is locked, so no other process changes the value in between."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -68,7 +73,7 @@ class MachineFacts:
         return None
 
     def object(self, digest: Digest) -> bytes | None:
-        """None where it is not here, or not whole: then it is dropped."""
+        """Return an object's bytes; None if it is missing or damaged. A damaged one is removed."""
         if self.root is None or self.unusable:
             return None
         path = self._object(self.root, digest)
@@ -79,7 +84,7 @@ class MachineFacts:
         return None
 
     def keep(self, digest: Digest, content: Path) -> None:
-        """This object, from where it is; unless it is here already, or cannot be kept."""
+        """Copy an object from the file `content`, unless it exists here or cannot be kept."""
         if self.root is None or self.unusable or (path := self._object(self.root, digest)).exists():
             return
         with suppress(OSError):
@@ -96,7 +101,7 @@ class MachineFacts:
 
 
 def _read(path: Path) -> str | None:
-    with suppress(OSError, ValueError):  # absent, unreadable, no text
+    with suppress(OSError, ValueError):  # missing, unreadable, or not text
         digest, _, text = path.read_bytes().decode().partition("\n")
         if digest == digest_of(text.encode()):
             return text
@@ -104,7 +109,9 @@ def _read(path: Path) -> str | None:
 
 
 def _publish(path: Path, content: bytes) -> None:
-    """Whole or not at all, for who reads. Not synced: what a power failure leaves half is damaged, hence absent."""
-    beside = path.with_name(f".{path.name}")  # whoever writes has the lock of the directory
+    """Write a file that readers see either complete or not at all.
+
+    It is not synced: a file that a power failure cuts short is damaged, and counts as absent."""
+    beside = path.with_name(f".{path.name}")  # one name is enough: the writer holds the directory's lock
     beside.write_bytes(content)
     beside.replace(path)

@@ -1,4 +1,4 @@
-"""What executed actions left, in SQLite (WAL): a killed process loses nothing that was recorded."""
+"""Records of executed actions, in SQLite (WAL): no recorded data is lost when a process is killed."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from dispatchflow.store.schema import SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
-"""To look up one key takes as long as to read so many records in their order."""
+"""Looking up one key takes as long as reading `_ROWS_A_SEEK` records in order."""
 
 _NEWEST = 4000
-"""Measurements that say how cases feel what the anchors feel: some tens of ms to read, once a run."""
+"""The number of measurements that sensitivities are computed from: reading them takes some tens of ms."""
 
 
 def _text(reason: str | None) -> str | None:
-    """A reason may name a path whose bytes are no text, which neither SQLite nor Parquet takes."""
+    """Escape bytes that are not text, as in a path that a reason names: SQLite and Parquet refuse them."""
     return None if reason is None else reason.encode(errors="backslashreplace").decode()
 
 
 class Records(Database):
-    """One connection, any thread."""
+    """A connection for all threads."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, SCHEMA, VERSION)
 
     def _begin(self) -> None:
-        # A new database beside old parts goes on behind them, at up to a million rows a second.
+        # The numbers of a new database continue after those of old parts, at up to a million rows a second.
         self._db.execute("insert into remembered values ('first_row', ?)", (str(int(time.time()) << 20),))
 
     # --- actions
@@ -58,7 +58,7 @@ class Records(Database):
         return RecordHead(key, bool(ok), code, outputs, self)
 
     def add(self, record: Record) -> None:
-        """The newest of a key stands: a failure that was tried again, an object that was made anew."""
+        """Add a record in place of an older one of its key: a failure tried again, or an object made again."""
         dumps = json.dumps
         code = record.facts.get("runtime_digest" if record.stage == "verify" else "code_digest")
         values = (
@@ -75,19 +75,20 @@ class Records(Database):
             )
 
     def drop_output(self, digest: Digest) -> None:
-        """Forget every action that made this object: it is to be made anew."""
+        """Forget every action with this object as an output, so that it runs again."""
         with self._transaction():
             self._db.execute("delete from record where key in (select key from output where digest = ?)", (digest,))
             self._db.execute("delete from output where digest = ?", (digest,))
 
     def held(self) -> list[StoredRecord]:
-        """Every record that names objects."""
+        """Return all records that name objects."""
         rows = self._all("select key, stage, at, outputs from record where outputs <> '{}'")
         return [StoredRecord(key, stage, at, self.value(outputs)) for key, stage, at, outputs in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """These records, on disk when this returns: their objects are removed next, and a power failure must not bring
-        the records back. `digests`: the objects."""
+        """Delete these records, synced to disk.
+
+        The objects `digests` are removed next, and a power failure must not bring the records back."""
         with self._lock:
             self._db.execute("pragma synchronous = full")
             try:
@@ -105,38 +106,37 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """The code digest and the ingredients of each compile that passed."""
+        """Yield the code digest and the ingredients of each compile that passed."""
         for code, ingredients in self._all("select code, ingredients from record where stage = 'compile' and ok"):
             yield code, self.value(ingredients)
 
     def problems(self) -> list[str]:
-        """What SQLite finds wrong with the file."""
+        """Return the faults that SQLite finds in the file."""
         try:
             return [line for (line,) in self._all("pragma quick_check") if line != "ok"]
         except StoreError as error:
             return [str(error.facts.get("found", error.problem))]
 
     def require_sound(self) -> None:
-        """For who takes their silence for an answer: of a page that is damaged in part SQLite may read some rows and
-        say nothing of the others.
+        """Call this before treating a missing row as absent: SQLite can skip rows of a damaged page silently.
 
         Raises:
-            StoreError: SQLite finds something wrong with the file.
+            StoreError: SQLite finds a fault in the file.
         """
         if problems := self.problems():
             raise self._store_error(ValueError(" ".join(problems[0].split())))
 
     def cases(self) -> int:
-        """How many were ever made."""
+        """Return the number of cases that were ever made."""
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """One of the cases of which this is the latest key of a stage."""
+        """Return the name of a case that has this latest key for one of its stages; None if there is none."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """`shown`: what the views now say of this case, as `newest_identities` tells it."""
+        """Set the latest keys of a case; `shown` gives what its views now show, as `newest_identities` does."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -147,7 +147,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self) -> dict[str, float]:
-        """Mean seconds of one action of each stage, for estimates."""
+        """Return the mean seconds of one action of each stage, for estimates."""
         costs = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
         blocks = self._all("select sum(cost_s) / count(distinct measurement) from block")[0][0]
         return costs | ({"profile": blocks} if blocks else {})
@@ -183,11 +183,11 @@ class Records(Database):
             )
 
     def measurement(self, key: Key) -> Measurement | None:
-        """The newest that was ended; None when there is none."""
+        """Return the newest measurement that has ended; None if there is none."""
         return next(self.measurements(key), None)
 
     def measurements(self, key: Key) -> Iterator[Measurement]:
-        """All that were ended, the newest first."""
+        """Yield all measurements that have ended, the newest first."""
         rows = self._all(
             "select id, status, median_ns, runtime, machine from measurement where key = ? and status <> 'open' "
             "order by id desc",
@@ -197,7 +197,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Of the newest measurements: key, median in ns, and what the anchors said of the session."""
+        """Yield key, median in ns and anchor data of the session for the newest measurements."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -208,24 +208,25 @@ class Records(Database):
                 yield key, median_ns, self.value(session)
 
     def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
-        """(reason, conditions, ingredients, run, at)"""
+        """Return (reason, conditions, ingredients, run, at)."""
         ((reason, conditions, ingredients, run, at),) = self._all(
             "select reason, conditions, ingredients, run, at from measurement where id = ?", measurement
         )
         return reason, self.value(conditions), self.value(ingredients), run, at
 
     def blocks(self, measurement: int) -> list[tuple[float, float | None, float]]:
-        """(ns, dispatch_ns, cost_s) of each, as they were taken."""
+        """Return (ns, dispatch_ns, cost_s) of each block, in the order of measurement."""
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """For planning so many cases: of many all that there is, read at once."""
+        """Return the reader for planning a number of cases: for many, one that reads all rows at once."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
     def everything(self) -> tuple[dict[Key, tuple[Any, ...]], dict[Key, tuple[Any, ...]]]:
-        """Key → (key, ok, code, outputs) of all records; (key, id, status, median, runtime, machine) of the newest
-        measurements that were ended."""
+        """Return key → columns for all records, and for the newest ended measurements.
+
+        The columns are (key, ok, code, outputs) and (key, id, status, median, runtime, machine)."""
         records = self._all("select key, ok, code, outputs from record")
         measurements = self._all(
             "select key, max(id), status, median_ns, runtime, machine from measurement where status <> 'open' "
@@ -234,13 +235,13 @@ class Records(Database):
         return {row[0]: row for row in records}, {row[0]: row for row in measurements}
 
     def last_measurement(self) -> int:
-        """The id of the newest, ended or not; 0 when there is none."""
+        """Return the id of the newest measurement, ended or not; 0 if there is none."""
         return int(self._all("select coalesce(max(id), 0) from measurement")[0][0])
 
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Name → the identity of its newest row, for those that have one."""
+        """Return name → the identity of its newest row, for the names that have one."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
@@ -249,13 +250,13 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str) -> int:
-        """Name → (identity, content), each unless this was said last of that name. Returns how many were added."""
+        """Add rows, name → (identity, content), and return how many; skip one equal to its name's newest."""
         added = 0
         with self._transaction():
             for name, (identity, content) in rows.items():
                 if self._all("select 1 from said where name = ? and identity = ?", name, identity):
-                    continue  # another invocation was faster
-                again = self._all("select 1 from row where identity = ?", identity)  # the same as some time before
+                    continue  # another invocation added it first
+                again = self._all("select 1 from row where identity = ?", identity)  # equal to an older row
                 unique = f"{identity} {run}" if again else identity
                 self._db.execute("insert or ignore into row values (?,?,null)", (unique, json.dumps(content)))
                 self._db.execute("insert or replace into said values (?,?)", (name, identity))
@@ -263,7 +264,7 @@ class Records(Database):
         return added
 
     def assign_rows(self, part: str) -> int:
-        """All rows without a part become this part's. Returns how many."""
+        """Assign all rows without a part to this part, and return how many there are."""
         if not self._all("select 1 from row where part is null limit 1"):
             return 0
         with self._transaction():
@@ -273,12 +274,12 @@ class Records(Database):
         return [part for (part,) in self._all("select distinct part from row where part is not null")]
 
     def rows_of(self, part: str) -> list[dict[str, Any]]:
-        """In order, each with its `number`: of two rows of a store the newer one has the higher, whatever the clock."""
+        """Return a part's rows in order, with a `number` that is higher for newer rows, whatever the clock."""
         first = int(self.remembered("first_row") or 0)
         found = self._all("select rowid, content from row where part = ? order by rowid", part)
         return [{**self.value(content), "number": first + number} for number, content in found]
 
-    # --- facts about this machine that are dear to find out
+    # --- facts about this machine that are expensive to find out
 
     def remembered(self, name: str) -> str | None:
         rows = self._all("select value from remembered where name = ?", name)
@@ -288,12 +289,12 @@ class Records(Database):
         self.revise(name, lambda _: value)
 
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str:
-        """Remember what becomes of the value, and return it: no other invocation's comes between."""
+        """Replace a value by `revised(value)` and return it, in one transaction."""
         with self._transaction():
             value = revised(self.remembered(name))
             self._db.execute("insert or replace into remembered values (?,?)", (name, value))
         return value
 
     def remembered_of(self, kind: str) -> list[str]:
-        """All values whose name begins with `kind:`."""
+        """Return all values whose name begins with `kind:`."""
         return [value for (value,) in self._all("select value from remembered where name glob ?", f"{kind}:*")]

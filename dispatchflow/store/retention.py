@@ -1,4 +1,4 @@
-"""What is in the store, and what of it goes: objects by kind, and which objects and records a clean removes."""
+"""The contents of the store by kind, and which objects and records a clean removes."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ _DAY_S = 86400
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record that names objects. `at`: when it was made, in seconds since 1970."""
+    """A record that names objects."""
 
     key: Key
     stage: str
     at: float
+    """When it was recorded, in seconds since 1970."""
     outputs: Mapping[str, Digest]
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """`keys` are the records that name one of the `objects`: they go with them."""
+    """The records and objects that a clean removes."""
 
     keys: tuple[Key, ...] = ()
+    """The records that name one of the `objects`."""
     objects: tuple[Digest, ...] = ()
 
 
 def kinds(sizes: Mapping[Digest, int], held: Iterable[StoredRecord]) -> dict[Digest, str]:
-    """Object → what it is, by the first record that names it."""
+    """Return the kind of each object, by the first record that names it."""
     found: dict[Digest, str] = {}
     for record in held:
         for name, digest in record.outputs.items():
@@ -47,7 +49,7 @@ def _kind(stage: str, output: str) -> str:
 
 
 def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[str, tuple[int, int]]:
-    """Kind → (objects, bytes) of these objects, the largest first, unreferenced ones last."""
+    """Return kind → (number of objects, bytes), the largest first, unreferenced ones last."""
     number: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for digest, size in sizes.items():
@@ -58,7 +60,9 @@ def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[st
 
 
 def made_since(held: Iterable[StoredRecord], days: int, now: float) -> set[Key]:
-    """The records of the last so many days. When one was last used is not known: an idle run writes nothing."""
+    """Return the keys of the records from the last `days` days.
+
+    The last use of a record is unknown, because an idle run writes nothing."""
     return {record.key for record in held if now - record.at <= days * _DAY_S}
 
 
@@ -68,12 +72,14 @@ def removal(
     keep: Set[Key] | None = None,
     limit_bytes: int | None = None,
 ) -> Removal:
-    """What no record names; then, when one of `keep` and `limit_bytes` is given, what no record of `keep` names: all of
-    it without a limit, else the oldest until all objects together have no more bytes than that.
+    """Return the objects and records that a clean removes.
 
-    An object is as old as the newest record that names it. A record that is not to be kept stays all the same while
-    all its objects do: it costs nothing and saves the work.
-    """
+    Objects that no record names are always removed. If `keep` or `limit_bytes` is given, objects that no record of
+    `keep` names are removed too: all of them without a limit, otherwise the oldest until all objects together have at
+    most `limit_bytes`.
+
+    An object is as old as the newest record that names it. A record outside of `keep` stays as long as all of its
+    objects do: it takes no space and saves the work."""
     records: dict[Digest, list[StoredRecord]] = {}
     for record in held:
         for digest in set(record.outputs.values()):

@@ -1,16 +1,16 @@
 """The tables of the records.
 
-record        one a key: a success, or a failure that would repeat itself; `code` is the code digest of a compile, and
-              the runtime's digest of a verification
-latest        the key that a case's stage had when it was last made: for `explain`
-measurement   append-only; blocks are recorded as they end; never pooled
-row           what goes to Parquet: first here, then in a part that can be written again from here
+record        one row for each key: a success, or a failure that would repeat itself; `code` is the code digest of a
+              compile, and the runtime's digest of a verification
+latest        the key that a stage of a case had when it last ran, for `explain`
+measurement   append-only; blocks are recorded as they end; blocks of several measurements are never pooled
+row           the rows of the Parquet parts: recorded here first, so that a part can be written again from here
 said          the identity of each case's newest row under a protocol, and of what a view shows of it
 """
 
 VERSION = 4
 
-# The indexes of records and measurements hold all that planning reads of them: it never goes to the wide rows.
+# Covering indexes: planning reads records and measurements from them alone, and never loads the wide rows.
 SCHEMA = """
 create table record (
   id integer primary key, key text not null, stage text not null, ok integer not null, reason text,

@@ -1,8 +1,7 @@
-"""Private directories, each locked by who uses it: one that nobody locks is nobody's.
+"""Private directories, each locked by the process that uses it; an unlocked one can be removed.
 
-The lock is the kernel's, so that it also tells of a user in another container, whose process number would say nothing
-here, and it ends with its process. Tools do not inherit it (close-on-exec).
-"""
+The kernel's lock also shows a user in another container, whose PID would mean nothing here, and it is released when its
+process ends. Tools do not inherit it (close-on-exec)."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from pathlib import Path
 
 @contextmanager
 def directory(parent: Path) -> Iterator[Path]:
-    """A new one, gone afterwards."""
+    """Yield a new directory that is removed afterwards."""
     path, descriptor = _locked_directory(parent)
     try:
         yield path
@@ -29,7 +28,7 @@ def directory(parent: Path) -> Iterator[Path]:
 def _locked_directory(parent: Path) -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(dir=parent))
-        with suppress(FileNotFoundError):  # `sweep` came before the lock
+        with suppress(FileNotFoundError):  # `sweep` removed it before it was locked
             descriptor = _opened(path)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             if path.exists():
@@ -38,9 +37,9 @@ def _locked_directory(parent: Path) -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove what killed processes left."""
+    """Remove the directories of killed processes."""
     for path in parent.iterdir():
-        with suppress(OSError):  # in use; no directory; another user's; removed by somebody just now
+        with suppress(OSError):  # in use; not a directory; another user's; removed by another process just now
             descriptor = _opened(path)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Whether a file is still the one that was read, without reading it again."""
+"""Detect whether a file has changed since it was read, without reading it again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from collections.abc import Callable
 ABSENT = "absent"
 
 See = Callable[[str], str]
-"""A path → its stamp, which the caller may remember."""
+"""A function from a path to its stamp; the caller may remember both."""
 
 
 def stamp(path: str) -> str:
-    """Changes when the file does, and when a directory gains or loses a name; `ABSENT` where nothing is."""
+    """Return a text that changes with the file, or when a directory gains or loses a name.
+
+    It is `ABSENT` if nothing is there."""
     try:
-        status = os.stat(path)  # noqa: PTH116 (of hundreds)
+        status = os.stat(path)  # noqa: PTH116 (faster, and called for hundreds of files)
     except OSError:
         return ABSENT
     return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

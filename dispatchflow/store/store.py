@@ -1,10 +1,10 @@
-"""Content-addressed objects and records of actions. Only whole ones: `kill -9` loses at most the actions in flight.
+"""Content-addressed objects and records of actions; `kill -9` loses at most the actions in progress.
 
 .dispatchflow/
-  objects/ab/cdef…   files named by their digest, written beside, synced, renamed; read-only
+  objects/ab/cdef…   files named by their digest: written under a temporary name, synced, renamed; read-only
   records.sqlite     WAL; written after the objects it names, one transaction each (see records.py)
   results/*.parquet  immutable parts, derived from the records (see results/parquet.py)
-  answers/           what idle invocations said (see project/replay.py)
+  answers/           output of idle invocations (see project/replay.py)
   locks/  tmp/
 """
 
@@ -26,7 +26,7 @@ from dispatchflow.store import disk, holders, scratch
 from dispatchflow.store.locks import Claims, MachineLock, Users, locked, others
 from dispatchflow.store.records import Records
 
-# SQLite's WAL needs shared memory, and flock a kernel of one machine.
+# SQLite's WAL needs shared memory, and flock works within one machine's kernel.
 _NETWORK = {
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "vboxsf",
     "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs",
@@ -39,15 +39,19 @@ _log = logging.getLogger(__name__)
 
 
 class DamagedObject(Exception):
-    """An object's bytes are not those of its digest; it was dropped, with the records that led to it."""
+    """An object's bytes do not match its digest; it was dropped, with the records that name it."""
 
 
 class Store:
-    """Raises StoreError on opening: a network file system, or a place that cannot be written."""
+    """A store directory.
+
+    Raises:
+        StoreError: it is on a network file system, or cannot be written.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root = root.absolute()
-        if ".." in root.parts:  # what `..` of a symbolic link is, only the system knows; links to here must be right
+        if ".." in root.parts:  # only the system can resolve `..` after a symbolic link; links to the store need it
             self.root = root = root.resolve()
         try:
             with self.writing():
@@ -55,11 +59,11 @@ class Store:
                 for folder in ("objects", "locks", "tmp", "results"):
                     (root / folder).mkdir(parents=True, exist_ok=True)
                 scratch.sweep(root / "tmp")
-                # SQLite would only say that its own file cannot be written. Who looks or cleans needs no room.
+                # Test writing first: SQLite would report only its own file. Reading and cleaning need no free space.
                 with suppress(DiskFull), self.scratch():
                     pass
                 self.records = Records(root / "records.sqlite")
-        except DiskFull as full:  # a store that is there opens without room: this one has nothing to be removed
+        except DiskFull as full:  # an existing store opens without free space; a new one has nothing to remove
             raise DiskFull(full.problem, full.facts, disk.TO_BEGIN) from full
 
     @property
@@ -67,15 +71,15 @@ class Store:
         return self.root / "results"
 
     def path(self, digest: Digest) -> Path:
-        """Where the object is, or would be."""
+        """Return the path of an object, whether or not it exists."""
         return self.root / "objects" / digest[:2] / digest[2:]
 
     def checked(self, digest: Digest) -> Path:
-        """The object's path, after its bytes were compared with its name.
+        """Return an object's path after comparing its content with its digest.
 
         Raises:
-            DamagedObject: they differ, or it is missing; it and every record that names it are gone now.
-            UnreadableObject: that cannot be known.
+            DamagedObject: they differ, or it is missing; it and every record that names it were removed.
+            UnreadableObject: it cannot be read.
         """
         if self._found(digest) == digest:
             return self.path(digest)
@@ -84,45 +88,47 @@ class Store:
         raise DamagedObject(digest)
 
     def _found(self, digest: Digest) -> Digest | None:
-        """The digest of what lies in the object's place; None where nothing does.
+        """Return the digest of the file in an object's place; None if there is none.
 
         Raises:
-            UnreadableObject: a directory does, or a pipe, which is not opened: that waits for its writer; or the system
-                refuses.
+            UnreadableObject: the system refuses to read it, or it is a directory or a pipe. A pipe is not opened,
+                because that waits for its writer.
         """
         path = self.path(digest)
         try:
             if S_ISREG(path.stat().st_mode):
                 return digest_file(path)
-            found = "it is no regular file"
+            found = "it is not a regular file"
         except FileNotFoundError:
             return None
         except OSError as error:
             found = error.strerror or str(error)
-        hint = "Move it away, and run again: it is made anew."
+        hint = "Move it away, and run again: it is made again."
         raise UnreadableObject("an object cannot be read", {"file": path, "found": found}, hint)
 
     def objects(self) -> dict[Digest, int]:
-        """Every object → its bytes. What else lies there is told, and is nobody's to remove."""
+        """Return the size of each object in bytes. Other files there are reported, and never removed."""
         found = {}
         for folder in (self.root / "objects").iterdir():
             if not _FOLDER.fullmatch(folder.name) or not folder.is_dir():
-                _log.warning("%s is no object: left alone", folder)
+                _log.warning("%s is not an object: left alone", folder)
                 continue
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if not is_digest(folder.name + entry.name) or not entry.is_file(follow_symlinks=False):
-                        _log.warning("%s is no object: left alone", entry.path)
+                        _log.warning("%s is not an object: left alone", entry.path)
                         continue
-                    with suppress(FileNotFoundError):  # damaged, and dropped by somebody just now
+                    with suppress(FileNotFoundError):  # damaged, and dropped by another process just now
                         found[Digest(folder.name + entry.name)] = entry.stat().st_size
         return found
 
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Records, then objects: no record should name a missing one. Only for who is alone, see `users`."""
+        """Remove records, then objects, so that no record names a missing object.
+
+        Only for a process that holds `users` exclusively."""
         try:
             self.records.forget(keys, digests)
-        except DiskFull:  # even to forget takes room. Killed here, who uses a missing object makes it anew
+        except DiskFull:  # deleting records needs free space too. After a kill here, missing objects are made again
             self._unlink(digests)
             self.records.forget(keys, digests)
         self._unlink(digests)
@@ -133,22 +139,24 @@ class Store:
                 self.path(digest).unlink(missing_ok=True)
 
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
-        """Links of these names in `folder`, where a tool runs: it then sees no path of ours, whose characters could
-        mean something to it (`--module=` ends a path at an @), and its command line is the one that a user repeats."""
+        """Link objects under these names in `folder`, where a tool runs.
+
+        The tool then sees no path of the store, whose characters it could interpret (`--module=` ends a path at an @),
+        and a user can repeat its command line."""
         with self.writing():
             for name, digest in objects.items():
                 (folder / name).symlink_to(self.path(digest))
 
     def put_bytes(self, content: bytes) -> Digest:
         digest = digest_of(content)
-        if self._found(digest) != digest:  # a damaged one is replaced
+        if self._found(digest) != digest:  # missing, or damaged and replaced
             with self.scratch() as place, self.writing():
                 (place / "object").write_bytes(content)
                 self._publish(place / "object", digest)
         return digest
 
     def put_file(self, path: Path) -> Digest:
-        """Moves the file, which must lie in a scratch directory of this store, unless the object is there already."""
+        """Move a file from a scratch directory of this store into it, unless the object exists already."""
         digest = digest_file(path)
         if self._found(digest) != digest:
             with self.writing():
@@ -164,20 +172,22 @@ class Store:
         path.rename(final)
 
     def scratch(self) -> AbstractContextManager[Path]:
-        """A private directory, gone afterwards."""
+        """Return a new private directory that is removed afterwards."""
         return self._entering(scratch.directory(self.root / "tmp"))
 
     def lock(self, key: Key) -> AbstractContextManager[None]:
-        """One at a time makes this key, in all invocations. Stripes: another key may wait too, never deadlock, since
-        nobody takes a second one while holding one."""
+        """Hold the lock of a key: in all invocations, only one thread at a time runs its action.
+
+        Keys share lock files, so a thread may wait for another key too. No deadlock can follow, because no thread takes
+        a second one of these locks while it holds one."""
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:
-        """While something of ours loads this machine; see `MachineLock`."""
+        """Hold the machine while running something that loads it; see `MachineLock`."""
         return self._entering(self._machine.busy())
 
     def quiet(self) -> AbstractContextManager[None]:
-        """While nothing else of ours does."""
+        """Hold the machine while no other work of dispatchflow loads it."""
         return self._entering(self._machine.quiet())
 
     @cached_property
@@ -186,20 +196,22 @@ class Store:
 
     @cached_property
     def claims(self) -> Claims:
-        """Of measurements, each from its first block to its last."""
+        """The claims of measurements, each held from its first block to its last."""
         with self.writing():
             return Claims(self.root / "locks" / "measuring")
 
     @cached_property
     def users(self) -> Users:
-        """Who makes, verifies or measures joins before it looks records up: what they name stays until it ends, and
-        so does what is published and not recorded yet."""
+        """The lock that protects objects from a clean.
+
+        A run that makes, verifies or measures joins before it looks up records. Objects that they name stay until it
+        ends, and so do objects that are published and not yet recorded."""
         with self.writing():
             return Users(self.root / "locks" / "users")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """What the system refuses within is the store's: a StoreError, which ends the run, and no case's failure."""
+        """Raise an OSError of the body as a StoreError, which ends the run instead of failing one case."""
         try:
             yield
         except OSError as error:
@@ -207,7 +219,7 @@ class Store:
 
     @contextmanager
     def _entering(self, context: AbstractContextManager[T]) -> Iterator[T]:
-        """As `context`; only what is refused on entering it is the store's."""
+        """Enter a context; only an OSError raised on entering it is a StoreError."""
         with ExitStack() as stack:
             with self.writing():
                 entered = stack.enter_context(context)
@@ -215,15 +227,15 @@ class Store:
 
 
 def _maker(lock: int) -> str | None:
-    """For whom a key's lock is waited for; None when this process itself makes it."""
+    """Describe the process that a key's lock is waited for; None if it is this process."""
     if (found := others(lock)) is None:
         return None
     whom = holders.named(found[0].process) if found else holders.UNSEEN
-    return f"waits for {whom}: it makes what is needed here too"
+    return f"waits for {whom}: it makes a result that is needed here too"
 
 
 def _refuse_network(root: Path) -> None:
-    """Before anything is written there."""
+    """Raise a StoreError if the store is on a network file system, before anything is written there."""
     if (mount := network_mount(root)) is not None:
         raise StoreError(
             "the store lies on a network file system",
@@ -233,19 +245,21 @@ def _refuse_network(root: Path) -> None:
 
 
 def network_mount(root: Path) -> str | None:
-    """The mount point, and its kind, of the network file system that this lies on; None where it lies on none."""
+    """Return the mount point of the network file system that a path is on, and its kind; None if local."""
     mount, kind = filesystem(root.resolve(), Path("/proc/self/mounts").read_bytes())
     return f"{mount} ({kind})" if kind in _NETWORK else None
 
 
 def filesystem(path: Path, mounts: bytes) -> tuple[Path, str]:
-    """The mount point that an absolute path lies on, and its kind, from the text of /proc/self/mounts."""
+    """Return the mount point and kind of the file system of an absolute path.
+
+    `mounts` is the text of /proc/self/mounts."""
     found = Path("/"), ""
     for line in mounts.splitlines():
         _, place, kind, *_ = line.split(b" ")
         # White space and backslashes are written as three octal digits.
         mount = Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), place)))
-        # The longest; of two on the same place the later hides the earlier.
+        # The longest mount point wins; of two at the same place the later hides the earlier.
         if path.is_relative_to(mount) and len(mount.parts) >= len(found[0].parts):
             found = mount, kind.decode()
     return found

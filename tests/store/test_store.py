@@ -75,8 +75,8 @@ def put(store, content):
 @pytest.mark.parametrize(
     ("lay", "found"),
     [
-        (Path.mkdir, "it is no regular file"),
-        (os.mkfifo, "it is no regular file"),
+        (Path.mkdir, "it is not a regular file"),
+        (os.mkfifo, "it is not a regular file"),
         (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
     ],
 )
