@@ -1,16 +1,17 @@
-"""A small process that starts the tools for us; run as a script, standard library only.
+"""A small process that starts the tools; run as a script, it imports only the standard library.
 
-Why not subprocess: this process has one thread and few pages, so that a forked child may call setrlimit and prctl
-before exec, `ru_maxrss` is the tool's own (a child of the big process would begin with the parent's), and no tool
-outlives us: when our pipe closes, for whatever reason, the running tool's whole process group is killed.
+It replaces a direct use of subprocess for three reasons. It has one thread and few pages, so a forked child may call
+setrlimit and prctl before exec. `ru_maxrss` is the tool's own; a child of the large process would start with its
+parent's. No tool outlives dispatchflow: when the pipe to it closes, the launcher kills the tool's whole process group.
 
-What the tool prints goes through pipes, so that a tool that never stops printing fills neither disk nor memory.
+Output of a tool goes through pipes, so that a tool that never stops printing fills neither disk nor memory.
 
-One JSON object a line on stdin, one in reply on stdout:
+Requests are JSON objects on stdin, one a line; so are the replies on stdout.
+
   {argv, env, cwd, stdin, stdout, stderr, output_limit_bytes, time_limit_s, memory_limit_bytes, cpus, count_waits}
   {code, timed_out, wall_s, cpu_s, peak_bytes, waited_s}
-  {error}: it could not be started
-  {error, errno, file}: what it printed could not be written
+  {error}: the tool could not be started
+  {error, errno, file}: its output could not be written
 """
 
 import ctypes
@@ -27,7 +28,7 @@ _LIBC = ctypes.CDLL(None)
 
 
 class _Printed:
-    """What a tool prints on one stream: its first and its last bytes are written to a file."""
+    """The output of a tool on one stream; its first and its last bytes are written to a file."""
 
     def __init__(self, path, flags, limit):
         self.path, self.file = path, os.open(path, flags | os.O_WRONLY | os.O_CREAT, 0o644)
@@ -37,7 +38,7 @@ class _Printed:
         self.tail, self.dropped, self.error = bytearray(), 0, None
 
     def read(self):
-        """Take what is in the pipe, which holds less than this; False when nothing comes any more."""
+        """Read what is in the pipe, whose capacity is smaller than one read; return False at the end of file."""
         try:
             piece = os.read(self.pipe, 1 << 20)
         except BlockingIOError:
@@ -71,9 +72,9 @@ class _Printed:
 
 
 def _child(request, outputs, report):
-    """After fork: becomes the tool, or writes why not to `report`."""
+    """Turn into the tool after fork, or write the reason for a failure to `report`."""
     try:
-        os.setpgid(0, 0)  # not setsid: the session names all that is to end when this launcher is killed
+        os.setpgid(0, 0)  # not setsid: the session identifies the processes to end when this launcher is killed
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.chdir(request["cwd"])
@@ -84,41 +85,45 @@ def _child(request, outputs, report):
             os.dup2(output.end, number)
         if request["memory_limit_bytes"]:
             limit = request["memory_limit_bytes"]
-            # Of what it writes to, not of addresses: mapped code, and room that is only reserved, cost no memory.
+            # Limits writable memory, not address space: mapped code and reserved addresses take no memory.
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if request["cpus"]:
             os.sched_setaffinity(0, request["cpus"])
         os.execve(request["argv"][0], request["argv"], request["env"])
     except BaseException as error:
-        os.write(report, os.fsencode(f"{type(error).__name__}: {error}"))  # it may name a path of any bytes
+        os.write(report, os.fsencode(f"{type(error).__name__}: {error}"))  # the error may name a path of any bytes
     finally:
         os._exit(127)
 
 
 class _Waits:
-    """How long a tool's threads waited for its CPUs because others ran there: a neighbour, not each other."""
+    """Measures how long a tool's threads waited for its CPUs because other processes ran there.
+
+    Time that its threads wait for each other does not count."""
 
     def __init__(self, cpus):
         self.cpus, self.threads = cpus, {}
         self.begin_s, self.idle_s = time.monotonic(), self._idle_s()
 
     def read(self, pid):
-        """(ran, waited) of each thread, in ns. They take it with them when they end: a tool that prints what it
-        measured has them still."""
+        """Read (ran, waited) of each thread, in ns.
+
+        The numbers vanish with a thread, but a tool that prints its results still has its threads."""
         for thread in os.listdir(f"/proc/{pid}/task"):
             try:
                 with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as numbers:
                     ran, waited, _ = map(int, numbers.read().split())
                     self.threads[thread] = ran, waited
-            except (OSError, ValueError):  # it ended meanwhile, or the kernel does not tell
+            except (OSError, ValueError):  # the thread has ended, or the kernel does not report it
                 pass
 
     def seconds(self, cpu_s):
-        """Of the thread that waited longest; None where it is not known. No longer than ten times what it ran: one that
-        hardly runs holds up nothing. On one CPU no thread waits for another one that works; on several the threads do,
-        so it is no longer than others ran on these CPUs. /proc/stat counts idle time in ticks, whole ones on each CPU.
-        """
+        """Return the time of the thread that waited longest; None if unknown.
+
+        It is at most ten times what that thread ran: a thread that hardly runs delays nothing. On one CPU no thread
+        waits for another one of the tool that works. On several CPUs threads do, so the time is also at most what other
+        processes ran on these CPUs. /proc/stat counts idle time of each CPU in whole ticks."""
         idle_s = self._idle_s()
         if not self.threads or self.idle_s is None or idle_s is None:
             return None
@@ -130,7 +135,7 @@ class _Waits:
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Of its CPUs together: idle, waiting for a disk, or taken by the hypervisor."""
+        """Return how long its CPUs together were idle, waiting for a disk, or taken by the hypervisor."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}
@@ -148,12 +153,12 @@ def _kill_group(pid):
 
 
 def _kill_rest():
-    """What the tool left in sessions of their own: orphans become children of this process."""
+    """Kill the processes that the tool left in other sessions: orphans become children of this process."""
     while True:
         try:
             with open(f"/proc/self/task/{os.getpid()}/children") as listed:
                 left = [int(pid) for pid in listed.read().split()]
-        except OSError:  # a kernel that does not list them
+        except OSError:  # this kernel does not list children
             return
         if not left:
             return
@@ -209,7 +214,7 @@ def _run_into(outputs, request):
     if not ended:
         _kill_group(pid)
     _, status, usage = os.wait4(pid, 0)
-    _kill_group(pid)  # what it left behind
+    _kill_group(pid)  # processes that it left behind
     _kill_rest()
     os.close(handle)
     if abandoned and not ended:
@@ -228,13 +233,13 @@ def _run_into(outputs, request):
 
 def main():
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    # Unbuffered: a buffered reader would hide from select() that the pipe was closed, or hold a next request.
+    # Unbuffered: a buffered reader would hide from select() that the pipe was closed, or keep the next request.
     requests = os.fdopen(0, "rb", buffering=0, closefd=False)
-    while (line := requests.readline()).endswith(b"\n"):  # half a line is the last word of one that was killed
+    while (line := requests.readline()).endswith(b"\n"):  # an incomplete line comes from a killed process
         reply = json.dumps(_run(json.loads(line))) + "\n"
         try:
             os.write(1, reply.encode())
-        except BrokenPipeError:  # the one that asked is gone
+        except BrokenPipeError:  # the process that sent the request has ended
             return
 
 

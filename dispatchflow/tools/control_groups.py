@@ -1,8 +1,7 @@
-"""What this process may use of the CPUs and the memory: limits of its control group and of all that contain it.
+"""Limits on the CPUs and memory of this process: those of its control group and its parent groups.
 
-Both hierarchies of cgroups(7): v2 (`cpu.max`, `memory.max`) and v1 (`cpu.cfs_quota_us` and `cpu.cfs_period_us`,
-`memory.limit_in_bytes`). `root` is where `proc` and `sys` are looked for.
-"""
+Both hierarchies of cgroups(7) are read: v2 (`cpu.max`, `memory.max`) and v1 (`cpu.cfs_quota_us` and
+`cpu.cfs_period_us`, `memory.limit_in_bytes`). `root` is the directory that contains `proc` and `sys`."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ _ROOT = Path("/")
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """So many microseconds of CPU time in each period."""
+    """A limit on CPU time: `quota_us` microseconds in each period."""
 
     quota_us: int
     period_us: int
@@ -26,12 +25,12 @@ class Quota:
         return self.quota_us / self.period_us
 
     def __str__(self) -> str:
-        """As `cpu.max` spells it."""
+        """Return the quota in the form of `cpu.max`."""
         return f"{self.quota_us} {self.period_us}"
 
 
 def cpu_quota(root: Path = _ROOT) -> Quota | None:
-    """The tightest one; None where nothing limits."""
+    """Return the tightest CPU quota; None if there is no limit."""
     found = []
     for folder in _folders("cpu", root):
         words = _words(folder / "cpu.max") or [
@@ -44,7 +43,9 @@ def cpu_quota(root: Path = _ROOT) -> Quota | None:
 
 
 def memory_bytes(root: Path = _ROOT) -> int | None:
-    """The tightest limit; None where nothing limits. Version 1 spells "no limit" as a number beyond any memory."""
+    """Return the tightest memory limit; None if there is none.
+
+    Version 1 writes "no limit" as a number larger than any memory."""
     words = [
         word
         for folder in _folders("memory", root)
@@ -62,8 +63,9 @@ def _words(path: Path) -> list[str]:
 
 
 def _folders(controller: str, root: Path) -> Iterator[Path]:
-    """Our group's directory and its parents', up to where the hierarchy is mounted; of both versions, since a
-    controller belongs to one of them."""
+    """Yield the directories of our group and its parents, up to the mount point of the hierarchy.
+
+    Both versions are searched, since a controller belongs to one of them."""
     mounts = list(_mounts(root, controller))
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -72,13 +74,13 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
         kind = "cgroup" if controllers else "cgroup2"
         for top, place in (mount[1:] for mount in mounts if mount[0] == kind):
             ours = PurePosixPath(path)
-            # A group outside of what is mounted here, as a container sees its host's: the mount is all there is.
+            # A container can see a group of its host that is not mounted here; then only the mount point remains.
             below = ours.relative_to(top) if ours.is_relative_to(top) and ".." not in ours.parts else PurePosixPath()
             yield from (root / place.lstrip("/") / part for part in (below, *below.parents))
 
 
 def _mounts(root: Path, controller: str) -> Iterator[tuple[str, str, str]]:
-    """(file system, group at the mount's root, mount point) of each hierarchy that may have the controller."""
+    """Yield the hierarchies that may have the controller: (file system, group at the root, mount point)."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" ", 2), "", ""][:3]

@@ -1,4 +1,4 @@
-"""The devices that run on this machine: its CPU, and what a runtime's drivers find."""
+"""The devices of this machine: its CPU, and the devices that a runtime's drivers find."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dispatchflow.store.store import Store
 from dispatchflow.tools import machine, processes
 from dispatchflow.tools.limits import Limits
 
-_OTHER = "Another toolchain may: iree=3.12.0 takes a release."
+_OTHER = "Try another toolchain: iree=3.12.0 selects a release."
 _TRIVIAL = """\
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %b = arith.addf %a, %a : tensor<4xf32>
@@ -29,12 +29,14 @@ func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 
-# What decides the code that runs: the driver compiles SPIR-V and PTX.
+# These fields determine the code that runs, because the driver compiles SPIR-V and PTX.
 _IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "device_uuid", "driver_uuid")
 
 
 def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: Store, limits: Limits) -> Device:
-    """The device of a target with so many threads. The last cores: the first serve most interrupts.
+    """Return the device of a target with a number of threads.
+
+    Threads run on the last cores, because the first ones serve most interrupts.
 
     Raises:
         ValueError: more threads than cores.
@@ -64,13 +66,15 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 
 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
-    """The CPU that `llvm-cpu` is compiled for, as this compiler calls it; asked once for each toolchain and remembered.
+    """Return the CPU that `llvm-cpu` is compiled for, under this compiler's name for it.
 
-    Releases that know the same features get the same flags, and so the same code where nothing else changed. Features
-    that the CPU does not have are never passed: their list grows with each LLVM and would change every digest.
+    The compiler is asked once for each toolchain. Releases that know the same features get the same flags, and the same
+    code unless something else changed. Features that the CPU does not have are never passed: their list grows with each
+    LLVM and would change every digest.
 
     Raises:
-        ToolchainError: the compiler does not say, or names a CPU that is not true of this machine, and no level is.
+        ToolchainError: the compiler does not report a CPU, or it names one that does not fit this machine and no level
+            fits either.
     """
     processor = machine.cpu()
     asked = {"model": processor.model, "flags": processor.flags, "toolchain": toolchain.digest}
@@ -83,7 +87,7 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
         f"{cpu_features.CPU_FLAG}host",
         "--compile-to=executable-targets",
     )
-    problem = "the compiler does not tell this CPU's name"
+    problem = "the compiler does not report this CPU's name"
     text = _configured(store, flags, problem, toolchain, limits)
     if (printed := cpu_features.parse(text)) is None:
         found = text[:400].strip() or "nothing"
@@ -105,17 +109,19 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
 
 
 def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits) -> list[str]:
-    """What a CPU outside the table has, `+avx`, …, by the compiler's word, which is asked once; of a GPU nothing.
+    """Return the features of a CPU outside of the table, `+avx`, …, as the compiler reports them.
+
+    The compiler is asked once. The list is empty for a GPU.
 
     Raises:
-        ToolchainError: it knows no such CPU or GPU.
+        ToolchainError: the compiler does not know this CPU or GPU.
     """
     flags = (*map(syntax_of(toolchain.version).flag, target.flags), "--compile-to=executable-targets")
     name = f"target:{key_of('target', {'flags': flags, 'toolchain': toolchain.digest})}"
     said = store.records.remembered(name)
     if said is None:
         alike = [name for name, known in TARGETS.items() if known.backend == target.backend]
-        hint = f"Of this backend there are {', '.join(alike)}, and what else this release knows."
+        hint = f"Known targets of this backend: {', '.join(alike)}; this release may know more."
         problem = f"the compiler does not know '{target.name}'"
         found = cpu_features.parse(_configured(store, flags, problem, toolchain, limits, hint))
         said = ",".join(found.present) if found and not target.gpu else ""
@@ -124,7 +130,7 @@ def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits)
 
 
 def _remember(store: Store, name: str, value: str) -> None:
-    """On a full disk the compiler is asked again next time: a question needs no room."""
+    """Record a value unless the disk is full; then the compiler is asked again next time."""
     with suppress(StoreError):
         store.records.remember(name, value)
 
@@ -132,7 +138,11 @@ def _remember(store: Store, name: str, value: str) -> None:
 def _configured(
     store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
 ) -> str:
-    """A trivial module as the compiler prints it with all that it knows of the target; else a ToolchainError."""
+    """Return a trivial module as the compiler prints it, with all that it knows of the target.
+
+    Raises:
+        ToolchainError: the compiler fails; with `problem` and `hint`.
+    """
     with store.busy():
         argv = (toolchain.compiler, "-", *flags, "-o", "-")
         command = processes.Command(
@@ -140,15 +150,16 @@ def _configured(
         )
         outcome, text, errors = processes.answer(command, stdin=_TRIVIAL)
     if failure := limits.failure("compile_limit", outcome, errors):
-        said = "\n".join(errors.splitlines()[:2])  # then come the module and what followed of it
+        said = "\n".join(errors.splitlines()[:2])  # the module and further errors follow
         facts = {"command": processes.quoted(argv), "found": failure} | ({"stderr": said} if said else {})
         raise ToolchainError(problem, facts, hint)
     return text
 
 
 def detect(driver: str, tool: str, limits: Limits) -> Device:
-    """The driver's first device; `absent` when it finds none, with the driver's own words. `tool`: an
-    iree-run-module."""
+    """Return the driver's first device; if there is none, `absent` is the driver's message.
+
+    `tool` is the path of an iree-run-module."""
     argv = (tool, f"--dump_devices={driver}")
     command = processes.Command(
         argv, Path("/"), device_environment(os.environ),
@@ -159,7 +170,7 @@ def detect(driver: str, tool: str, limits: Limits) -> Device:
     if uri is not None:
         identity = {"driver": driver, **driver_build(driver), **fields, **libraries(os.environ)}
         return Device(uri, 1, (), identity, architecture=architecture(text))
-    # A driver that is not there fails under any limit.
+    # A missing driver fails under any limit, so a limit counts only if it is certain.
     hit = limits.hit("run_limit", outcome.timed_out, errors)
     ended = hit.reason(None) if hit and hit.certain else None
     absent = ended or _reason(errors) or outcome.failure or "the driver finds no device"
@@ -170,9 +181,10 @@ _BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/versi
 
 
 def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
-    """The build of the kernel's part of a GPU's driver, which changes together with the part that compiles PTX; empty
-    where the system does not say, and for Vulkan, whose drivers say it themselves. The first line: NVIDIA's second one
-    is the C compiler's version."""
+    """Return the build of the kernel part of a GPU's driver; it changes with the part that compiles PTX.
+
+    It is empty if the system does not report it, and for Vulkan, whose drivers report their own. Only the first line is
+    read: NVIDIA's second one is the C compiler's version."""
     if driver not in _BUILDS:
         return {}
     try:
@@ -183,7 +195,7 @@ def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
 
 
 def parse(text: str) -> tuple[str | None, dict[str, Any]]:
-    """(URI, what identifies it) of the first device in what `--dump_devices` prints; (None, {}) for none."""
+    """Parse the output of `--dump_devices`: (URI, identity) of the first device; (None, {}) for none."""
     begin = re.search(r"--device=(\S+)", text)
     if begin is None:
         return None, {}
@@ -192,13 +204,15 @@ def parse(text: str) -> tuple[str | None, dict[str, Any]]:
     block = rest[: end.start()] if end else rest
     fields = dict(re.findall(r"^(\w+): (.*)$", block, re.MULTILINE))
     known: dict[str, Any] = {name: fields[name] for name in _IDENTITY if name in fields}
-    # Another driver's words are not known here: all that it says of the device is its identity.
+    # The fields of other drivers are unknown here, so their whole description of the device is its identity.
     return begin[1], known or {"said": digest_of(block.encode())}
 
 
 def architecture(text: str) -> str:
-    """Of the first GPU in such a print, empty where it does not say: `gpu-arch-name: gfx942:sramecc+`, or CUDA's
-    `gpu-compute-capability: 9.0`, which AMD's have too."""
+    """Return the architecture of the first GPU in the output of `--dump_devices`; empty if not printed.
+
+    It is printed as `gpu-arch-name: gfx942:sramecc+`, or as CUDA's `gpu-compute-capability: 9.0`, which AMD's have
+    too."""
     first = re.split(r"--device=", text, maxsplit=2)[1]
     if name := re.search(r"^- gpu-arch-name: (gfx\w+)", first, re.MULTILINE):
         return name[1]
@@ -207,7 +221,9 @@ def architecture(text: str) -> str:
 
 
 def _reason(errors: str) -> str | None:
-    """The driver's message without the place in its source: `UNAVAILABLE; CUDA driver library … not available`."""
+    """Return the driver's message without its source location.
+
+    For example `UNAVAILABLE; CUDA driver library … not available`."""
     match = re.search(r"\.c(?:c|pp)?:\d+: ([^\n]+)", errors)
     lines = errors.splitlines()
     return (match[1] if match else lines[-1] if lines else "")[:200].rstrip(": ") or None

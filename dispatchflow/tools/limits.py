@@ -1,4 +1,4 @@
-"""How long a tool may take and how much memory it may use: settings, in no key."""
+"""Limits on a tool's time and memory; they are settings and enter no key."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 _FIELDS = {"compile_limit": "compile_s", "run_limit": "run_s", "block_limit": "block_s", "memory_limit": "memory_bytes"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_LONGEST_S = 1e6  # what the system calls take is not unlimited either
+_LONGEST_S = 1e6  # the system calls that take a time have limits too
 _LARGEST_BYTES = 2**60
 
-# How the tools say it: LLVM, C++, the C library, IREE's status, a thread without room for its stack.
+# The messages of LLVM, C++, the C library, IREE's status, Python, and a thread without memory for its stack.
 _NO_MEMORY = re.compile(
     r"out of memory|bad_alloc|cannot allocate memory|RESOURCE_EXHAUSTED|MemoryError|pthread_create failed",
     re.IGNORECASE,
@@ -25,23 +25,25 @@ _NO_MEMORY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one tool's process. `run_s` is for one call in verification, `block_s` for one benchmark process;
-    `memory_bytes` counts what the process itself writes to, not the code it maps; None for no limit. `memory_asked`:
-    it is the user's, not what the machine has."""
+    """The limits on a process of a tool."""
 
     compile_s: float = 300.0
     run_s: float = 120.0
+    """The limit for one call in verification."""
     block_s: float = 300.0
+    """The limit for one benchmark process."""
     memory_bytes: int | None = None
+    """Memory that the process itself writes to, without the code that it maps; None for no limit."""
     memory_asked: bool = False
+    """Whether the user set the memory limit; otherwise it is the machine's memory."""
 
     def hit(self, time_limit: str, timed_out: bool, stderr: str) -> LimitHit | None:
-        """The limit that made a tool fail, or may have, None when none did. `time_limit`: the one that it ran under.
+        """Return the limit that made a tool fail, or may have; None if there is none.
 
-        A tool without memory dies in ways that nobody can list (a signal, a linker that it could not start, a library
-        that it could not map), and its peak says nothing about the allocation that was refused: so any failure under a
-        limit that was asked for may be the limit's.
-        """
+        `time_limit` names the one that the tool ran under. A tool without memory fails in ways that cannot be listed:
+        by a signal, a linker that it could not start, a library that it could not map. Its peak does not show the
+        allocation that was refused. Any failure under a memory limit that the user set is therefore attributed to it as
+        possible."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
@@ -50,14 +52,14 @@ class Limits:
         return LimitHit("memory_limit", self.memory_bytes, said) if said or self.memory_asked else None
 
     def failure(self, time_limit: str, outcome: Outcome, stderr: str) -> str | None:
-        """In words why a tool failed that ran under these, None when it went well."""
+        """Return the reason why a tool failed under these limits; None if it succeeded."""
         if outcome.failure is None:
             return None
         hit = self.hit(time_limit, outcome.timed_out, stderr)
         return hit.reason(outcome.failure) if hit else outcome.failure
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
-        """Why a failure that was recorded with this limit is to be tried again, None when it stands."""
+        """Return why a failure that was recorded with a limit is tried again; None if it stands."""
         if recorded is None:
             return None
         name, value = recorded
@@ -67,7 +69,7 @@ class Limits:
         return f"failed at {name}={shown(name, value)}, now {shown(name, now)}"
 
     def value(self, name: str) -> Any:
-        """In s or B, of a setting's name."""
+        """Return the value of a setting by its name, in s or bytes."""
         return getattr(self, _FIELDS[name])
 
 
@@ -76,21 +78,22 @@ DEFAULT = Limits()
 
 @dataclass(frozen=True, slots=True)
 class LimitHit:
-    """A limit that made a tool fail: the setting's name and what it was, in s or B. Not `certain`: it may have."""
+    """A limit that made a tool fail: the setting's name, and its value in s or bytes."""
 
     name: str
     value: float
     certain: bool = True
+    """False if the tool may have failed for another reason."""
 
     def reason(self, otherwise: str | None) -> str:
-        """`otherwise`: what is said of the failure without a limit."""
+        """Return the reason for the failure; `otherwise` is the reason without a limit."""
         what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
         what = what if self.certain else f"{otherwise}, under"
         return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"
 
 
 def shown(name: str, value: float | None) -> str:
-    """As it is written on the command line; rounded where that would be long."""
+    """Return a limit as it is written on the command line, rounded if that would be long."""
     if value is None:
         return "none"
     if name != "memory_limit":
@@ -100,7 +103,11 @@ def shown(name: str, value: float | None) -> str:
 
 
 def seconds(text: str) -> float:
-    """Raises ValueError: not a time that a tool could take."""
+    """Parse a time limit.
+
+    Raises:
+        ValueError: not a time that a tool could take.
+    """
     try:
         value = float(text)
     except ValueError:
@@ -111,7 +118,11 @@ def seconds(text: str) -> float:
 
 
 def percent(text: str) -> float:
-    """`5%` → 0.05. Raises ValueError."""
+    """Parse a percentage: `5%` → 0.05.
+
+    Raises:
+        ValueError: not a percentage above 0% and at most 100%.
+    """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text, re.ASCII)
     if match is None or not 0 < (value := float(match[1])) <= 100:
         raise ValueError("a percentage such as 5%, above 0%, at most 100%")
@@ -119,7 +130,11 @@ def percent(text: str) -> float:
 
 
 def memory(text: str) -> int | None:
-    """`8GiB` → bytes, `none` → None. Raises ValueError."""
+    """Parse a memory limit: `8GiB` → bytes, `none` → None.
+
+    Raises:
+        ValueError: not a size, or too large.
+    """
     if text == "none":
         return None
     try:
@@ -132,7 +147,11 @@ def memory(text: str) -> int | None:
 
 
 def size(text: str) -> int:
-    """`500MB`, `2GiB` → bytes. Raises ValueError."""
+    """Parse a size: `500MB`, `2GiB` → bytes.
+
+    Raises:
+        ValueError: not a number with a unit.
+    """
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(i?)B|B)", text)
     if match is None:
         raise ValueError("a number with its unit, such as 500MB or 2GiB")

@@ -1,4 +1,4 @@
-"""This machine: its CPU, and the conditions of a measurement."""
+"""Facts about this machine: its CPU, cores and memory, and the conditions of a measurement."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Cpu:
 
 @lru_cache(maxsize=1)
 def cpu() -> Cpu:
-    """The one that one thread runs on."""
+    """Return the CPU that a single thread runs on."""
     return described(Path("/proc/cpuinfo").read_text(errors="replace"), reported(cores()))
 
 
 def described(text: str, number: int) -> Cpu:
-    """Logical CPU `number`, or the first, in the text of /proc/cpuinfo."""
+    """Parse logical CPU `number`, or else the first, in the text of /proc/cpuinfo."""
     blocks = text.split("\n\n")
     block = next((b for b in blocks if re.search(rf"^processor\s*:\s*{number}$", b, re.MULTILINE)), blocks[0])
     fields: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", block, re.MULTILINE))
@@ -48,15 +48,16 @@ _IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 @lru_cache(maxsize=1)
 def identity() -> str:
-    """Which machine this is: a digest of the id that its system gave itself, and of its name, which copies of an image
-    have in common less often. Times are reused on the same machine only."""
+    """Return a digest of the machine's id and its host name; times are reused on the same machine only.
+
+    The host name is included, because copies of an image often share the id."""
     ids = [path.read_text().strip() for path in _IDS if path.is_file()]
-    # machine-id(5): the id itself is not to be shown.
+    # machine-id(5): the id itself must not be exposed.
     return digest_of("\n".join(["dispatchflow", *ids[:1], os.uname().nodename]).encode())
 
 
 def hypervisor() -> str | None:
-    """What the machine runs in, `KVM` or as far as the system tells it; None where it is no virtual one."""
+    """Return the hypervisor, such as `KVM`; `unknown` if it has no name, None on a physical machine."""
     if "hypervisor" not in cpu().flags.split():
         return None
     for path in (Path("/sys/hypervisor/type"), Path("/sys/class/dmi/id/sys_vendor")):
@@ -68,23 +69,25 @@ def hypervisor() -> str | None:
 
 @lru_cache(maxsize=1)
 def cores() -> tuple[int, ...]:
-    """One logical CPU for each physical core that this process may use; of several kinds the fastest last."""
+    """Return one logical CPU of each physical core that this process may use, the fastest kind last."""
     return ordered(os.sched_getaffinity(0))
 
 
 def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
-    """`cores` of these logical CPUs. `root` is where `sys` is looked for."""
+    """Return the `cores` among these logical CPUs. `root` is the directory that contains `sys`."""
     firsts: dict[str, int] = {}
     for number in sorted(allowed):
         siblings = root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
         firsts.setdefault(siblings.read_text() if siblings.exists() else str(number), number)
     speed = _speeds(root)
-    return tuple(sorted(firsts.values(), key=speed))  # stable: equal ones stay in their order
+    return tuple(sorted(firsts.values(), key=speed))  # the sort is stable: equal cores keep their order
 
 
 def reported(cores: Sequence[int], root: Path = Path("/")) -> int:
-    """The logical CPU whose model and clock stand for the machine: the one that one thread runs on where there are
-    several kinds, else the first, which is like all others."""
+    """Return the logical CPU whose model and clock are reported for the machine.
+
+    With several kinds of cores it is the one that a single thread runs on; otherwise it is the first, since all are
+    alike."""
     return cores[-1] if len(set(map(_speeds(root), cores))) > 1 else 0
 
 
@@ -92,8 +95,9 @@ _SLOWEST_FIRST = ("cpu_lowpower", "cpu_atom", "cpu_core")
 
 
 def _speeds(root: Path) -> Callable[[int], int]:
-    """How fast a logical CPU is beside others of this machine: Intel's kinds of cores in their order, or the capacity
-    that an ARM system tells; 0 where all are of one kind."""
+    """Return a function that ranks a logical CPU's speed on this machine; 0 if all are of one kind.
+
+    The rank is the position of Intel's kind of core, or the capacity that an ARM system reports."""
     kinds: dict[int, int] = {}
     for speed, kind in enumerate(_SLOWEST_FIRST):
         with suppress(OSError):
@@ -110,13 +114,13 @@ def _speeds(root: Path) -> Callable[[int], int]:
 
 
 def workers() -> int:
-    """How many threads can run at once: one on each core, and no more than a CPU quota allows."""
+    """Return how many threads can run at once: one on each core, within the CPU quota."""
     quota = control_groups.cpu_quota()
     return len(cores()) if quota is None else min(len(cores()), max(1, int(quota.cpus)))
 
 
 def memory_bytes() -> int:
-    """Of the machine, or of the container that we are in; used or not."""
+    """Return the memory of the machine or of its container, used or not."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = control_groups.memory_bytes()
     return physical if limit is None else min(physical, limit)
@@ -129,7 +133,7 @@ def last_level_cache_bytes() -> int | None:
 
 
 def conditions() -> dict[str, Any]:
-    """What may disturb a measurement, as the system tells it; unknown ones are left out."""
+    """Return the conditions that may disturb a measurement, without those that the system does not report."""
     core = f"cpu{reported(cores())}"
     found: dict[str, Any] = {
         "machine": identity(),

@@ -1,4 +1,4 @@
-"""How a process ended."""
+"""The outcome of a process."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ ILLEGAL_INSTRUCTION = "it has an instruction that this CPU does not have"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`code` is negative for a signal; `peak_bytes` is the largest resident size of it and its children; `waited_s` how
-    long the thread that waited longest had no CPU because others ran there: None where nobody asked, or the kernel does
-    not tell."""
+    """The outcome of a process that was started."""
 
     code: int
+    """The exit code; negative for a signal."""
     timed_out: bool
     wall_s: float
     cpu_s: float
     peak_bytes: int
+    """The largest resident size of the process and its children."""
     waited_s: float | None = None
+    """The time that the thread that waited longest had no CPU because other processes ran there.
+
+    None if it was not requested, or the kernel does not report it."""
 
     @property
     def failure(self) -> str | None:
-        """In words, None when it went well."""
+        """The reason for a failure; None for success."""
         if self.timed_out:
             return f"took longer than {self.wall_s:.0f} s"
         if self.code < 0:
@@ -35,6 +38,8 @@ class Outcome:
 
     @property
     def repeatable(self) -> bool:
-        """Not SIGKILL that is not ours: it comes from outside (out of memory, an impatient person), and the next time
-        may go well."""
+        """Whether a failure would repeat itself.
+
+        A SIGKILL that is not the time limit's comes from outside (out of memory, an impatient person), so the next run
+        may succeed."""
         return self.timed_out or self.code != -9

@@ -1,4 +1,4 @@
-"""The one place that runs other programs: no shell, limits of time and memory, output whole in files."""
+"""The only module that starts programs: without a shell, with time and memory limits, output in files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ANSWER_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One program, fully described. Paths of stdin, stdout, stderr are relative to `cwd` or absolute."""
+    """A command to run. Paths of stdin, stdout and stderr are absolute, or relative to `cwd`."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -34,11 +34,11 @@ class Command:
     time_limit_s: float = 600.0
     memory_limit_bytes: int | None = None
     output_limit_bytes: int = 32 << 20
-    """Of what it prints on a stream, the first and the last half of this are kept."""
+    """The limit for each stream: longer output keeps the first and the last half of this."""
     cpus: tuple[int, ...] = ()
-    """CPUs it may use; empty for all."""
+    """The CPUs that it may use; empty for all."""
     count_waits: bool = False
-    """Whether to find out how long it waited for its CPUs, from what the kernel says of its threads when it prints."""
+    """Whether to measure its waits for a CPU, by the kernel's statistics of its threads when it prints."""
 
 
 class _Local(threading.local):
@@ -49,10 +49,10 @@ _local = _Local()
 
 
 def run(command: Command) -> Outcome:
-    """Run it to its end, or to its limit. One launcher a thread, started on first use.
+    """Run a command to its end or its limit, by a launcher of this thread that is started on first use.
 
     Raises:
-        OSError: the program could not be started.
+        OSError: the program could not be started, or its output could not be written.
     """
     launcher = _local.launcher
     if launcher is None or launcher.poll() is not None:
@@ -61,7 +61,7 @@ def run(command: Command) -> Outcome:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # the terminal's Ctrl-C is for us; the launcher ends when its pipe closes
+            start_new_session=True,  # Ctrl-C must not reach the launcher, which ends when its pipe closes
         )
     assert launcher.stdin is not None and launcher.stdout is not None
     request = {
@@ -77,7 +77,7 @@ def run(command: Command) -> Outcome:
         "cpus": command.cpus,
         "count_waits": command.count_waits,
     }
-    with suppress(BrokenPipeError):  # it was killed; there is no reply
+    with suppress(BrokenPipeError):  # the launcher was killed; there is no reply
         launcher.stdin.write(json.dumps(request) + "\n")
         launcher.stdin.flush()
     if (text := launcher.stdout.readline()) == "":
@@ -92,17 +92,18 @@ def run(command: Command) -> Outcome:
 
 
 def _end_session(session: int) -> None:
-    """Kill what a launcher that was killed has left: the tool died with it, what the tool had started did not."""
+    """Kill the session of a launcher that was killed: the tool ended with it, the tool's children did not."""
     for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError):  # it ended meanwhile
+        with suppress(OSError, ValueError):  # the process has ended
             if int((place / "stat").read_text().rpartition(")")[2].split()[3]) == session:
                 os.kill(int(place.name), signal.SIGKILL)
 
 
 def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
-    """Run it for what it says: its outcome, stdout, and stderr shortened, both without what a terminal would obey:
-    versions and names of devices are shown and enter rows. They are held in memory, where no full disk cuts them: of a
-    list of devices the first half is another list.
+    """Run a command for its output: return its outcome, stdout, and stderr shortened.
+
+    Terminal sequences are removed, because versions and device names are displayed and enter rows. Output is held in
+    memory, where a full disk cannot cut it short: half a list of devices would be a valid but wrong list.
 
     Raises:
         OSError: the program could not be started.
@@ -122,7 +123,7 @@ def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
 
 
 def shortened(path: Path, limit: int = _SHOWN_BYTES) -> str:
-    """The beginning and the end of a tool's output, which may be hundreds of KB of IR."""
+    """Return the beginning and the end of a tool's output, which may be hundreds of KB of IR."""
     return _short(path.read_bytes().decode(errors="replace"), limit) if path.exists() else ""
 
 
@@ -135,12 +136,12 @@ def _short(text: str, limit: int) -> str:
 
 
 def spelled(variables: Mapping[str, str]) -> str:
-    """What a shell reads before a command, or after `export`, as these variables."""
+    """Return shell text that sets these variables, for use before a command or after `export`."""
     return " ".join(f"{name}={quoted([value])}" for name, value in variables.items())
 
 
 def quoted(argv: Sequence[str]) -> str:
-    """One line that a shell reads back as this."""
+    """Return one line of shell text for a command line."""
     import shlex  # only for messages
 
     return shlex.join(argv)

@@ -1,4 +1,6 @@
-"""Released toolchains, fetched on first use: the two wheels' tools, unpacked into the store; offline afterwards."""
+"""Released toolchains, fetched on first use: the tools of two wheels, unpacked into the store.
+
+Later runs need no network."""
 
 from __future__ import annotations
 
@@ -19,18 +21,20 @@ from dispatchflow.store.locks import locked, others
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 
-# All that we run; the Python bindings, two thirds of the files, stay behind.
+# The files that we run; the Python bindings, two thirds of the files, are not unpacked.
 _WANTED = re.compile(
     r"iree/compiler/_mlir_libs/(iree-[^/]+|libIREECompiler[^/]*|iree_platform_libs/.+)|iree/_runtime_libs/(iree-[^/]+|version\.py)"
 )
 _RECORD = "RECORD.json"
-"""Of each file its digest, beside `iree/`."""
+"""The digest of each file, beside `iree/`."""
 _FETCH_LIMIT_S = 1800.0
 _SAY_EVERY_S = 5.0
 
 
 def is_version(word: str) -> bool:
-    """As the index names releases. Without zeros before a number: 03.9 would be another folder of the same release."""
+    """Return whether a word is a release in the index's form.
+
+    Numbers have no leading zeros: 03.9 would be a second directory for one release."""
     return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}(rc\d+)?", word) is not None
 
 
@@ -39,15 +43,15 @@ def folder(store: Store) -> Path:
 
 
 def fetched_versions(store: Store) -> list[str]:
-    """The releases that were fetched, as `iree=` names them."""
+    """Return the fetched releases, by their names for `iree=`."""
     return sorted(path.name for path in folder(store).glob("*") if is_version(path.name))
 
 
 def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
-    """The directory with this release's `iree/`.
+    """Return the directory that contains this release's `iree/`; fetch it if it is missing.
 
     Raises:
-        ToolchainError: there is no such release, or it cannot be fetched.
+        ToolchainError: the release does not exist, or it cannot be fetched or unpacked.
     """
     place = _place(store, version)
     if place.is_dir():
@@ -82,18 +86,20 @@ def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
 
 
 def _is_dated(version: str) -> bool:
-    """Until November 2024 releases were called by their date, and the packages had other names."""
+    """Return whether a release is named by its date, as all were until November 2024.
+
+    Their packages had other names."""
     return int(version.split(".")[0]) > 9999
 
 
 def _place(store: Store, version: str) -> Path:
-    """3.12 is 3.12.0, as for pip."""
+    """Return the directory of a release; 3.12 is 3.12.0, as for pip."""
     short = re.fullmatch(r"\d+\.\d+", version) and not _is_dated(version)
     return folder(store) / (f"{version}.0" if short else version)
 
 
 def _download(scratch: Path, requirements: list[str], say: Callable[[str], None]) -> None:
-    # What pip has half stays in our scratch, which is cleared after a kill too.
+    # Incomplete downloads of pip stay in our scratch directory, which is removed even after a kill.
     env = {**os.environ, "TMPDIR": os.fspath(scratch), "LC_ALL": "C"}
     argv = (sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check")
     command = processes.Command((*argv, "--dest", ".", *requirements), scratch, env, time_limit_s=_FETCH_LIMIT_S)
@@ -111,11 +117,11 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
 
     def report() -> None:
         while not ended.wait(_SAY_EVERY_S):
-            # By name, and wheels only: pip copies a whole wheel once more, and buffers for its cache what comes.
+            # Count wheels only, each name once: pip copies a complete wheel, and buffers downloads for its cache.
             sizes: dict[str, int] = {}
             for root, _, files in os.walk(scratch):
                 for name in files:
-                    with suppress(OSError):  # renamed meanwhile
+                    with suppress(OSError):  # the file was renamed
                         if name.endswith(".whl"):
                             sizes[name] = max(sizes.get(name, 0), Path(root, name).stat().st_size)
             say(f"  {sum(sizes.values()) / 2**20:.0f} MiB so far")
@@ -128,12 +134,12 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def _fetch_error(requirements: list[str], failure: str, stderr: str) -> ToolchainError:
-    """In our words where pip's mean something else: without a network it says that there is no such release."""
+    """Return our own error where pip's message misleads: without a network it reports a missing release."""
     facts: dict[str, object] = {"wanted": ", ".join(requirements)}
     lines = [line for line in stderr.splitlines() if line.strip()]
     if broken := [line for line in lines if "connection broken by" in line]:
         facts["pip says"] = re.sub(r"<[^>]*>: ", "", broken[-1].split("connection broken by ")[1])[:300]
-        hint = "Fetch it once while there is a network; it is used offline then. iree=PATH needs none."
+        hint = "Fetch it once with a network connection; later runs work offline. iree=PATH needs no network."
         return ToolchainError("the package index cannot be reached", facts, hint)
     if known := re.search(r"\(from versions: (?!none)(.*)\)", stderr):
         stable = [version for version in known[1].split(", ") if re.fullmatch(r"[\d.]+", version)]
@@ -145,15 +151,16 @@ def _fetch_error(requirements: list[str], failure: str, stderr: str) -> Toolchai
 
 
 def _record(place: Path) -> None:
-    """What was fetched, so that what is damaged or edited later is noticed."""
+    """Record the digests of the fetched files, so that damage or edits are noticed later."""
     files = sorted(path for path in place.rglob("*") if path.is_file())
     digests = {path.relative_to(place).as_posix(): digest_file(path) for path in files}
     (place / _RECORD).write_text(json.dumps(digests, indent=1))
 
 
 def edited(store: Store, version: str) -> list[str]:
-    """Each file of a fetched release that is not what was fetched: `FILE differs`, `FILE is missing`. Reads them all.
-    Releases that were fetched before digests were kept have nothing to compare with."""
+    """Return the files of a fetched release that have changed: `FILE differs`, `FILE is missing`.
+
+    All files are read. A release without recorded digests, from an older version, counts as unchanged."""
     place = _place(store, version)
     try:
         known: dict[str, str] = json.loads((place / _RECORD).read_text())
@@ -166,9 +173,9 @@ def edited(store: Store, version: str) -> list[str]:
 
 
 def warning(version: str, found: Sequence[str]) -> str:
-    """What is said of a release with these edits."""
-    files = ", ".join(found[:3]) + (f", and {len(found) - 3} more," if len(found) > 3 else "")
-    return f"iree={version} is damaged or was edited: {files} from what was fetched; doit toolchains remove={version}"
+    """Return the warning for a release with these edits."""
+    files = ", ".join(found[:3]) + (f", and {len(found) - 3} more" if len(found) > 3 else "")
+    return f"iree={version} is damaged or was edited: {files}; to fetch it again: doit toolchains remove={version}"
 
 
 def _unpack(wheel: Path, place: Path) -> None:
@@ -180,11 +187,15 @@ def _unpack(wheel: Path, place: Path) -> None:
 
 
 def remove(store: Store, version: str) -> None:
-    """Raises ToolchainError when it was never fetched."""
+    """Remove a fetched release.
+
+    Raises:
+        ToolchainError: it was never fetched.
+    """
     if not is_version(version) or not (place := _place(store, version)).is_dir():
         known = ", ".join(fetched_versions(store)) or "none"
         raise ToolchainError(
-            f"toolchain '{version}' was not fetched", {"fetched": known}, "Others are not ours to remove."
+            f"toolchain '{version}' was not fetched", {"fetched": known}, "Only a fetched release can be removed."
         )
-    with store.scratch() as scratch:  # at once, or a kill would leave half of it
+    with store.scratch() as scratch:  # renamed first: a kill must not leave half of it
         place.rename(scratch / place.name)

@@ -1,4 +1,4 @@
-"""One IREE compiler with its own runtime, and a content identity."""
+"""Find an IREE compiler with its own runtime, and determine their content identity."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ RUNTIME = "iree/_runtime_libs/iree-run-module"
 
 
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
-    """`variables`, where LD_LIBRARY_PATH begins with the toolchain's own libraries: what is there precedes a program's
-    RUNPATH, and another compiler library would work behind this one's digest. With its linker where its name needs
-    quoting: the compiler (3.13, and all before) takes the one beside itself, and gives a shell its name as it is."""
+    """Return the variables with which the toolchain's tools run.
+
+    LD_LIBRARY_PATH, if set, gets the toolchain's own libraries first: it precedes a program's RUNPATH, so another
+    compiler library could run behind this one's digest. The linker's path is added if it needs quoting: the compiler
+    (3.13, and all before) uses the linker beside itself, and passes its path to a shell unquoted."""
     seen = dict(variables)
     if _LIBRARIES in seen:
         folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))
@@ -43,10 +45,10 @@ def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[s
 
 
 def printer_of(toolchain: Toolchain) -> str:
-    """Path of iree-opt, which reads what the compiler reads.
+    """Return the path of iree-opt, which parses whatever the compiler parses.
 
     Raises:
-        OSError: it is not there: no file of the toolchain's identity, a build tree may lack it.
+        OSError: it is missing. It is not part of the toolchain's identity, and a build tree may not have it.
     """
     folder = os.path.dirname(toolchain.compiler)
     if not os.path.isfile(path := os.path.join(folder, "iree-opt")):
@@ -55,28 +57,31 @@ def printer_of(toolchain: Toolchain) -> str:
 
 
 def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
-    """`current`: this Python environment; `3.12.0`: a release; else a path: an IREE build tree, or an environment,
-    of several Pythons in it the newest that has IREE. `see` looks at each file that decides which one it is.
+    """Find the toolchain of a word of `iree=`.
+
+    `current` is this Python environment, `3.12.0` a release, and anything else a path: an IREE build tree, or an
+    environment, in which the newest Python with IREE is used. `see` is called with each file that the choice depends
+    on.
 
     Raises:
-        ToolchainError: there is no compiler, or no runtime with it, or one does not run.
+        ToolchainError: the compiler or its runtime is missing, or one of them does not run.
     """
     if word == "current":
         places = [Path(entry) for entry in sys.path if entry]
         hint = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-compiler iree-base-runtime."
     elif releases.is_version(word):
         places = [releases.fetch(store, word, say)]
-        hint = f"doit toolchains remove={word} removes what is left of it; then it is fetched anew."
+        hint = f"doit toolchains remove={word} removes it; the next run fetches it again."
     else:
         root = Path(word).absolute()
-        see(os.fspath(root / "lib"))  # which may gain a Python
+        see(os.fspath(root / "lib"))  # another Python may be added
         pythons = sorted(root.glob("lib/python*"), key=_version_in, reverse=True)
         places = [root, *(python / "site-packages" for python in pythons)]
         hint = (
             "Name one toolchain at a time: current, a release (3.12 or 3.12.0, no zero before a number), "
             "a build tree with tools/, or a Python environment."
         )
-    # A build tree has its tools side by side.
+    # A build tree has all tools in one directory.
     compiler = _first_present(places, (COMPILER, "tools/iree-compile"), see)
     runtime = _first_present(places, (RUNTIME, "tools/iree-run-module"), see)
     if compiler is None or runtime is None:
@@ -94,7 +99,7 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
 
 
 def _edited_files(store: Store, version: str, found: Toolchain) -> list[str]:
-    """Of a fetched release the files that are not what was fetched; all are read when its identity changed."""
+    """Return the files of a fetched release that have changed; all are read when its identity has changed."""
     name, identity = f"release:{version}", [found.digest, found.runtime_digest]
     if (text := store.records.remembered(name)) and (known := json.loads(text))["identity"] == identity:
         return [str(edit) for edit in known["edits"]]
@@ -104,7 +109,7 @@ def _edited_files(store: Store, version: str, found: Toolchain) -> list[str]:
 
 
 def _version_in(path: Path) -> list[int]:
-    """`python3.12` → [3, 12]."""
+    """Return the numbers in a file name: `python3.12` → [3, 12]."""
     return [int(number) for number in re.findall(r"\d+", path.name)]
 
 
@@ -114,10 +119,10 @@ def _first_present(places: Sequence[Path], names: Sequence[str], see: See) -> Pa
 
 
 def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
-    """With its identity, remembered until one of its files changes.
+    """Return the toolchain of these paths with its identity, remembered until one of its files changes.
 
     Raises:
-        ToolchainError: one of the programs does not run, or what the compiler runs cannot be found out.
+        ToolchainError: one of the programs does not run, or the files that the compiler runs cannot be determined.
     """
     known = tuple(field.name for field in fields(Toolchain))
     place: dict[str, Ingredient] = {
@@ -139,11 +144,11 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
         try:
             _require_code(compiler, ran)
         except ToolchainError:
-            disk.check(store.root)  # the loader's reports may have found none
+            disk.check(store.root)  # on a full disk the loader's reports are missing
             raise
         compilers = _compilers(compiler, ran)
         for program in compilers:
-            if (linker := program.parent / _LINKER).is_file():  # the compiler starts it, or has one in itself
+            if (linker := program.parent / _LINKER).is_file():  # the compiler starts it, unless its own is built in
                 with contextlib.suppress(ToolchainError):
                     _output(store, linker, "-flavor gnu --version", "compile_limit", limits, scratch)
         compiling = [compiler, *program_files.files(scratch), *chain.from_iterable(map(_files_beside, compilers))]
@@ -152,7 +157,7 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
         running = [*_tools(runtime), *program_files.files(scratch)]
     files, tools = program_files.resolved(compiling), program_files.resolved(running)
     for path in dict.fromkeys((*compiling, *running, *files, *tools)):
-        for seen in (path.parent, path):  # a folder may gain a library, or have a link replaced
+        for seen in (path.parent, path):  # a library may be added to the directory, or a link replaced
             stamps[os.fspath(seen)] = see(os.fspath(seen))
     toolchain = Toolchain(
         compiler=os.fspath(compiler),
@@ -171,14 +176,14 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
 
 
 _IDENTITY = 3
-"""Version of which files are a toolchain's identity."""
+"""The version of the rule that decides which files form a toolchain's identity."""
 
 
 def runtime_of(store: Store, digest: str) -> str | None:
-    """The directory of a runtime that has this digest still, of all toolchains used with this store; or None."""
+    """Return the directory of an unchanged runtime with this digest; None if this store knows none."""
     for text in store.records.remembered_of("toolchain"):
         known = json.loads(text)
-        with contextlib.suppress(OSError):  # removed since
+        with contextlib.suppress(OSError):  # it was removed
             if known["runtime_digest"] == digest == _digest("runtime", map(Path, known.get("tools", ()))):
                 return str(known["runtime"])
     return None
@@ -189,29 +194,31 @@ def _tools(runtime: Path) -> list[Path]:
 
 
 def _digest(kind: str, files: Iterable[Path]) -> Digest:
-    """Of names and bytes: where a toolchain lies, and by which links it is reached, is no part of what it is."""
+    """Return the digest of file names and contents; directories and links are not part of the identity."""
     return Digest(key_of(kind, {"files": tuple(sorted({(path.name, digest_file(path)) for path in files}))}))
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Beside which the compiler looks for its linker and platform libraries: what was named, and each file that was
-    loaded and has the compiler's words, one of each folder. A script may start one that lies elsewhere."""
+    """Return the compilers beside which a linker and platform libraries are searched.
+
+    These are the named file, and each loaded file that contains the compiler's version text, one for each directory. A
+    script may start a compiler in another directory."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
 
 def _files_beside(compiler: Path) -> list[Path]:
-    """What a compiler finds beside itself when it needs it."""
+    """Return the files beside a compiler that it loads when it needs them."""
     folder, build = compiler.parent, compiler.parent.parent / "lib"
     platform = (folder / "iree_platform_libs").rglob("*")
     return [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*"), folder / _LINKER, *platform]
 
 
 def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
-    """`ran`: what was loaded when it told its version.
+    """Check that the compiler's code is in the files `ran`, which were loaded for `--version`.
 
     Raises:
-        ToolchainError: the compiler's code is in none of these files, or they are scripts.
+        ToolchainError: the code is in none of these files, or they are scripts.
     """
     files = (compiler, *ran)
     if not any(map(program_files.is_program, files)):
@@ -225,20 +232,26 @@ def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
 
 
 _SAID = b"IREE compiler version"
-"""It prints this, so its code has it."""
+"""Printed for `--version`, so the compiler's code contains it."""
 
 
 def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:
-    """A release says `version 3.13.0rc20261016 @ 89ece87b…`, a build tree `version 3.14.0.dev`, or `(unknown)`."""
+    """Parse version and revision.
+
+    A release prints `version 3.13.0rc20261016 @ 89ece87b…`, a build tree `version 3.14.0.dev` or `(unknown)`."""
     text = _output(store, compiler, "--version", "compile_limit", limits, scratch)
     if (match := re.search(r"^ *IREE compiler version \(?([^\s)]+)\)?(?: @ (\S+))?$", text, re.MULTILINE)) is None:
         facts = {"program": compiler, "found": text[:400].strip() or "nothing"}
-        raise ToolchainError("the compiler does not tell its version", facts, "Is it IREE's? That one always does.")
+        raise ToolchainError("the compiler does not report its version", facts, "IREE's does: check the program.")
     return match[1], match[2]
 
 
 def _output(store: Store, program: Path, arguments: str, time_limit: str, limits: Limits, scratch: Path) -> str:
-    """What it says; the loader's reports are in `scratch`."""
+    """Return the output of a program; the loader's reports are in `scratch`.
+
+    Raises:
+        ToolchainError: the program does not run.
+    """
     command = processes.Command(
         (os.fspath(program), *arguments.split()), Path("/"), program_files.output(scratch),
         time_limit_s=limits.value(time_limit), memory_limit_bytes=limits.memory_bytes,

@@ -48,7 +48,7 @@ OTHERS = {
     "llvm-cpu-x86-64": (0, "1 case: 1 emitted, 1 compiled"),
     "llvm-cpu-diamondrapids": (0, "no device: this CPU has no "),
     "llvm-cpu-znver99": (2, "the compiler does not know 'llvm-cpu-znver99'"),
-    "cuda-sm_999": (2, "Of this backend there are cuda-sm_80, cuda-sm_86"),
+    "cuda-sm_999": (2, "Known targets of this backend: cuda-sm_80, cuda-sm_86"),
 }
 
 

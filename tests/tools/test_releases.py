@@ -49,7 +49,7 @@ def test_an_edited_release_is_told_by_a_run_and_by_a_check(index: Index, store: 
     tool, gone = "iree/_runtime_libs/iree-benchmark-module", "iree/_runtime_libs/version.py"
     with (place / tool).open("a") as stream:
         stream.write("# a byte more\n")
-    warning = f"iree=9.9.0 is damaged or was edited: {tool} differs from what was fetched; doit toolchains remove=9.9.0"
+    warning = f"iree=9.9.0 is damaged or was edited: {tool} differs; to fetch it again: doit toolchains remove=9.9.0"
     for _ in range(2):
         toolchain.find(store, "9.9", said.append)
     assert said == [warning, warning]
@@ -60,7 +60,7 @@ def test_an_edited_release_is_told_by_a_run_and_by_a_check(index: Index, store: 
     (store.root / "toolchains").rename(workspace.store.root / "toolchains")
     found, sound = store_check.check(workspace)
     assert not sound
-    assert f"iree=9.9.0 is damaged or was edited: {tool} differs, {gone} is missing from what was fetched" in found
+    assert f"iree=9.9.0 is damaged or was edited: {tool} differs, {gone} is missing" in found
     assert "doit toolchains remove=9.9.0" in found
 
 
