@@ -1,1 +1,1 @@
-"""One directory of a user and one invocation: the composition of all other rooms."""
+"""One user directory and one invocation: this room connects all rooms below it."""

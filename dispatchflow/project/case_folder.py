@@ -1,4 +1,4 @@
-"""`build/`: a readable view of every case, made of links into the store. Nothing is read from it."""
+"""The view `build/`: one readable folder per case, with links into the store. Nothing is read from it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from dispatchflow.workload import Workload
 
 
 def write(root: Path, store: Store, resolver: Resolver, chain: CaseState) -> Path:
-    """`build/NAME/` with what the store has of this case: module.mlir, module.vmfb, configurations.mlir, logs, inputs,
-    expected results, what a wrong module returned, case.txt and repro.sh."""
-    root = root.resolve()  # it may be a link itself, and what it holds leads to the store by `..`
+    """Write `build/NAME/` with the files of a case that are in the store, and return its path.
+
+    They are module.mlir, module.vmfb, configurations.mlir, logs, inputs, expected results, the results of a wrong
+    module, case.txt and repro.sh."""
+    root = root.resolve()  # it may itself be a link, and the links in it lead to the store by `..`
     folder = root / chain.case.name
     folder.mkdir(parents=True, exist_ok=True)
     wanted = links(chain, resolver)
@@ -45,20 +47,20 @@ def write(root: Path, store: Store, resolver: Resolver, chain: CaseState) -> Pat
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Whole or not at all."""
+    """Write a file atomically."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8", errors="surrogateescape")  # paths may have bytes that are no text
+    beside.write_text(text, encoding="utf-8", errors="surrogateescape")  # paths may have bytes that are not UTF-8
     beside.chmod(mode)
     beside.replace(path)
 
 
 def names(root: Path) -> set[str]:
-    """Of the cases that have a folder."""
-    return set(os.listdir(root)) if root.is_dir() else set()  # noqa: PTH208 (of thousands only the names)
+    """Return the names of the cases that have a folder."""
+    return set(os.listdir(root)) if root.is_dir() else set()  # noqa: PTH208 (there may be thousands; names suffice)
 
 
 def description(chain: CaseState) -> str:
-    """The case in words: what was asked, what was applied, how it stands, how its inputs are made."""
+    """Return the text of case.txt: the request, the applied configuration, the stages, the inputs."""
     case, compiled, verified = chain.case, chain["compile"].record, chain["verify"].record
     lines = {
         "case": case.name,
@@ -78,7 +80,7 @@ def description(chain: CaseState) -> str:
 
 
 def _inputs(program: Workload) -> dict[str, str]:
-    from dispatchflow.verification import inputs  # numpy: only when something was made
+    from dispatchflow.verification import inputs  # imports numpy, which an idle run does not need
 
     uniform = f"uniform in [-1, 1), integers over their whole range; seed {inputs.SEED + 1}, operand number"
     if isinstance(program, Operation):
@@ -108,21 +110,21 @@ def _inputs(program: Workload) -> dict[str, str]:
 
 
 def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
-    """File name in the view → object."""
+    """Return file name in the view → digest of the object."""
     found: dict[str, Digest] = {}
     text = "module.mlir" if chain.case.library is None else "call.py"
     names = {"vmfb": "module.vmfb", "module": text, "configurations": "configurations.mlir"}
     for stage in ("emit", "compile", "verify"):
         record = chain[stage].record
         for output, digest in (record.outputs if record else {}).items():
-            own = output if "." in output else f"{output}.bin"  # what the compiler reads keeps its name
+            own = output if "." in output else f"{output}.bin"  # a file that the compiler reads keeps its name
             found[names.get(output, f"{stage}.log" if output == "log" else own)] = digest
     if (turns := trials.rotation_action(resolver, chain.case)) and (made := resolver.recorded(turns)) and made.ok:
         found[FILE] = made.outputs["vmfb"]
     if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
         for name, digests in data.digests.items():
             if name == "expected_unseen" and digests[0] == digest_of(b""):
-                continue  # all is seen
+                continue  # no part of the result is unseen
             file = f"{name}.txt" if name in ("expected_unseen", "expected_types") else f"{name}.bin"
             found |= {file: digests[0]} if name.startswith("expected") else data.files(name)
     return found
@@ -134,13 +136,15 @@ def _link(path: Path, to: Path) -> None:
         if os.readlink(path) == wanted:  # noqa: PTH115 (text, not a path: `..` must stay)
             return
         path.unlink(missing_ok=True)
-    with contextlib.suppress(FileExistsError):  # another invocation was faster, or it is somebody's file
+    with contextlib.suppress(FileExistsError):  # another invocation created it first, or it is a file of the user
         path.symlink_to(wanted)
 
 
 def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
-    """What was executed, with the inputs' names in the case's folder. The compile writes beside module.vmfb's name:
-    call it in an empty directory, as repro.sh does."""
+    """Return the command lines that were executed, with the files of the case's folder as inputs.
+
+    The keys are `compile`, `run` and `benchmark`; a library has no compile. The compile writes module.vmfb to the
+    working directory: run it in an empty one, as repro.sh does, or it writes through a link into the store."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     if case.library is not None:
         tensors, recipe = operand_types(case.operation), case.operation.recipes[-1]
@@ -179,10 +183,10 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
 
 
 def repro(chain: CaseState, resolver: Resolver) -> str:
-    """A shell script: `./repro.sh compile`, `run` (then compare again*.bin), `benchmark`."""
+    """Return repro.sh, which takes `compile`, `run` (then compare again*.bin) or `benchmark`."""
     lines = by_hand(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
-    compare = 'cmp module.vmfb "$case/module.vmfb" || { trap - EXIT; echo "what was made is in $made" >&2; exit 1; }'
+    compare = 'cmp module.vmfb "$case/module.vmfb" || { trap - EXIT; echo "the new output is in $made" >&2; exit 1; }'
     shown = {name: processes.quoted(argv) for name, argv in lines.items()}
     chosen = "" if cpus else processes.spelled(command_lines.choice(os.environ))
     before = {"run": chosen, "benchmark": f"taskset -c {cpus}" if cpus else chosen}

@@ -1,4 +1,4 @@
-"""A user's dodo.py: what stands in it beside our `main()`, where its store is, and what all of the user's share."""
+"""A user's dodo.py: its names beside our `main()`, its store, and the cache that all projects share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 
 
 def namespace(dodo: Path) -> dict[str, Any]:
-    """The dodo file's names. It is executed once more, with our `main()` doing nothing: tasks may stand below it."""
+    """Return the dodo file's names.
+
+    The file is executed again, because tasks may be defined below our `main()`, which does nothing this time."""
     return runpy.run_path(str(dodo), run_name="dodo")
 
 
 def task_names(names: Mapping[str, Any]) -> list[str]:
-    """Of those among them that define tasks of the user's own."""
+    """Return those of the names that define tasks of the user."""
     return sorted(name for name, of in names.items() if name.startswith("task_") or hasattr(of, "create_doit_tasks"))
 
 
@@ -25,21 +27,21 @@ def config(names: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def default_words(names: Mapping[str, Any]) -> Sequence[str]:
-    """What a command line without words stands for; none: everything."""
+    """Return the words that replace an empty command line; none means everything."""
     return config(names).get("default_tasks") or []
 
 
 def store_path(root: Path) -> Path:
-    """Of the directory that has the dodo file."""
+    """Return the path of the store; `root` is the directory of the dodo file."""
     return Path(os.environ.get("DISPATCHFLOW_STORE") or root / ".dispatchflow")
 
 
 def cache_path() -> Path | None:
-    """What all projects of the user share; None where the user has no home."""
+    """Return the folder that all projects of the user share; None if the user has no home."""
     if given := os.environ.get("DISPATCHFLOW_CACHE"):
         return Path(given)
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not base.is_absolute():  # the XDG specification: then it is to be ignored
+    if not base.is_absolute():  # the XDG specification says to ignore such a value
         try:
             base = Path.home() / ".cache"
         except RuntimeError:

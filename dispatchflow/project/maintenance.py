@@ -1,4 +1,4 @@
-"""`doit store`: what takes the space, and removing what is not needed."""
+"""`doit store` shows what takes the space; `doit store clean` removes what is not needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dispatchflow.tools import releases
 
 
 def overview(workspace: Workspace) -> str:
-    """`doit store`: objects by kind, and what else is in the store."""
+    """Return the text of `doit store`: objects by kind, and everything else in the store."""
     store = workspace.store
     sizes = store.objects()
     objects = retention.tally(sizes, retention.kinds(sizes, store.records.held()))
@@ -38,22 +38,24 @@ def overview(workspace: Workspace) -> str:
 
 
 def _files_and_bytes(paths: Iterator[Path]) -> tuple[int, int]:
-    """(files, bytes)"""
+    """Return (number of files, their bytes)."""
     found = []
     for path in paths:
-        with suppress(FileNotFoundError):  # a run beside us is done with it
+        with suppress(FileNotFoundError):  # another run has removed it
             found.append(0 if path.is_dir() else path.lstat().st_size)
     return len(found), sum(found)
 
 
 def clean(workspace: Workspace) -> str:
-    """`doit store clean`: alone, for it cannot be known which records and objects a run has in hand.
+    """Run `doit store clean` and return its report.
+
+    It holds the store exclusively, because the records and objects that a run uses at the moment are unknown.
 
     Raises:
-        StoreError: the run that would have to end first is the one that started this; or the records are damaged, and
-            what they do not name any more would go.
+        StoreError: the clean would wait for the run that started it; or the records are damaged, and objects that they
+            no longer name would be removed.
         SpecError: keep=referenced, and there are no cases.
-        ToolchainError: keep=referenced, and a toolchain at hand does not run: what it needs cannot be known.
+        ToolchainError: keep=referenced, and an available toolchain does not run, so that its keys are unknown.
     """
     store, values = workspace.store, workspace.values
     dry = values.get("dry", False)
@@ -73,7 +75,7 @@ def clean(workspace: Workspace) -> str:
         if not dry:
             store.discard(removal.keys, removal.objects)
             with store.writing():
-                # Of runs that were killed: none is running.
+                # Killed runs left these: no run is active now.
                 for leftover in (*store.results.glob("*.tmp"), *workspace.view_path.glob("*/.*")):
                     leftover.unlink()
     gone = {digest: sizes.pop(digest) for digest in removal.objects}
@@ -100,10 +102,11 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 
 
 def _referenced(workspace: Workspace) -> set[Key]:
-    """What the cases of the plan need, with every toolchain at hand: keys of their stages, of their inputs and expected
-    results, and of the calibration kernels."""
+    """Return the keys that the cases of the plan need with each available toolchain.
+
+    They are the keys of the stages, of inputs and expected results, of rotations, and of calibration kernels."""
     if not workspace.plan.cases:
-        raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would go.")
+        raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would be removed.")
     keys: set[Key] = set()
     for word in workspace.toolchain_words:
         one = workspace.with_toolchain(word)

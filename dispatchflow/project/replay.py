@@ -1,8 +1,8 @@
-"""What an idle invocation said, and all that it had looked at: while nothing of that changed, it is said again.
+"""Replay the output of an earlier run that had nothing to do, as long as no input has changed.
 
-It never decides what is made: with one difference everything is planned anew, from keys (docs/decisions/0010).
-Answers are files of their own, `.dispatchflow/answers/QUESTION`: what is told of the records needs no database, and
-keeping an answer is no change of what it depends on.
+A replay never decides what is built: after any difference everything is planned again, from keys
+(docs/decisions/0010). Answers are separate files, `.dispatchflow/answers/QUESTION`. A replay therefore opens no
+database, and keeping an answer does not change the records, on which the answer depends.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ from dispatchflow.store.stamps import ABSENT, stamp
 from dispatchflow.tools import machine
 
 _ANSWERS = 100
-"""So many are kept, the newest."""
+"""The number of answers that are kept, the newest."""
 
 
 def _file(name: str) -> str:
     try:
-        return digest_file(path) if (path := Path(name)).is_file() else ABSENT  # a pipe would wait for its writer
+        return (
+            digest_file(path) if (path := Path(name)).is_file() else ABSENT
+        )  # reading a pipe would wait for its writer
     except OSError:
         return ABSENT
 
 
 def _database(name: str) -> str:
-    """Of a SQLite file and its log: whoever writes changes one of the two. Who only looks leaves an empty log at most,
-    which is none."""
+    """Return the stamps of a SQLite file and its log; every write changes one of the two.
+
+    A reader may leave an empty log, which counts as absent."""
     log = stamp(f"{name}-wal")
     return f"{stamp(name)} {ABSENT if log.split()[2:3] == ['0'] else log}"
 
@@ -45,7 +48,7 @@ def _stamps(paths: Iterable[str]) -> str:
 
 
 def _folder(name: str) -> str:
-    """Of what it holds."""
+    """Return one digest of the stamps of all entries of a folder."""
     try:
         return _stamps(entry.path for entry in os.scandir(name))
     except OSError:
@@ -53,7 +56,7 @@ def _folder(name: str) -> str:
 
 
 def _source(name: str) -> str:
-    """Of all modules and tables below a directory, however deep."""
+    """Return one digest of the stamps of all `.py` and `.toml` files below a directory."""
     return _stamps(_sources(name))
 
 
@@ -66,11 +69,11 @@ def _sources(folder: str) -> Iterator[str]:
 
 
 def _imported(dodo: str) -> str:
-    """Of dodo.py and of the files of all modules that are imported, those that it imports among them."""
+    """Return one digest of the stamps of dodo.py and of the files of all imported modules."""
     python, ours = (f"{os.path.dirname(path)}/" for path in (os.__file__, os.path.dirname(__file__)))  # noqa: PTH120
     files = {dodo, *(getattr(module, "__file__", None) or dodo for module in [*sys.modules.values()])}
     return _stamps(
-        file  # Python's own are known by its version, ours are a `source`
+        file  # except Python's, known by its version, and ours, which are a `source`
         for file in files
         if not file.startswith(ours) and ("-packages/" in file or not file.startswith(python))
     )
@@ -89,7 +92,7 @@ def _machine(_: str) -> str:
 
 
 def _package(name: str) -> str:
-    """Of the one that would be imported, without doing so."""
+    """Return the stamp of the package that an import would find, without importing it."""
     found = find_spec(name)
     return stamp(found.origin) if found and found.origin else ABSENT
 
@@ -126,10 +129,19 @@ _LOOK: dict[str, Callable[[str], str]] = {
 
 
 class Replay:
-    """Of one command line. What is the same for all is looked at here, at the start; the rest is told to `see`."""
+    """The inputs of one command line's answer, and the answer itself.
+
+    Inputs common to all command lines are read in the constructor; the others are passed to `look` or `see`."""
 
     def __init__(self, dodo: Path, words: Sequence[str], variables: Mapping[str, str], own: Sequence[str] = ()) -> None:
-        """`own`: the names of the user's task functions; a new one may bear the name of a stage."""
+        """Read the inputs that all command lines have.
+
+        Args:
+            dodo: path of dodo.py.
+            words: the words of the command line.
+            variables: its variables, name → value.
+            own: names of the user's task functions; a new one may have the name of a stage.
+        """
         root = dodo.parent
         self._store = store_path(root).absolute()
         asked = {
@@ -161,18 +173,18 @@ class Replay:
             self.look(kind, name)
 
     def look(self, kind: str, name: str) -> str:
-        """How something is now, which the answer depends on."""
+        """Read an input, record its state, and return the state."""
         return self.see(kind, name, _LOOK[kind](name))
 
     def see(self, kind: str, name: str, value: str) -> str:
-        """As `look`, of what was just read."""
+        """Record the state of an input that was just read, and return the first recorded state."""
         return self._seen.setdefault((kind, name), value)
 
     def answer_if_unchanged(self) -> tuple[int, str] | None:
-        """The exit code and the text of the same command line, when everything is as it was; else None."""
+        """Return the earlier exit code and text, if no input has changed; otherwise None."""
         with suppress(OSError, ValueError):  # no such answer
             digest, _, text = self._answer.read_text().partition("\n")
-            if digest == digest_of(text.encode()):  # else it is damaged
+            if digest == digest_of(text.encode()):  # otherwise the file is damaged
                 found = json.loads(text)
                 if all(self._is_still(*each) for each in found["seen"]):
                     return found["code"], found["said"]
@@ -183,13 +195,13 @@ class Replay:
         return (_LOOK[kind](name) if known is None else known) == value
 
     def keep(self, code: int, text: str) -> None:
-        """Of an invocation that had nothing to make; not where something was recorded all the same."""
+        """Keep the answer of a run that had nothing to do, unless the records have changed meanwhile."""
         kind, name = self._records
         if _LOOK[kind](name) != self._seen[self._records]:
             return
         found = {"seen": [(*look, value) for look, value in self._seen.items()], "code": code, "said": text}
         beside = self._answer.with_name(f".{self._answer.name}.{os.getpid()}")
-        with suppress(OSError):  # no room, or it cannot be written: the next run plans anew
+        with suppress(OSError):  # disk full or not writable: the next run plans again
             beside.parent.mkdir(exist_ok=True)
             text = json.dumps(found)
             beside.write_text(f"{digest_of(text.encode())}\n{text}")

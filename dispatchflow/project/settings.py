@@ -1,4 +1,4 @@
-"""The settings of an invocation, from its variables."""
+"""Derive the settings of an invocation from its variables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dispatchflow.tools import limits
 
 
 def settings(values: Mapping[str, Any], memory_bytes: int | None = None) -> Settings:
-    """`memory_bytes`: the limit of memory where none is given."""
+    """Return the settings; `memory_bytes` is the limit of memory if `values` has none."""
     given = {
         "compile_s": "compile_limit",
         "run_s": "run_limit",

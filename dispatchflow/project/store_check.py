@@ -1,4 +1,4 @@
-"""`doit store check`: whether parts, objects, compiles and releases are as they were recorded."""
+"""`doit store check` compares parts, objects, compiles and releases with their records."""
 
 from __future__ import annotations
 
@@ -29,12 +29,16 @@ _Item = TypeVar("_Item")
 
 
 def check(workspace: Workspace) -> tuple[str, bool]:
-    """`doit store check`: what was found, and whether all was sound. What is damaged is dropped, with its records, so
-    that a run that needs it makes it anew; a compile whose bytes differ now is told and its record left."""
+    """Return the report of `doit store check`, and whether everything was sound.
+
+    Damaged objects are removed with their records, so that a run that needs them builds them again. A compile whose
+    bytes differ now is reported, and its record stays."""
     store, found = workspace.store, report.Findings()
-    if problems := store.records.problems():  # then nothing that they say can be relied on
+    if problems := store.records.problems():  # then nothing in the records can be relied on
         found.wrong += [f"{store.root / 'records.sqlite'}: {' '.join(problem.split())}" for problem in problems]
-        found.wrong.append("move that file away to begin anew; the Parquet parts in results/ stay readable")
+        found.wrong.append(
+            "move that file away to start with empty records; the Parquet parts in results/ stay readable"
+        )
         return report.checked(found), False
     store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
     wanted = workspace.values.get("sample", _SAMPLE)
@@ -52,7 +56,7 @@ def _check_releases(store: Store, found: report.Findings) -> None:
 
 
 def _sample(items: Sequence[_Item], count: int | None) -> list[_Item]:
-    """Other ones each time: in the long run all are looked at."""
+    """Draw a random sample, so that repeated checks cover all items in the long run."""
     return list(items) if count is None else random.sample(items, min(count, len(items)))
 
 
@@ -74,7 +78,7 @@ def _check_parts(store: Store, found: report.Findings) -> None:
 
 
 def _check_objects(store: Store, count: int | None, found: report.Findings) -> None:
-    held = store.records.held()  # before the objects: what a run beside us publishes later is not missing
+    held = store.records.held()  # before the objects: one that another run publishes meanwhile is not missing
     sizes = store.objects()
     kind_of = retention.kinds(sizes, held)
     named = {digest: record for record in held for digest in record.outputs.values()}
@@ -87,15 +91,17 @@ def _check_objects(store: Store, count: int | None, found: report.Findings) -> N
 
 
 def _is_sound(store: Store, digest: Digest, of: str, found: report.Findings) -> bool:
-    """If not, that is told."""
+    """Return whether an object is sound, and report it if not."""
     state = "damaged" if store.path(digest).exists() else "missing"
     try:
         store.checked(digest)
     except DamagedObject:
-        found.wrong.append(f"object {digest} ({of}) is {state}: dropped, a run that needs it makes it anew")
+        found.wrong.append(f"object {digest} ({of}) is {state}: removed; a run that needs it builds it again")
     except UnreadableObject as error:
         file, why = error.facts.values()
-        found.wrong.append(f"object {digest} ({of}) cannot be read: {why}. Move {file} away: it is made anew")
+        found.wrong.append(
+            f"object {digest} ({of}) cannot be read: {why}. Move {file} away: a run that needs it builds it again"
+        )
     else:
         return True
     return False
@@ -111,16 +117,16 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
     for key in store.records.compiled():
         found.compiles += 1
         record = store.records.get(key)
-        if record is None:  # it was dropped just now, or by a run beside us
+        if record is None:  # it was removed just now, or by another run
             continue
         if missing := _ASKED - record.ingredients.keys():
             found.wrong.append(f"record of the compile {key} is damaged: it has no {', '.join(sorted(missing))}")
             continue
         asked = record.ingredients
         if asked["toolchain"] not in at_hand:
-            found.not_again[f"toolchain {asked['toolchain']} is not at hand"] += 1
+            found.not_again[f"toolchain {asked['toolchain']} is not available"] += 1
         elif not all(store.path(digest).is_file() for digest in _read_by(record)):
-            found.not_again["what it reads is not in the store, where calibration kernels never are"] += 1
+            found.not_again["a file that it reads is not in the store (those of calibration kernels never are)"] += 1
         else:
             ready.append((record, at_hand[asked["toolchain"]]))
     chosen = _sample(ready, count)
@@ -141,21 +147,21 @@ _ASKED = {"toolchain", "module", "flags", "environment"}
 
 
 def _read_by(record: Record) -> list[Digest]:
-    """What this compile reads."""
+    """Return the digests of the files that this compile reads."""
     return [record.ingredients["module"], *named_files(record.outputs).values()]
 
 
 def _toolchains(workspace: Workspace) -> dict[Digest, Toolchain]:
     found = {}
     for word in workspace.toolchain_words:
-        with suppress(ToolchainError):  # then what it compiled is not checked, and counted as such
+        with suppress(ToolchainError):  # its compiles are then counted as not checked
             one = toolchain.find(workspace.store, word, workspace.say, limits=workspace.settings.limits)
             found[one.digest] = one
     return found
 
 
 def _difference(workspace: Workspace, record: Record, compiler: Toolchain, module: bytes) -> str | None:
-    """What is not as recorded when the module is compiled again; None when all is."""
+    """Compile the module again; return how the outputs differ from the record, None if they do not."""
     asked = record.ingredients
     with (store := workspace.store).busy(), store.scratch() as scratch:
         with store.writing():
@@ -178,7 +184,7 @@ def _difference(workspace: Workspace, record: Record, compiler: Toolchain, modul
         failure = limits.failure("compile_limit", outcome, processes.shortened(scratch / "stderr"))
         if failure or not made.is_file():
             disk.check(store.root, failure or "")
-            return f"compiled before, now: {failure or 'it leaves no module'}"
+            return f"compiled before, now: {failure or 'the compiler left no module'}"
         now = {
             "vmfb": digest_file(made),
             "configurations": digest_of(dumped(scratch, to)),

@@ -1,4 +1,4 @@
-"""One directory with specs, one store, one invocation: everything that commands work on, made when first asked for."""
+"""One user directory, one store, one invocation: commands' objects, each made on first use."""
 
 from __future__ import annotations
 
@@ -45,14 +45,20 @@ from dispatchflow.timing.statistics import NOISY
 from dispatchflow.tools import devices, machine, processes, releases, toolchain
 from dispatchflow.workload import Workload
 
-# The reference holds each element as itself, as float64, and as its magnitude.
+# The reference needs each element in its own type, as float64, and as a magnitude.
 _REFERENCE_BYTES = 24
 _SEARCHED = 100_000  # characters of a log, half of them from its end
 
 
 class Workspace:
-    """`root` holds the spec folder, the store and the view; `values` are the parsed variables. `seen` is told what
-    is looked at; `say` gets a line about what takes long before anything else can be shown."""
+    """One user directory in one invocation.
+
+    Args:
+        root: holds the spec folder, the store and the view.
+        values: the parsed variables.
+        seen: records everything that is read, for a later replay.
+        say: prints a line about a long wait before the display of progress begins.
+    """
 
     def __init__(
         self,
@@ -64,7 +70,7 @@ class Workspace:
         self.root, self.values, self._seen, self.say = root, values, seen, say
         self.settings: Settings = settings(values, machine.memory_bytes())
         self.began, self.began_monotonic = time.time(), time.monotonic()
-        # Chance, since clocks are set back and containers count processes from 1: parts and the newest are named by it.
+        # Random, since clocks are set back and containers number processes from 1. Parts are named and ordered by it.
         self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.urandom(4).hex()}"
 
     @property
@@ -77,7 +83,7 @@ class Workspace:
 
     @cached_property
     def view_name(self) -> str:
-        """Of this directory's view among those of the store, which may be several directories' one."""
+        """The name of this directory's view in the store, which several directories may share."""
         return os.fsencode(os.path.relpath(self.view_path, self.store_path)).decode("ascii", "backslashreplace")
 
     @cached_property
@@ -86,11 +92,13 @@ class Workspace:
 
     @cached_property
     def facts(self) -> MachineFacts:
-        """What is known of this machine, whatever project found it out."""
+        """The facts about this machine, from all projects of the user."""
         return MachineFacts(cache_path(), machine.identity(), self._stamp)
 
     def with_toolchain(self, word: str) -> Workspace:
-        """This one, as `iree=WORD` would have it. It has the same store: a full disk allows one connection only."""
+        """Return this workspace with `iree=WORD`, on the same store.
+
+        On a full disk, SQLite allows only one connection."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other
@@ -101,16 +109,17 @@ class Workspace:
 
     @cached_property
     def plan(self) -> Plan:
-        """The cases of specs and variables. What this machine has too few cores or memory for is a skip.
+        """The cases of specs and variables; a case that needs more cores or memory than there are is a skip.
 
         Raises:
-            SpecError: a spec or variable that is wrong, or no specs.
-            NothingMatched: the specs have none of this operation, or of this tag.
+            SpecError: a spec or variable is wrong, or there are no specs.
+            NothingMatched: no sweep has the given operation or tag.
+            ToolchainError: the compiler does not know a target that is not in the table.
         """
         sources = Sources(self.root, self.values, self._seen)
         tags = () if sources.adhoc else self.values.get("tags", ())
         sweeps = sources.sweeps()
-        _ = self._own_known  # an entry that is wrong is reported before anything is made
+        _ = self._own_known  # a wrong entry is reported before anything is built
         known = dict.fromkeys(tag for sweep in sweeps for tag in sweep.tags)
         if lacking := [tag for tag in tags if tag not in known]:
             facts = {"given": ", ".join(lacking), "tags": ", ".join(known) or "none"}
@@ -133,7 +142,7 @@ class Workspace:
         return Plan(tuple(fits), found.tags, (*found.skips, *skips), found.notes, found.noisy)
 
     def _lacking(self, case: Case) -> str | None:
-        """Why this toolchain or this machine cannot have it."""
+        """Return why the case is impossible with this toolchain or on this machine; None if it is possible."""
         operation, target, syntax = case.operation, case.target, self._syntax
         if reason := target.inexpressible(syntax) or case.tuning.inexpressible(syntax, target):
             return reason
@@ -148,7 +157,7 @@ class Workspace:
         return None
 
     def _needed_bytes(self, program: Workload) -> int:
-        """That its verification takes, about; 0 where nobody said."""
+        """Return the approximate memory of its verification; 0 for a user's module, where it is unknown."""
         if not isinstance(program, Operation):
             return 0
         if (needed := self._needed.get(program.shape_name)) is None:
@@ -176,7 +185,7 @@ class Workspace:
 
     @cached_property
     def _syntax(self) -> Release:
-        # A plan without another toolchain needs no store: `doit list` of a directory that cannot be written.
+        # Without `iree=` the plan needs no store, so `doit list` works in a directory that is not writable.
         return syntax_of(self.toolchain.version) if "iree" in self.values else NEWEST
 
     @cached_property
@@ -186,7 +195,7 @@ class Workspace:
 
     @property
     def toolchain_words(self) -> list[str]:
-        """The toolchains at hand, as `iree=` names them: this environment's, the fetched ones, the given one."""
+        """The available toolchains as `iree=` names them: the current, the fetched, and the given one."""
         given = [self.values["iree"]] if "iree" in self.values else []
         return list(dict.fromkeys(["current", *releases.fetched_versions(self.store), *given]))
 
@@ -195,7 +204,7 @@ class Workspace:
 
     @cached_property
     def host(self) -> HostCpu:
-        """This CPU, as the compiler knows it."""
+        """This CPU, as the compiler names it."""
         return devices.host_cpu(self.store, self.toolchain, self.settings.limits)
 
     @cached_property
@@ -218,17 +227,17 @@ class Workspace:
 
     @cached_property
     def known(self) -> KnownFailures:
-        """The user's entries, then ours.
+        """The user's entries, then the shipped ones; none with known_failures=off.
 
         Raises:
-            SpecError: an entry that is wrong.
+            SpecError: an entry is wrong.
         """
         off = self.values.get("known_failures") == "off"
         entries = () if off else (*self._own_known, *shipped())
         return KnownFailures(entries, self.toolchain.version, self._log, self._features)
 
     def _features(self, target: Target) -> list[str]:
-        """Features of the CPU that a target is compiled for, `avx512f`; none of a GPU."""
+        """Return the CPU features, such as `avx512f`, that a target is compiled for; empty for a GPU."""
         if target.needs_host_cpu:
             found = self.host.features.split(",")
         elif target.backend == "llvm-cpu":
@@ -242,7 +251,7 @@ class Workspace:
         return Sources(self.root, self.values, self._seen).known_failures()
 
     def _log(self, digest: Digest) -> str:
-        """What a tool printed, or its begin and end."""
+        """Return a tool's log; only its beginning and end if it is long."""
         return processes.shortened(self.store.path(digest), _SEARCHED)
 
     @cached_property
@@ -263,10 +272,12 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """The half-width of a median's interval above which this case's row is noisy."""
+        """Return the half-width of a median's interval above which this case's row is noisy."""
         if self.settings.noisy is not None:
             return self.settings.noisy
-        return self.plan.noisy.get(case, NOISY) if self.plan.noisy else NOISY  # to hash a case takes long
+        return (
+            self.plan.noisy.get(case, NOISY) if self.plan.noisy else NOISY
+        )  # the check avoids hashing the case, which is slow
 
     @cached_property
     def executor(self) -> StageExecutor:

@@ -168,13 +168,13 @@ def test_a_check_finds_all_sound(copied: Project) -> None:
     outcome = copied.doit("store", "check", "sample=2")
 
     assert outcome.code == 0, str(outcome)
-    assert "3 not: what it reads is not in the store, where calibration kernels never are\n" in outcome.out
+    assert "3 not: a file that it reads is not in the store (those of calibration kernels never are)\n" in outcome.out
     assert "compiles  2 of 7 made again and compared" in outcome.out
     assert "objects   20 of " in outcome.out
     assert outcome.out.splitlines()[-1] == "all sound"
 
 
-def test_a_check_drops_what_is_damaged_and_the_next_run_makes_it_anew(copied: Project) -> None:
+def test_a_check_removes_damaged_objects_and_the_next_run_builds_them_again(copied: Project) -> None:
     (digest,) = copied.query("select outputs ->> 'vmfb' from record where stage = 'compile' limit 1")[0]
     (missing,) = copied.query("select outputs ->> 'exact_0' from record where stage = 'inputs' limit 1")[0]
     path = copied.store / "objects" / digest[:2] / digest[2:]
@@ -192,7 +192,7 @@ def test_a_check_drops_what_is_damaged_and_the_next_run_makes_it_anew(copied: Pr
     assert "is damaged: dropped" in outcome.out
     assert f"object {missing} (inputs of " in outcome.out
     # Not every run does: what calibration compiled is made by one that calibrates.
-    assert "is missing: dropped, a run that needs it makes it anew" in outcome.out
+    assert "is missing: removed; a run that needs it builds it again" in outcome.out
     assert f"{part} cannot be read" in outcome.out
     assert outcome.out.splitlines()[-1] == "3 wrong"
     part.unlink()
@@ -211,7 +211,7 @@ def test_records_that_are_damaged_inside_are_told(copied: Project) -> None:
     assert f"WRONG     {copied.store / 'records.sqlite'}: " in outcome.out
     assert "move that file away" in outcome.out
     files = objects(copied)
-    for word in ("keep=0", "keep=referenced", "dry=yes"):  # what they do not name any more would go
+    for word in ("keep=0", "keep=referenced", "dry=yes"):  # the objects that they no longer name would be removed
         outcome = copied.doit("store", "clean", word)
         assert outcome.code == 2 and "the records cannot be read" in outcome.err, str(outcome)
     assert objects(copied) == files
@@ -234,7 +234,7 @@ def test_compiles_of_a_toolchain_that_is_gone_are_counted_as_not_checked(copied:
     outcome = copied.doit("store", "check", PYTHONPATH=toolchain(tmp_path / "iree", iree_compile='exec "$real" "$@"'))
 
     assert outcome.code == 0, str(outcome)
-    assert f"7 not: toolchain {digest} is not at hand" in outcome.out
+    assert f"7 not: toolchain {digest} is not available" in outcome.out
     assert "compiles  0 of 7" in outcome.out
 
 
