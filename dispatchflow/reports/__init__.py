@@ -1,1 +1,1 @@
-"""Rows → text, CSV, JSON lines, Markdown. Pure: rows in, a string out."""
+"""Reports: pure functions from rows to text, CSV, JSON lines or Markdown."""

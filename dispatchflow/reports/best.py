@@ -1,4 +1,4 @@
-"""Rows → the newest of each case; the fastest right configurations of each shape."""
+"""Select the newest row of each case, and the fastest correct configurations of each shape."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _WITHIN_PLACES = ("file", "program_digest", "data_digest", "toolchain_version")
 
 
 def newest(rows: Iterable[Row]) -> list[Row]:
-    """The last row of each case under each protocol on each host, in the order of first rows; cases of two files are
-    two, whatever their names. `rows` are oldest first.
+    """Return the last row of each case, protocol, host and file, in the order of their first rows.
 
-    Where there was no device, what was last found of the same code stands: it was neither refuted nor repeated.
+    `rows` are oldest first. If the last row has no device, it is replaced by the last earlier row of the same code that
+    had one: that result was neither refuted nor repeated.
     """
     found: dict[tuple[Any, ...], Row] = {}
     told: dict[tuple[Any, ...], Row] = {}
@@ -54,7 +54,7 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 
 
 def columns(found: Iterable[Row]) -> tuple[str, ...]:
-    """`COLUMNS`, without those that tell no rows apart, and without flags that none has."""
+    """Return `COLUMNS` without those that distinguish no rows, and without `flags` if no row has any."""
     rows, values = list(found), dict[Any, set[Any]]()
     for row in rows:
         for name in _OF_PLACES:
@@ -68,12 +68,12 @@ def columns(found: Iterable[Row]) -> tuple[str, ...]:
 
 
 def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) -> list[dict[str, Any]]:
-    """Of each (shape, target, threads, cache, protocol, host, provider) the wanted rows whose result is right and than
-    which no other wanted one is certainly faster (`comparability.unbeaten`).
+    """Return the fastest correct rows of each (shape, target, threads, cache, protocol, host, provider).
 
-    Each has its speed-up over the default configuration, wanted or not; None where that was not measured in the same
-    rounds, or is not right. What is compared stands together: providers, below hot and cold, … below shapes, each in
-    the order of first rows."""
+    They are the `wanted` rows than which no other wanted row is certainly faster (`comparability.unbeaten`). Each has
+    its speed-up over the default configuration, which need not be wanted. The speed-up is None if the default was not
+    measured in the same rounds, or is not correct. Rows are grouped by shape, then target, … then cache, then provider,
+    each in the order of first rows."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(right, providers.compared(newest(rows))):
         groups.setdefault((*place(row), provider(row)), []).append(row)
@@ -82,7 +82,7 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
         for winner in _without_duplicates(unbeaten(filter(wanted, members))):
             default = _default(winner, members)
             speedup = None if default is None else default["median_ns"] / winner["median_ns"]
-            rate = winner["flops_per_s"]  # of a user's module it is not known
+            rate = winner["flops_per_s"]  # unknown for a user's module
             gflops = None if rate is None else rate / 1e9
             derived = {"median_us": winner["median_ns"] / 1e3, "gflops": gflops, "speedup": speedup}
             found.append({**winner, **derived})
@@ -95,7 +95,9 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
 
 
 def _without_duplicates(rows: Iterable[Row]) -> list[Row]:
-    """Without a second case of the same words and the same measurement: `threads=all` beside the number of cores."""
+    """Drop all but the first of rows with the same words and the same measurement.
+
+    For example, `threads=all` and the number of cores share a measurement."""
     kept: dict[Any, Row] = {}
     for row in rows:
         key = row.get("measurement_key") or row["case"]
@@ -112,8 +114,9 @@ def _is_default(row: Row) -> bool:
 
 
 def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
-    """Why a place has several rows and why cells are empty: a line for each reason. `found`: what `best` gave of
-    `rows`."""
+    """Explain why a place has several rows and why cells are empty, in one line per reason.
+
+    `found` is what `best` returned for `rows`."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
         groups.setdefault((*place(row), provider(row)), []).append(row)
@@ -138,7 +141,7 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
-    """A line about those of these rows that an older verification passed, and how to verify them again."""
+    """Return one line on the rows that an older verification passed and how to verify them; or none."""
     names = list(dict.fromkeys(row["case"] for row in rows if outdated(row)))
     if not names:
         return []
@@ -148,5 +151,5 @@ def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
 
 
 def _prefixes(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """The shape; the shape and the target; …; the place."""
+    """Return all prefixes of a place: (shape,), (shape, target), …, the place itself."""
     return [place[: n + 1] for n in range(len(place))]

@@ -1,9 +1,9 @@
-"""Which rows may be compared, and what a comparison of their times says; docs/results.md has the same for readers.
+"""Which rows may be compared, and what a comparison means; docs/results.md has the user's version.
 
-Two rows answer one question when they computed the same program on the same inputs, with the same target, threads,
-caches and protocol, on one machine; two of IREE also with one toolchain. The ratio of their medians means something
-when they were also measured in the same rounds: then drift fell on both alike. Rows of different rounds are compared by
-where another session's times would fall, and only to find out which of two is faster.
+Two rows can be compared if they computed the same program on the same inputs, with the same target, threads, cache and
+protocol, on one machine; two rows of IREE also need one toolchain. The ratio of their medians is meaningful only if
+they were also measured in the same rounds, where drift affects both alike. Rows of different rounds are compared by the
+intervals in which another session's times would fall, and only to find out which row is faster.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _QUESTION: dict[str, Callable[[Row], Any]] = {
     "other inputs": lambda row: row.get("data_digest"),
     "another toolchain": lambda row: maker(row),
 }
-"""What rows of one place may differ in, and then are not compared."""
+"""The differences that rows of one place may have and that forbid a comparison."""
 
 OTHER_ROUNDS = "other rounds"
 
 
 def place(row: Row) -> tuple[Any, ...]:
-    """What a table of the fastest rows has a line for. Older parts do not know caches."""
+    """Return what the table of the fastest rows is grouped by; rows of old parts have no cache: hot."""
     return (*(row.get(name) for name in _PLACE), row.get("cache") or HOT)
 
 
@@ -42,30 +42,33 @@ def provider(row: Row) -> str:
 
 
 def maker(row: Row) -> tuple[Any, ...]:
-    """The toolchain; the version of a library."""
+    """Return the toolchain's version and revision; for a library, its version."""
     if provider(row) == IREE:
         return row.get("toolchain_version"), row.get("toolchain_revision")
     return (row.get("runtime_version"),)
 
 
 def believed(row: Row) -> bool:
-    """Whether its time is."""
+    """Return whether the time of a row is credible."""
     return row["status"] in ("measured", "noisy") and bool(row["median_ns"])
 
 
 def right(row: Row) -> bool:
-    """Whether its result is right, by the present verification, and its time to be believed."""
+    """Return whether the current verification passed the result, and the time is credible."""
     return believed(row) and row["verification"] in PASSED and not outdated(row)
 
 
 def outdated(row: Row) -> bool:
-    """Whether an older version of the verification passed it, which saw less. Rows of before do not say which."""
+    """Return whether an older version of the verification, which found fewer errors, passed the row.
+
+    The oldest rows have no version."""
     return row["verification"] in PASSED and (row.get("verification_version") or 0) < VERIFICATION
 
 
 def obstacle(one: Row, other: Row) -> str | None:
-    """Why the ratio of the times of two rows of one place says nothing: what the other one has; None where it may be
-    taken."""
+    """Return why the times of two rows of one place have no meaningful ratio; None if they have.
+
+    The reason is what the other row has, such as "another toolchain"."""
     same_provider = provider(one) == provider(other)
     for why, of in _QUESTION.items():
         if (same_provider or why != "another toolchain") and of(one) != of(other):
@@ -74,15 +77,16 @@ def obstacle(one: Row, other: Row) -> str | None:
 
 
 def unbeaten(rows: Iterable[Row]) -> list[Row]:
-    """Those than which none is certainly faster, the fastest median first.
+    """Return the rows than which no other row is certainly faster, the fastest median first.
 
-    A row is certainly faster than another one that it may be compared with when the intervals of their medians do not
-    overlap. For rows of different rounds these are the intervals of another session's median, and of its anchored
-    median, relative to the same session's anchors. They are the wider ones, so in the same rounds they decide nothing
-    that the others do not. A row without an interval is neither faster nor slower.
+    A row is certainly faster than another comparable row if the intervals of their medians do not overlap. For rows of
+    different rounds these are the intervals of another session's median, and of its anchored median, relative to the
+    same session's anchors. Those intervals are wider, so for rows of the same rounds they add no decision. A row
+    without an interval is neither faster nor slower.
 
-    The more intervals are compared, the wider they are (Bonferroni): of equally fast rows, however many, one is called
-    slower in at most 5 % of all calls. Intervals of 95 % drop some of 50 equally fast rows in most calls.
+    The intervals widen with their number (Bonferroni correction): among any number of equally fast rows, one is called
+    slower in at most 5 % of all calls. Without the correction, 95 % intervals drop some of 50 equally fast rows in most
+    calls.
     """
     members = [(row, list(_intervals(row))) for row in rows]
     confidence = 1 - (1 - CONFIDENCE) / max(1, sum(len(intervals) for _, intervals in members))
@@ -98,8 +102,10 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 
 
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
-    """(what has the same can be compared, low, median, high), of 95 %; none of one that waited for a CPU, whose blocks
-    may agree on a time that is wrong."""
+    """Yield the 95 % intervals of a row as (group, low, median, high), in ns.
+
+    Intervals of one group can be compared. A row whose blocks waited for a CPU has none, because its blocks may agree
+    on a wrong time."""
     if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
         return
     question = (place(row), provider(row), *(of(row) for of in _QUESTION.values()))

@@ -1,19 +1,19 @@
-"""Rows → what the machine's conditions say about noisy ones. Says nothing where they explain nothing."""
+"""Explain noisy rows by the recorded conditions of the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_TICKS_PER_S = 100  # USER_HZ, what /proc/stat counts in
+_TICKS_PER_S = 100  # USER_HZ, the unit of /proc/stat
 _STOLEN_TICKS = 10
 _SLOWER, _APART = 1.03, 0.03
 _OTHERS = 1.0
-"""Load beside what this run does itself: its measurement, and the compiles before it."""
+"""The load allowed above the number of threads; this run's earlier compiles cause some."""
 
 
 def conditions(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """One line of noisy rows that were measured in this run; None where nothing that was recorded explains them."""
+    """Return one line that explains noisy rows of this run; None if no recorded condition does."""
     found = list(_conditions(rows))
     return f"while they were measured: {'; '.join(found)}" if found else None
 

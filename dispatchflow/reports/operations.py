@@ -1,4 +1,4 @@
-"""docs/operations.md, from the registry: `doit docs` writes it."""
+"""Write docs/operations.md from the registry; `doit docs` runs this."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dispatchflow.reports.table import markdown
 _HEAD = """\
 # Operations
 
-Made by `doit docs` from [`operations/`](../dispatchflow/operations); do not edit.
+Written by `doit docs` from [`operations/`](../dispatchflow/operations); do not edit.
 
-These words stand in a [spec](specs.md) or on the command line, besides the axes that all have: {axes}.
-Each word may be a list; its first value is the default, unless another is named.
-An operation's own words show in names where they are not the default, and are columns of the [rows](results.md).
-A combination that an operation cannot have is a skip with its reason.
-How results are checked is in [verification](verification.md).
+Use these words in a [spec](specs.md) or on the command line, in addition to the axes of all operations: {axes}.
+The value of a word may be a list. The first value shown is the default, unless another is named.
+An operation's own words appear in names if they are not the default, and are columns of the [rows](results.md).
+A combination that an operation does not support is a skip with its reason.
+[Verification](verification.md) explains how results are checked.
 
 """
 
@@ -54,7 +54,7 @@ def _section(cls: type[Operation]) -> Iterator[str]:
 
 
 def _shape(cls: type[Operation], index: int) -> str:
-    """`mxk`: the sizes are told apart by giving each dim one of its own."""
+    """Return an operand's shape in dims, `mxk`; each dim gets a unique size to recognize it by."""
     sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
     shape = cls.make(list(sizes)).operands()[index].type.shape
     return "x".join(sizes.get(size, str(size)) for size in shape)
@@ -68,7 +68,7 @@ def _verified(cls: type[Operation]) -> str:
 
 
 def _providers(cls: type[Operation]) -> str:
-    """IREE, and the libraries that compute it, each with what it lacks."""
+    """Return IREE and the libraries that compute an operation, with what each cannot compute."""
     found = [IREE]
     for library in LIBRARIES.values():
         reasons = [operation.library_lacks(library) for operation in _variants(cls)]
@@ -79,7 +79,7 @@ def _providers(cls: type[Operation]) -> str:
 
 
 def _variants(cls: type[Operation]) -> Iterator[Operation]:
-    """The default in all types, and with each value of each option of words."""
+    """Yield an operation in each signature, with the defaults and with each value of each word option."""
     for word in cls.signatures:
         for name, option in {"": None, **cls.options}.items():
             for value in () if option is None or isinstance(option.values, range) else option.values:

@@ -1,4 +1,4 @@
-"""Rows → how each compares with the fastest of all providers."""
+"""Compare each row with the fastest provider."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ COLUMN = "percent_of_best_provider"
 
 
 def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Each with `COLUMN`: 100 where it is the fastest of those that it may be compared with, 50 where that one takes
-    half of its time. None where these are of one provider, or it is not right itself."""
+    """Return the rows with `COLUMN`: the time of the fastest comparable row in percent of the row's time.
+
+    It is 100 for the fastest row itself, and 50 for a row that takes twice as long. It is None if all comparable rows
+    have one provider, or if the row is not correct."""
     shown = list(rows)
     fastest: dict[tuple[Any, ...], dict[tuple[Any, ...], Row]] = {}
     for row in filter(_has_rounds, shown):
@@ -29,14 +31,15 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
         if len({provider(other) for other in rivals}) < 2:
             return None
         fastest_ns = min(float(other["median_ns"]) for other in rivals)
-        return 100 * (fastest_ns / float(row["median_ns"]))  # exactly 100 of the fastest
+        return 100 * (fastest_ns / float(row["median_ns"]))  # exactly 100 for the fastest
 
     return [{**row, COLUMN: percent(row)} for row in shown]
 
 
 def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
-    """Why right rows have no `COLUMN` though other providers were measured at their place, a line for each reason.
-    `rows`: all that they were compared with."""
+    """Explain why correct rows have no `COLUMN` although other providers were measured at their place.
+
+    Returns one line per reason. `rows` are all rows that `shown` were compared with."""
     others: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in filter(right, rows):
         others.setdefault(place(row), {})[provider(row)] = row
@@ -50,7 +53,7 @@ def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def empty(column: str, reasons: Mapping[str, Sequence[Row]]) -> list[str]:
-    """Reason → the rows that have no such cell for it, in a line each."""
+    """Return one line per reason for an empty cell in `column`; `reasons` maps a reason to its rows."""
     return [
         f"{column} is empty: {why} ({units.count(len(rows), 'row')}, such as {rows[0]['case']})"
         for why, rows in reasons.items()

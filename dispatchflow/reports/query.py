@@ -1,4 +1,4 @@
-"""`doit report` and `doit best`: rows of Parquet, chosen, sorted, shown."""
+"""`doit report` and `doit best` select, sort and format rows of the Parquet files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dispatchflow.results import parquet
 from dispatchflow.stages import STAGES
 
 _BETWEEN_SESSIONS = {"median_ns": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor")}
-"""Shown beside a column where times of several sessions stand below each other."""
+"""Column → columns shown beside it in a table with rows of several sessions."""
 
 _OUTDATED = "(outdated)"
 
@@ -40,11 +40,11 @@ _REPORT_COLUMNS = (
 
 
 def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastest: bool) -> str:
-    """`doit report` and `doit best`, from Parquet alone.
+    """Return the text of `doit report`, or of `doit best` if `fastest`; it reads only Parquet files.
 
     Raises:
-        SpecError: an unknown column.
-        NothingMatched: no row is left, or none that is right.
+        SpecError: a column is unknown.
+        NothingMatched: no row matches, or for `doit best` no matching row is correct.
         StoreError: a part cannot be read.
     """
     rows: Sequence[Mapping[str, Any]] = _read(folder)
@@ -59,7 +59,7 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
     idle_tags = [tag for tag in tags if not any(_wanted(row, (), [tag]) for row in rows)]
     if idle or idle_tags or not chosen:
         raise _no_rows(rows, folder, idle, idle_tags)
-    # Compared with all that there are, whichever are shown.
+    # Rows are compared with all rows, not only with those that are shown.
     shown: Sequence[Mapping[str, Any]]
     columns: Sequence[str]
     if fastest:
@@ -98,7 +98,9 @@ def _marked(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def _no_rows(
     rows: Sequence[Mapping[str, Any]], folder: Path, words: Sequence[str], tags: Sequence[str]
 ) -> NothingMatched:
-    """`words` and `tags` that match none by themselves; neither: what each of them matches has nothing in common."""
+    """Return the error for a selection without rows.
+
+    `words` and `tags` are those that match nothing alone. If both are empty, each matches rows, but no common one."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})
@@ -112,7 +114,9 @@ def _no_rows(
 
 
 def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
-    """Each of these is wrong, or has no time that is to be believed. A row's own `reason` is of its time first."""
+    """Return the error for rows that are all wrong or without a credible time.
+
+    With a credible time the verdict is the reason, because a row's own `reason` is about its time first."""
     states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
     facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
     reason = rows[0]["verification"] if believed(rows[0]) else rows[0]["reason"]
@@ -123,7 +127,7 @@ def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
         reason = "an older verification passed it" if outdated(rows[0]) else reason
         hint += " doit 'profile:*' verifies again what an older verification passed."
     facts |= {"for example": rows[0]["case"], "reason": " ".join((reason or "").split()) or "none"}
-    return NothingMatched("no row is right and has a time to be believed", facts, hint)
+    return NothingMatched("no row has a correct result and a credible time", facts, hint)
 
 
 def _read(folder: Path) -> list[dict[str, Any]]:
@@ -133,7 +137,7 @@ def _read(folder: Path) -> list[dict[str, Any]]:
         facts = {"in": folder, "found": error}
         hint = "Remove that part: the next run writes it again."
         if isinstance(error, PermissionError):
-            hint = "Make it readable for you."
+            hint = "Give yourself permission to read it."
         raise StoreError("a results part cannot be read", facts, hint) from error
 
 
@@ -148,11 +152,11 @@ def _check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
         if column not in known:
             near = suggestion(column, known)
             facts = {} if near else {"known": ", ".join(known)}
-            raise SpecError(f"unknown column '{column}'", facts, near or "docs/results.md says what each of them is.")
+            raise SpecError(f"unknown column '{column}'", facts, near or "docs/results.md explains each column.")
 
 
 def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[str, Any]]:
-    """Absent values last, whichever way."""
+    """Sort rows by a column, `-column` for descending; absent values are last in both directions."""
     if by is None:
         return list(rows)
     column = by.lstrip("-")
@@ -163,7 +167,7 @@ def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[s
 
 
 def _top(rows: Sequence[Mapping[str, Any]], count: int | None) -> list[Mapping[str, Any]]:
-    """The first `count` of each operation."""
+    """Return the first `count` rows of each operation."""
     seen: Counter[str] = Counter()
     kept = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""docs/shapes.md, from the table of shapes: `doit docs` writes it."""
+"""Write docs/shapes.md from the table of shapes; `doit docs` runs this."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dispatchflow.reports.table import markdown
 _HEAD = """\
 # Shapes by name
 
-Made by `doit docs` from [`planning/shapes.toml`](../dispatchflow/planning/shapes.toml); do not edit.
+Written by `doit docs` from [`planning/shapes.toml`](../dispatchflow/planning/shapes.toml); do not edit.
 
-`shape = ["aligned", "64x80x96"]` in a [spec](specs.md) sweeps a class of shapes and one more; `shape=aligned` on the
-command line is the same, and without `operation=` it is a sweep of every operation with those of the
-classes that it has.
-Where a shape says words of its own, such as `stride`, the sweep cannot say them too; all other words are swept as ever.
+`shape = ["aligned", "64x80x96"]` in a [spec](specs.md) sweeps a class of shapes and one more shape.
+`shape=aligned` on the command line selects the same class; without `operation=` it is a sweep of every operation that
+has the class.
+If a shape sets words of its own, such as `stride`, the sweep cannot set them too; it can sweep all other words.
 
 """
 

@@ -1,4 +1,4 @@
-"""`doit store`: what takes the space, what a check found, what a clean removed."""
+"""Format the reports of `doit store`, `doit store check` and `doit store clean`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dispatchflow.reports.table import aligned
 from dispatchflow.store.retention import UNREFERENCED
 
 Tally = Mapping[str, tuple[int, int]]
-"""What → (number, bytes)."""
+"""Kind → (number, bytes)."""
 
 _MAX_SHOWN = 20
 _MORE = "keep=30, keep=referenced and limit=2GiB remove more; see doit variables"
@@ -21,8 +21,15 @@ _MORE = "keep=30, keep=referenced and limit=2GiB remove more; see doit variables
 def overview(
     objects: Tally, rest: Tally, cases: int, cases_bytes: int, everyones: tuple[Path, int] | None = None
 ) -> str:
-    """`cases_bytes`: of all that is there for the sake of cases, which is all but toolchains and scratch. `everyones`:
-    where all projects of the user keep what is known of this machine, and its bytes."""
+    """Return the table of `doit store`.
+
+    Args:
+        objects: the store's objects by kind.
+        rest: everything else in the store.
+        cases: the number of cases.
+        cases_bytes: the size of what cases need: objects, records and results.
+        everyones: the folder with the facts about this machine, shared by all projects of the user, and its bytes.
+    """
     parts = {**objects, **rest}
     total_bytes = sum(size for _, size in parts.values())
     lines = [_table(parts), f"{units.size(total_bytes)} in all"]
@@ -42,7 +49,7 @@ def _table(parts: Tally) -> str:
 
 @dataclass
 class Findings:
-    """What a check looked at, and what it found wrong: a line each."""
+    """The numbers of items that a check has read, and one line per problem."""
 
     parts: int = 0
     objects: int = 0
@@ -57,7 +64,7 @@ def checked(found: Findings) -> str:
     lines = [
         f"results   {units.count(found.parts, 'part')} read and compared with the records",
         f"objects   {found.objects_read:,} of {found.objects:,} read and compared with their digests",
-        f"compiles  {found.compiles_again:,} of {found.compiles:,} made again and compared",
+        f"compiles  {found.compiles_again:,} of {found.compiles:,} run again and compared",
         *(f"          {count:,} not: {reason}" for reason, count in found.not_again.most_common()),
         *(f"WRONG     {line}" for line in found.wrong[:_MAX_SHOWN]),
     ]
@@ -69,7 +76,7 @@ def checked(found: Findings) -> str:
 def cleaned(
     gone: Tally, records: int, left: tuple[int, int], limit_bytes: int | None, dry: bool, unlimited: bool
 ) -> str:
-    """`left`: (objects, bytes) that stay. `unlimited`: no criterion was given."""
+    """Return the report of a clean; `left`: (objects, bytes) that stay; `unlimited`: no keep= or limit=."""
     stay = f"{units.count(left[0], 'object')}, {units.size(left[1])}, stay"
     lines = [f"nothing to remove; {stay}"]
     if gone:

@@ -1,4 +1,4 @@
-"""What an invocation prints at its end: the cases' table and the summary."""
+"""The text at the end of a run: the table of cases and the summary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN_REASONS = 20
 
 _HEADER = ["case", "verification", "median", "±here", "±", "GFLOP/s", "GB/s", "peak", "applied", "state"]
 _RIGHT = [False, False, True, True, True, True, True, False, False, False]
-# Of a lowering configuration: a CPU's, a GPU's, a SPIR-V's; in the order in which they are shown.
+# Levels of lowering configurations of CPUs, GPUs and SPIR-V, in the order in which they are shown.
 _LEVELS = {
     "distribution": "",
     "workgroup": "",
@@ -40,25 +40,26 @@ _AUXILIARY = ("fill", "pack", "unpack")
 
 
 def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[str] = ()) -> str:
-    """One line a case. Above `MAX_SHOWN` cases: the failures, and the fastest right ones of each shape. `fresh` are the
-    names of the cases that were measured in this invocation, `stale` of those of which it failed, and whose earlier
-    measurement stands."""
+    """Return a table with one line per case.
+
+    Above `MAX_SHOWN` cases it shows only failures, and the fastest correct rows of each shape. `fresh` are the cases
+    that were measured in this run, `stale` those whose measurement failed in this run and whose earlier one stands."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
         failed = [row for row in rows if row["status"] == "failed"]
         shown = [*failed[:MAX_SHOWN], *islice(_fastest(rows), MAX_SHOWN)]
-        note = (
-            f"\n{len(rows)} cases: shown are failures and the fastest right ones of each shape; `doit report` shows all"
-        )
+        note = f"\n{len(rows)} cases: shown are failures and each shape's fastest correct rows; `doit report` shows all"
     if not shown:
         return ""
     return aligned([_HEADER, *(_line(row, _when(row, fresh, stale)) for row in shown)], _RIGHT) + note
 
 
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Of each shape the right rows that none beats. One shape after the other: of thousands few are shown, and to know
-    whether a row is right, and where it was measured, its records are read."""
+    """Yield the correct rows of each shape than which no other is certainly faster.
+
+    It works lazily, shape by shape: of thousands of rows only few are shown, and finding out whether a row is correct,
+    and where it was measured, reads its records."""
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):
         shapes.setdefault((row["shape"], row["target"], row["threads"], row.get("cache")), []).append(row)
@@ -87,7 +88,7 @@ def _line(row: Mapping[str, Any], when: str) -> list[str]:
 
 
 def verification(row: Mapping[str, Any]) -> str:
-    """`equal`, or `within bound 0.05`: the largest error as a part of the allowed one."""
+    """Return `equal`, or `within bound 0.05`: the largest error as a fraction of the allowed error."""
     word, score = str(row.get("verification")), row.get("score")
     if score is None or word in ("not compared", "not verified"):
         return word
@@ -95,7 +96,7 @@ def verification(row: Mapping[str, Any]) -> str:
 
 
 def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
-    """Half of a 95 % interval's width, relative to the median."""
+    """Return half of a 95 % interval's width, relative to the median, as a percentage."""
     low, high = row.get(lowest), row.get(highest)
     if low is None or high is None:
         return ""
@@ -104,23 +105,25 @@ def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
 
 
 def peak(row: Mapping[str, Any]) -> str:
-    """`71% compute`: the part of what this machine can do, and what of it."""
+    """Return `71% compute`: the fraction of a ceiling of this machine, and which ceiling."""
     part = row.get("percent_of_peak")
     return "" if part is None else f"{part:.0f}% {row['bound']}"
 
 
 def applied(text: str | None) -> str:
-    """The main op's tiles, `matmul 64x64 vector 4x16 k 4`; the pipeline where it has none. The row has the whole."""
+    """Return the main op's tiles, `matmul 64x64 vector 4x16 k 4`; the pipeline if it has none.
+
+    The row has the complete configuration."""
     found = list(_configured(text or ""))
     working = [op for op in found if op[0] not in _AUXILIARY] or found
-    # A copy of the padding, or what finishes a sum, has fewer loops; of as many the named op is the main one.
+    # The copy of padding, or the op that finishes a sum, has fewer loops. Among equals the named op is the main one.
     name, levels = max(working, key=lambda op: (_loops(op[1]), op[0] != "generic"), default=("", {}))
     words = [f"{word}{tiles}" for level, word in _LEVELS.items() if (tiles := _tiles(levels.get(level, "")))]
     return " ".join([name, *words]) if words else (text or "").partition(" ")[0]
 
 
 def _configured(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """(op, level → its sizes) of each configured op."""
+    """Yield (op, level → its sizes) for each configured op."""
     for match in re.finditer(r"(?<!\S)(\w+)<", text):
         entries = split(text[match.end() : closing(text, match.end() - 1)])
         yield match[1], {name: value for name, _, value in (entry.strip().partition(" = ") for entry in entries)}
@@ -132,13 +135,13 @@ def _loops(levels: Mapping[str, str]) -> int:
 
 
 def _tiles(level: str) -> str:
-    """`[64, 64, 0]` as 64x64; one after the other where the level holds several lists."""
+    """Return `[64, 64, 0]` as 64x64; several lists of a level are joined by spaces."""
     lists = (re.findall(r"[1-9]\d*", numbers) for numbers in re.findall(r"\[([^][]*)\]", level))
     return " ".join("x".join(sizes) for sizes in lists if sizes)
 
 
 def _made_by(row: Mapping[str, Any]) -> str:
-    """What the compiler applied, or the library and its version."""
+    """Return the configuration that the compiler applied, or the library and its version."""
     if row.get("provider") in (None, IREE):
         return applied(row.get("applied_configuration"))
     return f"{row['provider']} {row.get('runtime_version') or ''}".rstrip()
@@ -176,11 +179,13 @@ def summary(
     fixed: Mapping[str, str] = MappingProxyType({}),
     stale: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """What was made, reused, failed, skipped, each with its reasons; the seconds that it took belong at its end.
-    `fresh`: the cases that something was made for; `in_vain`: how many stages were tried and failed; `broken`: the
-    cases of which one ended by an exception in this program; `asked`: the last stage asked for of a case, profile where
-    none is named; `fixed`: the cases that no longer fail as an entry says, with its reason; `stale`: the cases whose
-    measurement failed and whose earlier one stands, with the failure."""
+    """Return what was built, reused, failed and skipped, with reasons; the caller appends the duration.
+
+    `made` counts the executed actions by stage, `in_vain` the stages that failed. `fresh` are the cases with an
+    executed stage, `broken` those with a stage that ended by an exception in this program. `asked` maps a case to its
+    last requested stage (profile if missing), `fixed` to the reason of a known failure that no longer occurs, and
+    `stale` to the failure of a measurement whose earlier result stands.
+    """
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -201,16 +206,16 @@ def summary(
     lines += _by_reason("no longer fails", fixed)
     absent = Counter(row["reason"] for row in standing.get("no device", ()))
     lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
-    # Of operations the table says a word alone, and `verify` prints no table. Of many only the new ones are looked at:
-    # to know a verdict its record is read.
+    # The table shows only a word for an operation, and `verify` prints no table. With many rows only new cases and
+    # modules are examined, because a verdict is read from its record.
     few = len(rows) <= MAX_SHOWN
     looked = [row for row in rows if few or row.get("operation") == "module" or row["case"] in fresh]
     called = [row for row in looked if asked.get(row["case"], "profile") in ("verify", "profile")]
     unsure = [row for row in called if _only_run(row) and row["case"] not in broken]
     same = {row["case"] for row in unsure if SAME_CODE in (row["reason"] or "")}
     if alone := [row["case"] for row in unsure if row["case"] not in same]:
-        hint = "say expected, or a reference that runs here"
-        lines.append(f"only run, compared with nothing: {_example(alone[0], len(alone))}; {hint}")
+        hint = "give expected, or a reference that runs here"
+        lines.append(f"only run, not compared with anything: {_example(alone[0], len(alone))}; {hint}")
     if same:
         lines.append(f"not compared: {SAME_CODE}: {_example(min(same), len(same))}; name another target")
     doubted = [f"{row['verification']}: {row['case']}: {row['reason']}" for row in called if _doubted(row)]
@@ -227,7 +232,7 @@ def summary(
         lines.append("remeasure=yes measures suspect cases again, and the ceiling with them")
     if noisy := [row["case"] for row in unsteady["noisy"]]:
         lines.append(
-            f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy takes them again, protocol=thorough takes longer"
+            f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy repeats them, protocol=thorough measures longer"
         )
         if told := noise.conditions([row for row in unsteady["noisy"] if row["case"] in fresh]):
             lines.append(told)
@@ -248,7 +253,9 @@ def summary(
 
 
 def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
-    """`reasons`: case → why. A line for each kind of reason, the most frequent first, and one for the rest."""
+    """Yield one line per kind of reason, the most frequent first, and one for the rest.
+
+    `reasons` maps a case to its reason."""
     first: dict[str, tuple[str, str]] = {}
     for name, reason in reasons.items():
         first.setdefault(_kind(reason), (name, reason))
@@ -261,22 +268,22 @@ def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
 
 
 _VALUE = re.compile(r"%[\w$.#:-]+(?: = )?|<[^<>]*(?:<[^<>]*>[^<>]*)*>|(?<=\")\(.*?(?:\)|…|$)")
-"""Of a diagnostic of MLIR: names of values, types' parameters, the operands of an operation in its generic form."""
+"""In an MLIR diagnostic: value names, parameters of types, operands of an op in generic form."""
 
 
 def _kind(reason: str) -> str:
-    """What failures with the same cause have in common: the first diagnostic without its operands."""
+    """Return a reason without values and types; it is equal for failures with the same cause."""
     return _VALUE.sub("", reason)
 
 
 def _only_run(row: Mapping[str, Any]) -> bool:
-    """Of a case that was asked to be verified: it was called, and there was nothing to compare with."""
+    """Return whether a module was called in verification without anything to compare its results with."""
     ran = row.get("operation") == "module" and row["status"] not in ("failed", "known failure", "no device")
     return ran and row["verification"] == "not compared"
 
 
 def _doubted(row: Mapping[str, Any]) -> bool:
-    """Whether the word of a verdict says too little without its reason."""
+    """Return whether a verdict needs its reason to be understood."""
     if row["status"] in ("failed", "no device"):
         return False
     return row["verification"] == "mistrusted" or "stateful: " in (row["reason"] or "")

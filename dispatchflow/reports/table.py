@@ -1,4 +1,4 @@
-"""Cells → an aligned table, Markdown, CSV, JSON lines. A new format is one function and one entry in `FORMATS`."""
+"""Formats of tables; a new format is one function and one entry in `FORMATS`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Row = Mapping[str, Any]
 
 
 def text(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Aligned columns; numbers to the right."""
+    """Return a table of aligned columns, with numbers aligned to the right."""
     cells = _cells(columns, rows)
     right = [any(isinstance(row.get(column), int | float) for row in rows) for column in columns]
     return aligned([list(columns), *cells], right)
 
 
 def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Lines of cells, the first one the header, as wide as their widest cell."""
+    """Return lines of cells with each column as wide as its widest cell; the first line is the header."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(right))]
     padded = (
         "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
@@ -36,17 +36,17 @@ def markdown(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def comma_separated(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """RFC 4180 with Unix line ends; lists as JSON, times as ISO 8601, absent values empty."""
+    """Return CSV (RFC 4180, Unix line ends); lists are JSON, times ISO 8601, absent values empty."""
     lines = []
     for cells in (columns, *([_plain(row.get(column)) for column in columns] for row in rows)):
         stream = io.StringIO()
-        csv.writer(stream).writerow(cells)  # its own CRLF, so that it quotes both
+        csv.writer(stream).writerow(cells)  # with its default line end, CRLF, it quotes cells with either character
         lines.append(stream.getvalue().removesuffix("\r\n"))
     return "\n".join(lines)
 
 
 def json_lines(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Infinite and undefined numbers, which JSON lacks, are null."""
+    """Return one JSON object per line; infinity and NaN, which JSON does not have, are null."""
     finite = ({c: None if _undefined(row.get(c)) else row.get(c) for c in columns} for row in rows)
     return "\n".join(json.dumps(row, default=str, ensure_ascii=False) for row in finite)
 
@@ -64,7 +64,9 @@ FORMATS: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
 
 
 def _cells(columns: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
-    """Of each row. A column's large numbers are spelt alike, with an exponent where one of them needs it."""
+    """Return the cells of each row.
+
+    If a column has a number of 1e9 or more, all its large numbers are written with an exponent."""
     large = {}
     for column in columns:
         huge = any(isinstance(value := row.get(column), float) and abs(value) >= 1e9 for row in rows)
@@ -73,7 +75,7 @@ def _cells(columns: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
 
 
 def _shown(value: Any, large: str) -> str:
-    """`large`: the format of numbers from 1000 on."""
+    """Return a value as a cell; `large` is the format of numbers from 1000 on."""
     if value is None:
         return ""
     if isinstance(value, float):

@@ -169,7 +169,7 @@ def test_a_check_finds_all_sound(copied: Project) -> None:
 
     assert outcome.code == 0, str(outcome)
     assert "3 not: a file that it reads is not in the store (those of calibration kernels never are)\n" in outcome.out
-    assert "compiles  2 of 7 made again and compared" in outcome.out
+    assert "compiles  2 of 7 run again and compared" in outcome.out
     assert "objects   20 of " in outcome.out
     assert outcome.out.splitlines()[-1] == "all sound"
 

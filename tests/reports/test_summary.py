@@ -21,7 +21,7 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
         "logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again",
         "suspect: s: above the ceiling",
         "remeasure=yes measures suspect cases again, and the ceiling with them",
-        "noisy: n; remeasure=noisy takes them again, protocol=thorough takes longer",
+        "noisy: n; remeasure=noisy repeats them, protocol=thorough measures longer",
         "skipped: cannot (2 cases, such as x)",
         "6 cases: 2 compiled; 2 reused, 3 failed, 2 skipped; ",
     ]
@@ -68,7 +68,7 @@ def test_summary_names_what_was_only_run_wherever_a_run_stopped_after_that():
     for stage, told in (("emit", 0), ("compile", 0), ("verify", 1), ("profile", 1)):
         for rows in ([row("a", **said)], [row("a", **said), row("b", **said | {"status": "no device"})]):
             text = summary.summary({}, set(), rows, [], [], asked=dict.fromkeys("ab", stage))
-            assert text.count("only run, compared with nothing: a; say expected") == told
+            assert text.count("only run, not compared with anything: a; give expected") == told
     assert "only run" not in summary.summary({}, set(), [row("a", **said)], [], [], broken={"a"})
 
 

@@ -152,7 +152,7 @@ def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
     assert "give its sizes" in rows["dynamic"]["reason"]
     assert (rows["sized"]["verification"], rows["sized"]["reason"]) == ("within bound", rows["sized"]["reason"])
     assert rows["unsure"]["verification"] == "not compared"
-    assert "only run, compared with nothing: module_unsure_main_default@llvm-cpu-1t" in outcome.out
+    assert "only run, not compared with anything: module_unsure_main_default@llvm-cpu-1t" in outcome.out
     assert rows["empty"]["reason"] == "empty.mlir is empty"
     assert {name for name, row in rows.items() if row["status"] == "failed"} == {"broken", "dynamic", "empty"}
     # Of its reference there is no device here: nothing ran, nothing failed, and nothing passes as compared.
