@@ -1,4 +1,4 @@
-"""The registry of operations: every file in this folder that does not begin with `_` holds one."""
+"""The registry of operations: each file in this folder that does not begin with `_` has one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from dispatchflow.registry import members
 OPERATIONS: dict[str, type[Operation]] = {cls.name: cls for cls in members(__name__, Operation, "name")}
 
 DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
-"""Of all operations: variables and columns."""
+"""The dims of all operations: variables and columns."""
 
 OPTIONS = options_of(OPERATIONS.values())
-"""The same; a word is of one kind in all operations that have it, numbers or words."""
+"""The options of all operations: variables and columns.
+
+A word is of one kind in all operations that have it, numbers or words."""
 
 __all__ = ["DIMS", "OPERATIONS", "OPTIONS", "Loop", "Operand", "Operation", "Option", "refuse_taken"]

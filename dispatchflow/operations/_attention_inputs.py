@@ -1,8 +1,7 @@
-"""Inputs of `attention` whose results say which queries, keys, values and masks were read, and in how many digits.
+"""Inputs of `attention` whose results show which elements were read, and with how many digits.
 
-Scores below are what an exponential is taken of: products of a query and a key, times the scale, plus the mask. All
-numbers are exact in every type.
-"""
+The elements are those of queries, keys, values and masks. A score is the argument of an exponential: the product of a
+query and a key, times the scale, plus the mask. A place is an index along `k1`. All numbers are exact in every type."""
 
 from __future__ import annotations
 
@@ -17,14 +16,16 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _GAP = 128.0
-"""An exponential of a score so far below the largest is 0."""
+"""The exponential of a score this far below the largest is 0."""
 
 _STEP = 8.0
-"""What a place of the head, or a mask, adds to a balanced score: exp(8) is more than most keys together."""
+"""The amount that a place, or a mask, adds to a balanced score.
+
+exp(8) outweighs most numbers of keys."""
 
 
 class Shape(NamedTuple):
-    """`power`: the scale is 2**-power. `last`: of each query, the last key that it may see."""
+    """The sizes and options of an attention."""
 
     b: int
     m: int
@@ -32,23 +33,25 @@ class Shape(NamedTuple):
     k1: int
     k2: int
     power: int
+    """The scale is 2**-power."""
     masked: bool
     last: Array
+    """The last key that each query may see."""
 
 
 def _split(shape: Shape, score: float) -> tuple[float, float]:
-    """Powers of two for a query and a key whose product adds this much to a score."""
+    """Return powers of two for a query and a key, whose product adds this much to a score."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
 
 def balanced(shape: Shape, turned: bool) -> list[Array]:
-    """All keys have the same score, to which each place of the head adds or from which it takes 8.
+    """Return inputs in which all keys have the same score; each place adds 8 to it or subtracts 8.
 
-    A place of one key that is not read raises or lowers its score alone: raised, it has nearly all the weight. Queries
-    have the two signs in turn, so that what one lowers the next one raises; `turned`: the other one first. A place of a
-    query that is not read raises the keys of one sign; a value has the sign of its key at one place. A mask is -8.
-    """
+    If a place of one key is not read, the score of this key alone rises or falls; if it rises, the key has nearly all
+    the weight. Queries alternate in sign, so that a score that falls for one rises for the next; `turned` swaps the
+    signs. If a place of a query is not read, the keys of one sign rise. A value has the sign of its key at one place. A
+    mask is -8."""
     b, m, n, k1, k2, *_ = shape
     of_query, of_key = _split(shape, _STEP)
     signs = np.where(bits(0, (b, 1, k1)), 1.0, -1.0)
@@ -60,18 +63,17 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """1 + tail has one digit more than half of the type's."""
+    """Return a number such that 1 + tail has one digit more than half of the type's."""
     return 2.0 ** -(element.digits // 2 + 1)
 
 
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
-    """Each query sees one group of four keys: all other scores are 128 or more below.
+    """Return inputs in which each query sees one group of four keys; other scores are 128 or more below.
 
-    The scores of the group's first two keys are equal, since the last digits of the query, of the keys and of the mask
-    cancel: 1 - 2 + 1, without a mask 1 - 1. What is read in half of its digits leaves a difference. The other two keys
-    are 8 below, to be seen only if the scale is right. Columns of values in turn: all digits, the same in the group;
-    1 and -1 of the two; 1024 of the other two.
-    """
+    The scores of the group's first two keys are equal, because the last digits of the query, of the keys and of the
+    mask cancel: 1 - 2 + 1, without a mask 1 - 1. An operand that is read with half of its digits leaves a difference.
+    The other two keys are 8 below, and show only if the scale is right. The columns of values are, in turn: all digits,
+    equal within the group; 1 and -1 for the first two keys; 1024 for the other two."""
     b, m, n, k1, k2, *_ = shape
     key, group, groups = np.arange(k2), np.arange(k2) // 4, max(k2 // 4, 1)
     seen = np.maximum((shape.last + 1) // 4, 1)

@@ -1,4 +1,4 @@
-"""The words of all operations, their dims and options: each is a column of every row, and a variable."""
+"""Check the dims and options of all operations: each is a column of every row, and a variable."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dispatchflow.registry import HINT
 
 
 def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
-    """All options, each with what the last of these operations takes for it.
+    """Return all options; an option of several operations is the last one's.
 
     Raises:
-        DispatchflowError: a table of an operation's words is none; a word cannot be one of a spec, or stands twice in
-            an operation; a value cannot be said; a word is of numbers in one operation and of words in another: it is
-            one column. Dims are of numbers.
+        DispatchflowError: a table of an operation has a wrong type; a word cannot be used in a spec, or appears twice
+            in an operation; a value cannot be written in a spec. Also if a word, which is one column, has numbers in
+            one operation (as dims do) and words in another.
     """
     operations = tuple(operations)
     for operation in operations:
@@ -32,7 +32,7 @@ def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
             if (word, "numbers") in kinds and (word, "words") in kinds:
                 facts = {kind: kinds[word, kind] for kind in ("numbers", "words")}
                 hint = f"It is one column: give one of them another name. {HINT}"
-                raise DispatchflowError(f"'{word}' is of numbers in one operation, of words in another", facts, hint)
+                raise DispatchflowError(f"'{word}' has numbers in one operation and words in another", facts, hint)
             found[word] = option
     return found
 
@@ -55,13 +55,13 @@ def _require_tables(operation: type[Operation]) -> None:
 
 
 def _require_words(operation: type[Operation]) -> None:
-    """That each can be said, and each value of an option."""
+    """Check that each word, and each value of an option, can be written in a spec."""
     words = (*operation.dims, *operation.options)
     for word in words:
         if not (isinstance(word, str) and word.isascii() and word.isidentifier()):
-            _refuse(operation, f"{word!r} is no word of letters, digits and _", ", ".join(map(repr, words)))
+            _refuse(operation, f"{word!r} is not a word of letters, digits and _", ", ".join(map(repr, words)))
         if words.count(word) > 1:
-            _refuse(operation, f"'{word}' stands twice among dimensions and options", ", ".join(words))
+            _refuse(operation, f"'{word}' appears twice among dimensions and options", ", ".join(words))
     for word, option in operation.options.items():
         sayable = isinstance(option.values, tuple | list) and all(map(_sayable, option.values))
         if not option.values or not (sayable or isinstance(option.values, range)):
@@ -70,9 +70,10 @@ def _require_words(operation: type[Operation]) -> None:
 
 
 def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], by: str) -> None:
-    """
+    """Refuse dims and options whose name is taken.
+
     Raises:
-        DispatchflowError: a dim or an option is called as something else, which its values would be taken for.
+        DispatchflowError: a dim or an option has the name of something else, for which its values would be taken.
     """
     for operation in operations:
         for word in (*operation.dims, *operation.options):
@@ -82,7 +83,7 @@ def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], 
 
 
 def _sayable(value: object) -> bool:
-    """In a spec, on the command line and in a name."""
+    """Return whether a value can be written in a spec, on the command line and in a name."""
     return isinstance(value, str) and value.isascii() and value.translate(_JOINS).isalnum()
 
 

@@ -1,4 +1,4 @@
-"""What products of matrices and vectors share."""
+"""The base of products of matrices and vectors."""
 
 from __future__ import annotations
 
@@ -37,35 +37,37 @@ ZERO_POINTS = {
     "input_zp": Option(range(-128, 128), "zero point of the first operand: the integer that stands for 0"),
     "weight_zp": Option(range(-128, 128), "zero point of the second operand", usual=0),
 }
-"""Constants of the module, as in TOSA: the compiler knows them. The defaults are what TensorFlow Lite's 8-bit scheme
-gives an activation behind a relu, and symmetric weights."""
+"""The zero points are constants of the module, as in TOSA, so that the compiler knows them.
+
+The defaults are those of TensorFlow Lite's 8-bit scheme for an activation after a relu, and for symmetric weights."""
 
 
 def zero_points(operation: Operation) -> tuple[int, ...]:
-    """What is subtracted from each of two operands before they are multiplied; none where the operation is not
-    quantized."""
+    """Return the zero points of the two factors; empty if the operation is not quantized."""
     return tuple(operation.option(word) for word in ZERO_POINTS if word in operation.options)
 
 
 def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
-    """What a library multiplies: the operands, in the accumulator's type, without their zero points."""
+    """Return a library's factors: the operands in the accumulator's type, minus their zero points."""
     points = zip_longest(names, zero_points(operation), fillvalue=0)
     return [f"({name} {'+' if point < 0 else '-'} {abs(point)})" if point else str(name) for name, point in points]
 
 
 def dynamic(*dims: str) -> Option:
-    """An option of which dims are dynamic, a letter each."""
-    return Option(("no", *dims), "dims whose sizes the compiler is not told, a letter each: `?` in the module")
+    """Return an option that chooses the dynamic dims, one letter each."""
+    return Option(("no", *dims), "dims whose sizes are unknown at compile time, one letter each: `?` in the module")
 
 
 class Contraction(Summed):
-    """A named op of linalg that sums over `k`. A column-major operand has its last two dims swapped in memory."""
+    """A named op of linalg that sums over `k`.
+
+    A column-major operand has its last two dims swapped in memory."""
 
     multiplies: ClassVar[bool] = True
     lhs: ClassVar[str]
     rhs: ClassVar[str]
     out: ClassVar[str]
-    """Their dims, a letter each, row-major."""
+    """The dims of the operands and of the result, one letter each, row-major."""
     signatures: ClassVar[Mapping[str, Signature]] = {
         **FLOATS,
         "bf16_bf16": signature("bf16,bf16->bf16"),
@@ -74,7 +76,7 @@ class Contraction(Summed):
     }
     options: ClassVar[Mapping[str, Option]] = {"accumulate": ACCUMULATE}
     library_options: ClassVar[tuple[str, ...]] = ("accumulate", "dynamic", "epilogue")
-    """A library is told all sizes by its operands."""
+    """A library takes all sizes from its operands, so `dynamic` needs nothing more."""
 
     @property
     def channel_axis(self) -> int:
@@ -90,7 +92,7 @@ class Contraction(Summed):
         return () if words == "no" else tuple(words)
 
     def _stored(self) -> tuple[str, str]:
-        """The operands' dims as they lie in memory."""
+        """Return the operands' dims in the order in which they lie in memory."""
         lhs, rhs = (
             dims if letter == "t" else dims[:-2] + dims[:-3:-1]
             for dims, letter in zip((self.lhs, self.rhs), self.layout, strict=True)
@@ -107,7 +109,7 @@ class Contraction(Summed):
     def illegal(self, backend: str) -> str | None:
         for tensor in (*(operand.type for operand in self.operands()[:2]), self.result()):
             if tensor.size * tensor.element.bits % 8:
-                return f"{tensor.spelling} takes no whole number of bytes"
+                return f"{tensor.spelling} does not fill a whole number of bytes"
         return super().illegal(backend)
 
     def operands(self) -> tuple[Operand, ...]:
@@ -150,7 +152,7 @@ class Contraction(Summed):
         return self._sizes() + ("" if self.accumulates else snippets.filled(self._total, self._total.element.zero))
 
     def _maps(self) -> tuple[str, list[str]]:
-        """(dims, maps from them to the operands as they lie in memory, and to the result)"""
+        """Return the dims, and the affine maps from them to the operands as stored, and to the result."""
         dims = "".join(loop.dim for loop in self.loops)
         return dims, snippets.affine(dims, *self._stored(), self.out)
 
@@ -166,10 +168,10 @@ class Contraction(Summed):
 """
 
     def _generic(self, attribute: str) -> str:
-        """The same without the op's name; its zero points are none."""
+        """Return the same as a `linalg.generic`; only for operations without zero points."""
         dims, maps = self._maps()
         inputs = {f"arg{i}": operand.type for i, operand in enumerate(self.operands()[:2])}
-        # A size that is known at run time only is `%b`, as its dim is.
+        # Not `a` and `b`: the size of a dynamic dim has the dim's name, `%b`.
         names = ("left", "right")
         lines = snippets.multiplied(dict(zip(names, inputs.values(), strict=True)), self._total.element)
         iterators, out = "p" * (len(dims) - 1) + "r", (self.init, self._total)
@@ -181,7 +183,7 @@ class Contraction(Summed):
         return tuple(sorted(loops, key=lambda loop: loop.summed))
 
     def _sizes(self) -> str:
-        """The result's sizes that are known at run time only."""
+        """Return the MLIR of the result's dynamic sizes."""
         text = ""
         for dim in self.dynamic_dims:
             index, stored = next((i, dims) for i, dims in enumerate(self._stored()) if dim in dims)

@@ -1,4 +1,4 @@
-"""What convolutions share."""
+"""The base of convolutions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from dispatchflow.operations.api import Array, Library, Loop, Operand, Signature
 
 
 class Convolution(Summed, Window):
-    """The layout is the image's letters and the weights', as in the names of linalg's ops; the window does not turn."""
+    """The base of convolutions.
+
+    The layout is the image's letters and the weights', as in the names of linalg's ops. The window is not flipped."""
 
     multiplies: ClassVar[bool] = True
     ops: ClassVar[Mapping[str, str]]
@@ -29,7 +31,7 @@ class Convolution(Summed, Window):
 
     @property
     def groups(self) -> int:
-        """So many parts of the channels are convolved apart."""
+        """The number of parts of the channels; each part is convolved separately."""
         return 1
 
     @property
@@ -38,16 +40,16 @@ class Convolution(Summed, Window):
 
     @property
     def may_copy(self) -> bool:
-        """It does unless flags ask for the padding's fusion (IREE 3.9 to 3.13, on all backends)."""
+        """Whether it is padded: IREE copies unless flags ask to fuse the padding (3.9 to 3.13, all backends)."""
         return bool(self.option("padding"))
 
     def _weights(self) -> Operand:
         letters = self.layout.split("_")[1]
-        # In the weights' part of a layout h and w are the window's, c is of one group.
+        # Among the weights' letters, h and w are the window's sizes, and c is the channels of one group.
         sizes = {letter: self.size({"h": "kh", "w": "kw"}.get(letter, letter)) for letter in letters}
         sizes["c"] //= self.groups
         summed = tuple(axis for axis, letter in enumerate(letters) if letter in self.summed)
-        # With groups a channel of the weights meets one of each group: none is shared.
+        # With groups, a channel of the weights meets one channel of each group: no axis is shared.
         shared = letters.index("c") if self.groups == 1 else None
         return Operand(TensorType(tuple(sizes.values()), self.signature.operands[1]), summed, shared)
 
@@ -73,9 +75,10 @@ class Convolution(Summed, Window):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """As in the definitions of linalg's named ops: `n`, `oh`, `ow` and the result's channels, then what is summed;
-        channels before windows in a full convolution of images that have their channels first. With groups, which are a
-        dim of their own, the channels are those of one."""
+        """The dims of linalg's named op: `n`, `oh`, `ow`, the result's channels, then the summed dims.
+
+        In a full convolution of images with channels first, channels come before windows. Groups are a dim of their
+        own, and the channels are then those of one group."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
         sizes |= {dim: self.size(dim) for dim in ("kh", "kw")} | {"g": self.groups}
         sizes |= {dim: self.size(dim) // self.groups for dim in ("c", self.outs)}
@@ -90,14 +93,15 @@ class Convolution(Summed, Window):
 
     def library_lacks(self, library: Library) -> str | None:
         if library.name == "numpy":
-            return "numpy has no groups" if self.groups > 1 else super().library_lacks(library)
+            return "the numpy call has no groups" if self.groups > 1 else super().library_lacks(library)
         if not self.signature.accumulator.is_float and self.option("dilation") != 1:
             return "torch has no convolution of integers with dilation (2.14: not implemented for 'Int')"
         return super().library_lacks(library)
 
     def library_call(self, library: Library) -> str:
-        """torch's: images are nchw, weights fchw; one filter a group where the weights have no `f`. Of numpy, which has
-        no convolutions, as a product of what each result sees and the weights."""
+        """Return the call of torch; for numpy, which has no convolution, a product of windows and weights.
+
+        torch takes images as nchw and weights as fchw; weights without `f` are one filter per group."""
         image, weights, *begun = library_centered(self, library.operands(self.library_types, 2 + self.accumulates))
         of_image, letters = self.layout.split("_")
         if library.name == "numpy":
@@ -116,7 +120,7 @@ class Convolution(Summed, Window):
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
     ) -> str:
-        """`%sum` from `%name`, `%arg1` and what the sum begins with, which are of these types."""
+        """Return the MLIR of `%sum`, from `%name`, `%arg1` and the value that the sum begins with."""
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
         names, values, constants = snippets.scalars(zero_points(self), accumulator.element)
         c, ins = accumulator.mlir, f"ins(%{name}, %arg1{names} : {image.mlir}, {weights.mlir}{values})"
@@ -126,7 +130,7 @@ class Convolution(Summed, Window):
 """
 
     def dense(self, image: Array, weights: Array) -> Array:
-        """Every result of a group from every channel of it, weights of `hwcf`; nothing around the image."""
+        """Return the sums of each group over its window and all its channels; the padding is 0."""
         import numpy as np
 
         from dispatchflow.operations._numeric import product
@@ -134,7 +138,7 @@ class Convolution(Summed, Window):
         weights = np.moveaxis(weights, [self.layout.split("_")[1].index(letter) for letter in "hwcf"], range(4))
 
         def grouped(matrix: Array) -> Array:
-            """[rows, channels] as [groups, rows, channels of one]"""
+            """Return [rows, channels] as [groups, rows, channels of one group]."""
             return np.moveaxis(matrix.reshape(len(matrix), self.groups, -1), 1, 0)
 
         total = sum(
@@ -145,5 +149,5 @@ class Convolution(Summed, Window):
         return self.laid_out(np.moveaxis(np.asarray(total), 0, 1).reshape(shape))
 
     def flops(self) -> int:
-        """Two for each element of the window and of the result; on padding too."""
+        """Each term of a sum counts as two, also terms of the padding."""
         return 2 * self.terms * self.result().size + self.epilogue_flops()

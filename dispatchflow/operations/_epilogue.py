@@ -1,4 +1,4 @@
-"""What comes behind a sum: nothing, or one more function of each of its elements, fused into the same dispatch."""
+"""Epilogues: one more function of each element of a sum, fused into the same dispatch."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dispatchflow.operations.api import (
 
 EPILOGUE = Option(
     ("none", "bias", "bias+relu", "bias+gelu", "residual", "scale", "cast"),
-    "what is done to each element of the sum, in the same dispatch: `bias` and `scale` are an operand with one value a "
-    "column or channel, `residual` is one of the result's shape, `cast` converts to the operands' type",
+    "function of each element of the sum, in the same dispatch: `bias` and `scale` have an operand with one value per "
+    "column or channel, `residual` has one of the result's shape, `cast` converts to the operands' type",
 )
-ACCUMULATE = Option(("no", "yes"), "whether the sum begins with an operand instead of with zero")
-# word → the lines that make %z of the sum %t and the operand %p, before the function that a `+` in the word names
+ACCUMULATE = Option(("no", "yes"), "whether the sum begins with an operand instead of zero")
+# word → lines that compute %z from the sum %t and the operand %p; with a `+`, a function of %x follows
 _LINES = {
     "bias": ["z = add t p"],
     "bias+relu": ["x = add t p"],
@@ -38,16 +38,18 @@ _LINES = {
 
 
 class Summed(Operation):
-    """Sums in the accumulator's type, does what the option `epilogue` says in that type, rounds to the result's."""
+    """An operation that sums in the accumulator's type, and rounds to the result's.
+
+    The option `epilogue` is computed before the rounding, in the accumulator's type."""
 
     @property
     @abstractmethod
     def channel_axis(self) -> int:
-        """Of the result: the one that has a bias and a scale for each of its elements."""
+        """The axis of the result along which a bias and a scale have their elements."""
 
     @property
     def accumulates(self) -> bool:
-        """Whether the third operand is what the sum begins with."""
+        """Whether the sum begins with the third operand."""
         return bool("accumulate" in self.options and self.option("accumulate") == "yes")
 
     @property
@@ -61,7 +63,7 @@ class Summed(Operation):
 
     @property
     def _function(self) -> str | None:
-        """What is computed of the sum with its bias."""
+        """The function of the sum with its bias."""
         return self.epilogue.partition("+")[2] or None
 
     @cached_property
@@ -75,15 +77,15 @@ class Summed(Operation):
 
     def illegal(self, backend: str) -> str | None:
         if self.accumulates and self.types.accumulator is not self.types.result:
-            return "what is accumulated into has the accumulator's type, which the result has not"
+            return "accumulate=yes needs a result of the accumulator's type"
         if self.epilogue == "cast" and self.types.result is self.signature.result:
-            return f"there is nothing to cast: the result is {self.types.result.mlir}, as the operands are"
+            return f"there is nothing to cast: result and operands are {self.types.result.mlir}"
         why = self._function and _functions.illegal(self._function, self.signature.accumulator)
         return why or super().illegal(backend)
 
     @property
     def _goes_on(self) -> bool:
-        """Whether something is done to the sum before it is the result."""
+        """Whether the sum is changed or converted before it is the result."""
         return self.epilogue != "none" or self.types.accumulator is not self.types.result
 
     @property
@@ -102,7 +104,7 @@ class Summed(Operation):
         return int(self.accumulates) + int(_adds(self.epilogue))
 
     def parameters(self) -> tuple[Operand, ...]:
-        """The epilogue's operand, the last one; none where it has none. In the result's type."""
+        """Return the epilogue's operand, the last one, in the result's type; empty if it has none."""
         if self.epilogue in ("none", "cast"):
             return ()
         result, axis = self.result(), self.channel_axis
@@ -112,7 +114,7 @@ class Summed(Operation):
         return (Operand(TensorType((result.shape[axis],), result.element, named if any(named) else ())),)
 
     def finished(self, total: TensorType) -> str:
-        """From `%sum`, of the accumulator's type, up to `return`."""
+        """Return the MLIR from `%sum`, which has the accumulator's type, to `return`."""
         result, words = self.result(), self.epilogue
         if words == "none" and total == result:
             return snippets.returned("sum", total)
@@ -139,7 +141,7 @@ class Summed(Operation):
 
     @property
     def library_types(self) -> Signature:
-        """What a library sums in and into: the accumulator's type, where an operand follows."""
+        """The types of a library's sum: its result has the accumulator's type if an operand follows."""
         types = self.types
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 
@@ -150,7 +152,7 @@ class Summed(Operation):
         return why or super().library_lacks(library)
 
     def library_finished(self, library: Library, total: str) -> str:
-        """The expression of the result; `total` is the sum's, of operands in `library_types`."""
+        """Return the expression of the result from `total`, the sum of operands in `library_types`."""
         types = self.types
         if not self.parameters():
             return library.rounded(total, types)
@@ -166,14 +168,14 @@ class Summed(Operation):
         return value if types.result is types.accumulator else library.cast(f"({value})", types.result)
 
     def applied(self, total: Array, operands: Sequence[Array]) -> Array:
-        """What `reference` makes of the sums."""
+        """Return the reference's result from its sums."""
         from dispatchflow.operations import _numeric
 
         if not self.parameters():
             return total
         found = self._joined(total, self._spread(operands[-1]))
         if self._function:
-            # Wrapped as the accumulator is: the function is not linear, so that it cannot be done at the end.
+            # Wrap before the function, like the accumulator: it is not linear, so wrapping at the end differs.
             found = _functions.function(self._function)(_numeric.wrapped(found, self.types.accumulator))
         return found
 
@@ -182,15 +184,16 @@ class Summed(Operation):
         return joined
 
     def _spread(self, parameter: Array) -> Array:
-        """With as many dims as the result."""
+        """Return the parameter with as many dims as the result."""
         if self.epilogue == "residual":
             return parameter
         rank = len(self.result().shape)
         return parameter.reshape([-1 if axis == self.channel_axis else 1 for axis in range(rank)])
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """The sum's own, then what each step makes of it: addition and scaling round once, a relu moves two numbers no
-        further apart."""
+        """Return the error bound of the sum, carried through each step of the epilogue.
+
+        Addition and scaling round once. A relu never moves two numbers further apart."""
         if not self.parameters():
             return super().error(operands)
         unit, parameter = self.types.accumulator.unit, self._spread(operands[-1])
@@ -201,7 +204,7 @@ class Summed(Operation):
         return _functions.gelu_error(joined, off, unit) if self._function == "gelu" else off
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Of exact sums gelu's own error is left."""
+        """Return `error`; exact sums have only gelu's own error."""
         if recipe == "random" or self._function != "gelu":
             return self.error(operands)
         joined = self._joined(self._plain.reference(operands[:-1]), self._spread(operands[-1]))
@@ -214,7 +217,7 @@ class Summed(Operation):
         return replace(self, chosen=(*self.chosen[:index], "none", *self.chosen[index + 1 :]))
 
     def epilogue_flops(self) -> int:
-        """One for each operation of the epilogue's formula; none for a conversion."""
+        """Return one per element for each operation of the epilogue's formula, and none for a conversion."""
         if self.epilogue in ("none", "cast"):
             return 0
         each = 1 + (_functions.UNARY[self._function][1] if self._function else 0)

@@ -1,4 +1,4 @@
-"""How the exact recipe's numbers are chosen, so that every partial sum is an integer that the accumulator holds."""
+"""Choose the exact recipe's numbers: every partial sum is an integer that the accumulator holds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple, Protocol
 from dispatchflow.mlir.types import Signature, TensorType
 
 _SETS = 4
-"""So many sets of exact inputs at most: each is one more call of the module."""
+"""The largest number of sets of exact inputs: each is one more call of the module."""
 
 FEW = 3
-"""An element that fewer results use may not show in any of them, where a result is clipped or rounded."""
+"""An element used by fewer results may not show in any, if results are clipped or rounded."""
 
 
 class Operand(Protocol):
-    """What is asked of `api.Operand`, which cannot be imported here: it is above."""
+    """The part of `api.Operand` that is used here; it cannot be imported, because `api` imports this file."""
 
     @property
     def type(self) -> TensorType: ...
@@ -27,7 +27,7 @@ class Operand(Protocol):
 
 
 class Operation(Protocol):
-    """What is asked of `api.Operation`."""
+    """The part of `api.Operation` that is used here."""
 
     @property
     def types(self) -> Signature: ...
@@ -44,20 +44,22 @@ class Operation(Protocol):
 
 
 class ExactRange(NamedTuple):
-    """Values in -r … r without 0, at most `safe` nonzero terms a result, `shift` added to what is added to a sum:
-    |Σ| ≤ safe · r**factors + addends · (r + shift) ≤ 2**digits."""
+    """The values of exact inputs: |Σ| ≤ safe · r**factors + addends · (r + shift) ≤ 2**digits."""
 
     r: int
+    """Values are in -r … r, without 0."""
     safe: int
+    """The largest number of nonzero terms per result."""
     shift: int
+    """The amount added to the values that are added to a sum."""
 
 
 def exact_range(operation: Operation) -> ExactRange:
-    """The density rule is benchdnn's (oneDNN, tests/benchdnn/matmul), with exactly `safe` terms a result.
+    """Return the range of values: the largest r with which all terms fit, or else r = 1.
 
-    As many terms as fit come before more values: a lost term shows only where it is not zero. A result that is
-    narrower than the accumulator is rounded once; there r is so small that most sums are whole in it.
-    """
+    The density rule is benchdnn's (oneDNN, tests/benchdnn/matmul), with exactly `safe` terms per result. The number of
+    terms comes before the number of values, because a lost term shows only if it is not zero. A result that is narrower
+    than the accumulator is rounded once; r is then so small that it holds most sums exactly."""
     accumulator, result, terms = operation.types.accumulator, operation.types.result, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):
@@ -71,25 +73,28 @@ def exact_range(operation: Operation) -> ExactRange:
 
 
 class Thinning(NamedTuple):
-    """What one set of exact inputs keeps: of each operand `share` positions along `axes` in each line of the others,
-    all where it has no axes. Each of so many `parts` keeps other positions."""
+    """The nonzero positions of one set of exact inputs."""
 
     axes: tuple[tuple[int, ...], ...]
+    """The axes along which each operand is thinned out; an operand without axes keeps all positions."""
     share: int = 0
+    """The number of positions along `axes` that are kept in each line of the other axes."""
     part: int = 0
     parts: int = 1
+    """The number of sets with these axes; each `part` keeps other positions."""
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """One where all terms fit. Else so many that each element of each operand counts in one of them, but at most
-    `_SETS`; none where nothing can be thinned out.
+    """Return the sets of exact inputs; empty if nothing can be thinned out.
 
-    With one of two factors thinned out, each element of the other stands in as many sums as there are results that use
-    it, and counts in those that keep its term. In the next set the other factor is thinned out.
-    """
+    If all terms fit, one set is enough. If not, there are as many sets as it takes for each element of each operand to
+    contribute in one of them, but at most `_SETS`.
+
+    If one of two factors is thinned out, each element of the other is in as many sums as there are results that use it,
+    and contributes to those that keep its term. In the next set the other factor is thinned out."""
     operands, safe, terms = operation.operands(), exact_range(operation).safe, operation.terms
     if terms <= safe:
-        # What is clipped or rounded away in one set counts in the other, where few results use it.
+        # If few results use an element, it may be clipped or rounded away in one set; it contributes in the other.
         lossy = operation.clips or operation.types.result.digits < operation.types.accumulator.digits
         few = lossy and _uses(operation, [operand for operand in operands if _factor(operand)]) < FEW
         return (Thinning(((),) * len(operands)),) * (1 + few)
@@ -105,7 +110,7 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """How many results use each element of these operands, at least."""
+    """Return the smallest number of results that use an element of these operands."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 
@@ -115,7 +120,9 @@ def _factor(operand: Operand) -> bool:
 
 
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
-    """How many positions each line of a thinned operand keeps; of two that are thinned out, the product counts."""
+    """Return the number of positions that each line of a thinned operand keeps.
+
+    If two operands are thinned out, the product of their shares decides."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]
@@ -124,4 +131,4 @@ def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: i
     most, thinned = safe * prod(lengths) // terms, len(lengths)
     root = int(most ** (1 / thinned))
     share = next(share for share in (root + 1, root, root - 1) if share**thinned <= most)
-    return share - 1 if share in (2, 4, 6, 8) else share  # an even number of ones often adds up to nothing
+    return share - 1 if share in (2, 4, 6, 8) else share  # an even number of ones often adds up to 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dispatchflow.operations.api import Array, ElementType, Library, snippets
 
-# kind → (lines that make %z of %x, operations of one element); a line's op is of `arith` unless it says `math`
+# kind → (lines that compute %z from %x, operations per element); a line's op is of `arith` unless it has `math.`
 UNARY: Mapping[str, tuple[Sequence[str], int]] = {
     "relu": (["z = max x least"], 1),
     "exp": (["z = math.exp x"], 1),
@@ -17,9 +17,9 @@ UNARY: Mapping[str, tuple[Sequence[str], int]] = {
     "gelu": (["s = mul x root_half", "e = math.erf s", "d = add e one", "h = mul x half", "z = mul h d"], 5),
 }
 _CONSTANTS = {"zero": "0.0", "least": "0.0", "one": "1.0", "half": "0.5", "root_half": "0.70710678118654752"}
-# bits of a type → exponents: of the largest arguments, of the smallest, of one below the normal numbers
+# bits of a type → exponents of the largest arguments, of the smallest, and of a subnormal one
 _EXPONENTS = {16: (15.0, -9.0, -18.0), 32: (127.0, -30.0, -136.0), 64: (1023.0, -60.0, -1040.0)}
-# library → kind → its call
+# library → kind → expression
 _CALLS = {
     "numpy": {
         "relu": "np.maximum({x}, 0)",
@@ -40,7 +40,7 @@ _CALLS = {
 
 
 def constants(lines: Sequence[str], element: ElementType) -> str:
-    """Those that the lines name; to stand before the op whose region they are in."""
+    """Return the constants that the lines use, for the place before the op whose region has the lines."""
     words = {word for line in lines for word in line.split()}
     return "".join(
         f"    %{name} = arith.constant {_literal(value, element)} : {element.mlir} loc(unknown)\n"
@@ -50,7 +50,7 @@ def constants(lines: Sequence[str], element: ElementType) -> str:
 
 
 def spelt(line: str, element: ElementType) -> str:
-    """`z = add x y` as MLIR, without its location."""
+    """Return a line such as `z = add x y` as MLIR, without its location."""
     result, _, op, *operands = line.split()
     full = op if op.startswith("math.") else snippets.arith(op, element)
     return f"%{result} = {full} {', '.join(f'%{operand}' for operand in operands)} : {element.mlir}"
@@ -61,7 +61,7 @@ def _literal(value: str, element: ElementType) -> str:
 
 
 def illegal(kind: str, element: ElementType) -> str | None:
-    """Why there is no such function of this type, None when there is."""
+    """Return why this type has no such function; None if it has."""
     if kind == "relu":
         return None
     if not element.is_float:
@@ -70,7 +70,7 @@ def illegal(kind: str, element: ElementType) -> str | None:
 
 
 def function(kind: str) -> Callable[[Array], Array]:
-    """The numpy of a kind of `UNARY`."""
+    """Return the numpy function of a kind of `UNARY`."""
     import numpy as np
 
     known: Mapping[str, Callable[[Array], Array]] = {
@@ -85,19 +85,20 @@ def function(kind: str) -> Callable[[Array], Array]:
 
 
 def library_lacks(library: Library, kind: str) -> str | None:
-    """Why this library has no such function, None when it has."""
-    return None if kind in _CALLS[library.name] else f"{library.name} has no {kind}: no error function"
+    """Return why this library has no such function; None if it has."""
+    return None if kind in _CALLS[library.name] else f"{library.name} has no error function for {kind}"
 
 
 def library_call(library: Library, kind: str, x: str) -> str:
-    """`kind` of the expression `x` in this library's words."""
+    """Return `kind` of the expression `x`, in this library's words."""
     return _CALLS[library.name][kind].format(x=x)
 
 
 def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
-    """Arguments from the smallest to the largest that a float type holds, spread over its exponents, and where
-    functions begin anew or end: 0, numbers below the normal ones, multiples of half of ln 2. None lies where an
-    exponential is about to be infinite."""
+    """Return arguments spread over a float type's exponents, from the smallest to the largest.
+
+    Some are where a function changes its form or ends: 0, subnormal numbers, multiples of half of ln 2. None is at the
+    point where an exponential becomes infinite."""
     import numpy as np
 
     from dispatchflow.operations._random import below
@@ -115,9 +116,10 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
 
 
 def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
-    """A bound of the error of y = `kind` of x: that of its function and of the three operations around it, relative to
-    y; a result below the normal numbers may be nothing. 1 / (1 + exp(-x)) is nothing where the exponential is
-    infinite in this type; of gelu see `gelu_error`."""
+    """Return a bound of the error of y = `kind` of x; for gelu see `gelu_error`.
+
+    It is the error of the function and of the three operations around it, relative to y. A subnormal result of sigmoid
+    or silu may be 0, because the exponential in 1 / (1 + exp(-x)) is infinite in this type."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS
@@ -131,8 +133,10 @@ def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
 
 
 def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
-    """A bound of gelu's error where x is off by `of_x`: its steepest slope is below 1.13; its own roundings are
-    relative to x, as 1 + erf cancels where x is negative. Beyond 9 erf is 1 in every type: gelu is x, or nothing."""
+    """Return a bound of gelu's error if x is off by `of_x`.
+
+    The steepest slope of gelu is below 1.13. Its own roundings are relative to x, because 1 + erf cancels for negative
+    x. Beyond 9 erf is ±1 in every type, so that gelu is x or 0."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS

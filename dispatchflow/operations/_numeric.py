@@ -1,4 +1,4 @@
-"""numpy that references share. Imported where something is made: numpy takes longer than a plan."""
+"""numpy functions of the references. Import it late: importing numpy takes longer than planning."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import numpy as np
 from dispatchflow.operations.api import Array, ElementType
 
 ULPS = 8.0
-"""So many units of rounding an exponential, an error function or a root of the compiler may be off: an allowance, as no
-release states one."""
+"""Assumed error of the compiler's exponentials, error functions and roots, in units of rounding.
+
+No release documents one."""
 
 
 def product(lhs: Array, rhs: Array) -> Array:
-    """`lhs @ rhs`. Integers by BLAS where every sum is below 2**53, else by numpy's loops, which wrap."""
+    """Return `lhs @ rhs`; integers use BLAS if every sum is below 2**53, otherwise numpy's wrapping loops."""
     if lhs.dtype != np.int64:
         result: Array = lhs @ rhs
         return result
@@ -24,5 +25,5 @@ def product(lhs: Array, rhs: Array) -> Array:
 
 
 def wrapped(array: Array, element: ElementType) -> Array:
-    """Integers as they are left in this type, in two's complement; floats as they are."""
+    """Return integers wrapped to this type in two's complement; floats are returned unchanged."""
     return array if element.is_float else array.astype(element.numpy_name).astype(array.dtype)

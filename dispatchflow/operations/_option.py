@@ -1,4 +1,4 @@
-"""A choice of an operation beside its sizes, types and layout."""
+"""The further choices of an operation, beside sizes, types and layout."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from dispatchflow.units import whole
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One axis of an operation beside its sizes, types and layout. The default is `usual`, else the first value."""
+    """One axis of an operation beside its sizes, types and layout."""
 
     values: Sequence[str] | range
     meaning: str
     usual: str | int | None = None
+    """The default; None if it is the first value."""
 
     @property
     def default(self) -> str | int:
@@ -27,10 +28,12 @@ class Option:
         return ", ".join(self.values)
 
     def parse(self, word: object) -> str | int:
-        """The value that a spec or a variable says; TOML's `true` and `false` are `yes` and `no` where there are these.
+        """Return the value that a spec or a variable gives.
+
+        TOML's `true` and `false` are `yes` and `no` if the option has these values.
 
         Raises:
-            ValueError: it is none of them; the message says which are.
+            ValueError: the word is not a value; the message lists the values.
         """
         if isinstance(word, bool):
             word = "yes" if word else "no"

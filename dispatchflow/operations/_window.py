@@ -1,4 +1,4 @@
-"""What convolutions and poolings share: a window over two spatial dims, with stride, dilation and padding."""
+"""The base of convolutions and poolings: a window with stride, dilation and padding."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from dispatchflow.operations.api import Array, Operation, Option, TensorType
 
 @lru_cache
 def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, padding: int) -> int:
-    """How many of `size` rows (or columns) lie under an element of some window; padding does not count.
+    """Return how many of `size` rows (or columns) some window reads; padding does not count.
 
-    A stride that is larger than the window skips some, so does one that has a common divisor with the dilation.
-    """
+    Some are skipped if the stride is larger than the window, or has a common divisor with the dilation."""
     seen: set[int] = set()
     for i in range(window):
         first = i * dilation - padding
@@ -23,8 +22,9 @@ def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, p
 
 
 class Window(Operation):
-    """Dims have `n` images of `h` by `w`, `c` channels and a window of `kh` by `kw`; options hold for both directions.
-    The first four letters of the layout are those of the image, in the order in which it lies in memory."""
+    """An operation on `n` images of `h` by `w` with `c` channels and a window of `kh` by `kw`.
+
+    Options hold for both directions. The first four letters of the layout are the image's, in memory order."""
 
     options: ClassVar[Mapping[str, Option]] = {
         "stride": Option(range(1, 17), "step of a window, in both directions"),
@@ -43,7 +43,7 @@ class Window(Operation):
 
     @property
     def strides(self) -> str:
-        """As attributes of the named op."""
+        """Dilations and strides as attributes of the named op."""
         dilation, stride = (f"dense<{self.option(word)}> : tensor<2xi64>" for word in ("dilation", "stride"))
         return f"dilations = {dilation}, strides = {stride}"
 
@@ -64,7 +64,7 @@ class Window(Operation):
         return None
 
     def read_bytes(self) -> int:
-        """Of the image only the pixels that some window sees."""
+        """Return the bytes of all operands, but of the image only the pixels that some window reads."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         rows, columns = (
             lines_seen(self.size(size), self.size(window), steps, stride, dilation, padding)
@@ -74,14 +74,16 @@ class Window(Operation):
         return self.image(rows, columns, self.size("c"), 0).nbytes + sum(operand.type.nbytes for operand in others)
 
     def image(self, height: int, width: int, channels: int, index: int) -> TensorType:
-        """In the layout's order; `index` of its element type: -1 the result's, -2 the accumulator's."""
+        """Return the type of an image in the layout's order.
+
+        `index` chooses its element type: an operand's, -2 for the accumulator's, -1 for the result's."""
         sizes = {"n": self.size("n"), "h": height, "w": width, "c": channels}
         types = self.types
         elements = (*types.operands, types.accumulator, types.result)
         return TensorType(tuple(sizes[letter] for letter in self.layout[:4]), elements[index])
 
     def padded(self, image: TensorType, literal: str) -> tuple[str, str, TensorType]:
-        """(text, name, type) of the image with its padding of this value."""
+        """Return (text, name, type) of the image after padding with this value."""
         if not (padding := self.option("padding")):
             return "", "arg0", image
         amounts = [padding if letter in "hw" else 0 for letter in self.layout[:4]]
@@ -98,7 +100,7 @@ class Window(Operation):
         return text, "padded", larger
 
     def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
-        """(i, j, what the window's element i, j sees of the image, as [n, oh, ow, c])"""
+        """Yield (i, j, the pixels that element i, j of the windows reads, as [n, oh, ow, c])."""
         import numpy as np
 
         image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))
@@ -112,13 +114,13 @@ class Window(Operation):
                 yield i, j, image[:, rows, left : left + stride * (width - 1) + 1 : stride]
 
     def laid_out(self, image: Array) -> Array:
-        """[n, oh, ow, c] in the layout's order."""
+        """Return an image of [n, oh, ow, c] in the layout's order."""
         import numpy as np
 
         return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])
 
     def library_seen(self, image: str, border: str) -> str:
-        """numpy's view of what each result sees: the dims of the image, then `kh` and `kw`."""
+        """Return numpy's view of each result's window: the dims of the image, then `kh` and `kw`."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])
@@ -132,7 +134,7 @@ class Window(Operation):
         return f"{view}[{', '.join([*steps, f'::{dilation}', f'::{dilation}'])}]"
 
     def library_turned(self, value: str, letters: str, wanted: str) -> str:
-        """A tensor whose dims are `letters`, as torch's view with these in another order."""
+        """Return torch's view of a tensor with the dims `letters`, in the order `wanted`."""
         order = [letters.index(letter) for letter in wanted]
         return value if letters == wanted else f"{value}.permute({', '.join(map(str, order))})"
 

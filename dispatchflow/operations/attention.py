@@ -21,10 +21,11 @@ from dispatchflow.operations.api import (
 
 
 class Attention(Operation):
-    """Scaled dot-product attention: `m` queries, `k2` keys of `k1` and values of `n`. The scale is a power of two near
-    1/√k1; scores are in the accumulator's type; the mask is added to them. Causal: the queries are the last `m` of `k2`
-    positions, and query `i` sees the keys up to `k2 - m + i`, as in FlashAttention; PyTorch's `is_causal` counts from
-    the first key. What is seen is a mask that the module computes, in a dispatch of its own."""
+    """Scaled dot-product attention: `m` queries, `k2` keys of `k1` elements and values of `n`.
+
+    The scale is a power of two near 1/√k1; scores are in the accumulator's type; the mask is added to them. Causal: the
+    queries are the last `m` of `k2` positions, and query `i` sees the keys up to `k2 - m + i`, as in FlashAttention;
+    PyTorch's `is_causal` counts from the first key. The module computes the causal mask in a dispatch of its own."""
 
     name: ClassVar[str] = "attention"
     dims: ClassVar[tuple[str, ...]] = ("b", "m", "n", "k1", "k2")
@@ -34,7 +35,7 @@ class Attention(Operation):
     }
     options: ClassVar[Mapping[str, Option]] = {
         "mask": Option(("no", "yes"), "whether an operand is added to the scores"),
-        "causal": Option(("no", "yes"), "whether a query sees no key behind its own position; m ≤ k2"),
+        "causal": Option(("no", "yes"), "whether a query sees no key after its own position; m ≤ k2"),
     }
     library_options: ClassVar[tuple[str, ...]] = ("mask", "causal")
 
@@ -58,23 +59,22 @@ class Attention(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """A single query has both signs of the balanced recipe one after the other."""
+        """The recipes; a single query gets both signs of the balanced one, one after the other."""
         return ("counted", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Balanced and peaked: see `_attention_inputs`.
+        """Return the inputs of a recipe; for balanced and peaked see `_attention_inputs`.
 
-        Counted: all keys that a query sees have the same score, or one so far below that its exponential is zero.
-        The weights are ones then, their sum counts the keys, and a result is a mean of small integers: a key that is
-        lost, doubled or let in changes it by a part of 1 / count.
+        Counted: all keys that a query sees have the same score, or one so far below that its exponential is zero. The
+        weights are then ones, their sum counts the keys, and a result is a mean of small integers. A key that is lost,
+        doubled or wrongly included changes it by a part of 1 / count.
 
-        Keys are 1 or -1 in each of `k1` places, times a power of two. Every fourth query, the last one too, sees all
-        keys; the others have a sign in some places, and see the keys that agree in all of these: about 128, or one or
-        two. The first place of all keys is the same and moves all scores by 128 or -128, so that an exponential
-        overflows or vanishes where the maximum is not subtracted. Causal: a query's own key and the one behind it
-        agree with it. A mask hides one key of eight, of the last query none. Values are 1 or 3; in f16, which cannot
-        tell a mean near 2 from the next, -1 or 1, with a mean near 0.
-        """
+        Keys are 1 or -1 in each of `k1` places, times a power of two. Every fourth query, including the last one, sees
+        all keys; the others have a sign in some places, and see the keys that agree in all of these: about 128, or one
+        or two. The first place of all keys is the same and moves all scores by 128 or -128, so that an exponential
+        overflows or vanishes if the maximum is not subtracted. Causal: a query's own key and the next one agree with
+        it. A mask hides one key of eight, but none from the last query. Values are 1 or 3; in f16, which cannot
+        distinguish means near 2, -1 or 1, with a mean near 0."""
         if recipe == "random":
             return None
         import numpy as np
@@ -126,7 +126,7 @@ class Attention(Operation):
         return TensorType((b, m, n), self.signature.result)
 
     def body(self, attribute: str) -> str:
-        """Operation and region in MLIR's generic form, which is the same in all releases: the short one is not."""
+        """Return the op in MLIR's generic form, which is the same in all releases, unlike the short form."""
         out, scores = self.result(), self.signature.accumulator.mlir
         operands = [operand.type for operand in self.operands()]
         scalar = self.signature.operands[0].mlir
@@ -147,10 +147,12 @@ class Attention(Operation):
 {snippets.returned("all", out)}"""
 
     def _seen(self) -> tuple[str, TensorType, str]:
-        """(name, type, text) of the mask: true where a key is seen; with a mask, that and else minus infinity."""
+        """Return (name, type, text) of the causal mask: true where a key is seen.
+
+        With an operand `mask` it is the operand where a key is seen, and minus infinity elsewhere."""
         _, m, _, _, k2 = self.sizes
-        # The op's own region could compare indices; on llvm-cpu they are those of a tile, and results are wrong in
-        # silence (IREE 3.12, 3.13).
+        # The op's own region could compare indices, but on llvm-cpu these are a tile's, and results are wrong without
+        # an error (IREE 3.12, 3.13).
         dims = "bml" if self._masked else "ml"
         lines = [f"%i = linalg.index {dims.index('m')} : index", f"%j = linalg.index {dims.index('l')} : index"]
         lines += [f"%before = arith.constant {k2 - m} : index", "%last = arith.addi %i, %before : index"]
@@ -173,7 +175,9 @@ class Attention(Operation):
         return float(2.0 ** -(((self.sizes[3] - 1).bit_length() + 1) // 2))
 
     def _weights(self, operands: Sequence[Array]) -> tuple[Array, Array]:
-        """(softmax of the scores, how far each is below its row's largest, 0 where a key is not seen)"""
+        """Return the softmax of the scores, and each score's distance below its row's largest.
+
+        The distance is 0 where a key is not seen."""
         import numpy as np
 
         scores = self._scale * (operands[0] @ operands[1].swapaxes(1, 2)) + (operands[3] if self._masked else 0)
@@ -188,10 +192,12 @@ class Attention(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w), where ρ is what an exponential is off by:
-        by its score's error, (growth + 2) · u and 2 · w of Σ|terms|, and as in softmax by (2·below + 2·ULPS) · u, twice
-        ULPS as partial results are rescaled. δ is the drift of the weights' sum, in its inverse; u the accumulator's
-        unit, w the operands': scaled queries and weights may be rounded to their type."""
+        """Return Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
+
+        u is the accumulator's unit, w the operands': scaled queries and weights may be rounded to their type. ρ is the
+        error of an exponential. It has the error of its score, (growth + 2) · u and 2 · w of Σ|terms|. It also has
+        (2·below + 2·ULPS) · u, as in softmax, with ULPS twice because partial results are rescaled. δ is the drift of
+        the inverse of the weights' sum."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
@@ -206,12 +212,16 @@ class Attention(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Counted: 8·ULPS·u for the exponentials, sums and the quotient, and for each addition within a score 2·u of
-        Σ|terms|, as two equal scores may be added up in another order; all of Σ weight · |v|. What rounds queries or
-        weights to the operands' type, w, is the same for all of these: 2·w of the result. Balanced: (2·growth + 4)·u of
-        Σ|terms| of a score, as all its places count; 2·w for the weights. Peaked: the same of how far the values that a
-        query sees are apart, Σ weight · |v - y|; and where the last digits of the query cancel, 4·w / tail of the
-        difference of two keys' values."""
+        """Return `error` for the inputs of this recipe.
+
+        Counted: 8·ULPS·u for the exponentials, sums and the quotient, and 2·u of Σ|terms| for each addition within a
+        score, because equal scores may be added up in different orders; all of Σ weight · |v|. Rounding queries or
+        weights to the operands' type, w, changes all of them equally: 2·w of the result.
+
+        Balanced: (2·growth + 4)·u of Σ|terms| of a score, because all its places contribute; 2·w for the weights.
+
+        Peaked: the same, times the spread of the values that a query sees, Σ weight · |v - y|. Where the last digits of
+        the query cancel, also 4·w / tail of the difference between two keys' values."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
@@ -244,7 +254,7 @@ class Attention(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Of numpy, which has no attention, as it is written with whole arrays."""
+        """Return the call of torch; for numpy, which has no attention, the formula with whole arrays."""
         _, m, _, _, k2 = self.sizes
         if library.name == "torch":
             mask = "attn_mask=x3, " if self._masked else ""
@@ -265,7 +275,7 @@ class Attention(Operation):
         return library.rounded(f"({weights}) @ {v}", self.signature)
 
     def flops(self) -> int:
-        """Of the two products, for each query and key that it sees; the softmax between them is not counted."""
+        """Each term of both products counts as two, for keys that a query sees; the softmax does not count."""
         b, m, n, k1, k2 = self.sizes
         pairs = m * k2 - (m * (m - 1) // 2 if self._causal else 0)
         return 2 * b * pairs * (k1 + n)

@@ -10,8 +10,10 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 
 
 class Chain(Operation):
-    """Two matrix products, one after the other, in one module; the first result is in the last one's type. Where both
-    have the same sizes they are one dispatch that is called twice."""
+    """Two matrix products, one after the other, in one module.
+
+    The first result has the last one's type. If both have the same sizes, they are one dispatch that is called
+    twice."""
 
     name: ClassVar[str] = "chain"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k", "l")
@@ -48,9 +50,10 @@ class Chain(Operation):
         return self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Wide: each column of the second factor has one number that is not zero, and each column of the third one
-        four, so that a result is a sum of four products of three. In each of these one factor has all digits and the
-        others are 1 or -1, in turn along k."""
+        """Return the inputs of the wide recipe: a result is a sum of four products of three numbers.
+
+        Each column of the second factor has one number that is not zero, and each column of the third one four. In each
+        product one factor has all digits and the others are 1 or -1, in turn along k."""
         if recipe != "wide":
             return None
         import numpy as np
@@ -76,7 +79,7 @@ class Chain(Operation):
         return text + second + snippets.returned(last, self.result())
 
     def _product(self, name: str, lhs: str, rhs: str, dims: tuple[str, str, str]) -> tuple[str, str]:
-        """(text, the name of the product in the result's type)"""
+        """Return (text, name) of the product in the result's type."""
         a, b, (total, out) = (
             self._tensor(dims[0]),
             self._tensor(dims[1]),
@@ -112,8 +115,9 @@ class Chain(Operation):
         return self.sizes[2] * self.sizes[3]
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Of the second product, and what it makes of the first one's: its sum's and its rounding to the result's
-        type."""
+        """Return the error bound of the second product, and the effect of the first one's errors on it.
+
+        The first product's errors are its sum's and its rounding to the result's type."""
         a, b, c = operands
         types, (_, _, k, l) = self.types, self.sizes  # noqa: E741
         first, unit = a @ b, types.accumulator.unit
@@ -124,6 +128,6 @@ class Chain(Operation):
         return bound
 
     def flops(self) -> int:
-        """Of both products."""
+        """Each term of both products counts as two."""
         m, n, k, l = self.sizes  # noqa: E741
         return 2 * m * l * (k + n)

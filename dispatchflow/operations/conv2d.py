@@ -11,9 +11,10 @@ from dispatchflow.operations.api import Array, Option, TensorType, snippets
 
 
 class Conv2d(Convolution):
-    """Convolution of `c` channels to `f`. `h` and `w` are of the image before padding. With groups, `c` and `f` are
-    those of all groups, and the weights have `c / groups` channels, as in PyTorch and TensorFlow: the first
-    `f / groups` results see the first `c / groups` channels, and so on."""
+    """Convolution of `c` channels to `f`; `h` and `w` are the image's sizes before padding.
+
+    With groups, `c` and `f` are those of all groups, and the weights have `c / groups` channels, as in PyTorch and
+    TensorFlow: the first `f / groups` results see the first `c / groups` channels, and so on."""
 
     name: ClassVar[str] = "conv2d"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "f", "kh", "kw")
@@ -21,7 +22,7 @@ class Conv2d(Convolution):
     options: ClassVar[Mapping[str, Option]] = {
         **Convolution.options,
         "accumulate": ACCUMULATE,
-        "groups": Option(range(1, 4097), "parts of the channels that are convolved apart"),
+        "groups": Option(range(1, 4097), "parts of the channels, each convolved separately"),
         "epilogue": EPILOGUE,
     }
     library_options: ClassVar[tuple[str, ...]] = (*Convolution.library_options, "accumulate", "groups", "epilogue")
@@ -35,14 +36,16 @@ class Conv2d(Convolution):
     def illegal(self, backend: str) -> str | None:
         c, f = self.size("c"), self.size("f")
         if c % self.groups or f % self.groups:
-            return f"{self.groups} groups divide {c} channels or {f} results with a remainder"
+            return f"{c} channels and {f} results are not both multiples of {self.groups} groups"
         return Convolution.illegal(self, backend)
 
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
     ) -> str:
-        """With groups, each channel axis as two: linalg's op where it has one for these weights, which lie by groups
-        in fchw; a generic op for hwcf, where the groups are inside."""
+        """Return the MLIR of `%sum`; with groups, each channel axis is split in two.
+
+        The weights of fchw lie by groups, and linalg has a named op for them. In hwcf the groups are inside, which
+        needs a generic op."""
         if self.groups == 1:
             return Convolution.convolved(self, name, image, weights, accumulator, attribute)
         of_image, of_weights = self.layout.split("_")

@@ -24,7 +24,7 @@ _MAXIMA = {"numpy": "np.maximum(x0, x1)", "torch": "torch.maximum(x0, x1)"}
 
 
 class Elementwise(Operation):
-    """One function of each element, or of two. `gelu` is the one with the error function."""
+    """One function of each element, or of two. `gelu` is the variant with the error function."""
 
     name: ClassVar[str] = "elementwise"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -40,7 +40,7 @@ class Elementwise(Operation):
 
     @property
     def _curved(self) -> bool:
-        """Not a single operation of arithmetic."""
+        """Whether the function is more than a single arithmetic operation."""
         return self._kind not in (*_BINARY, "relu")
 
     def illegal(self, backend: str) -> str | None:
@@ -58,8 +58,11 @@ class Elementwise(Operation):
         return not self._curved and super().compares_bits(recipe)
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Exact, of a `max` and of a relu: numbers below 0 and above it, so that each element is seen where it is lost.
-        Far, of a curved function: see `_functions.far`, with the other sign than in the random recipe."""
+        """Return the inputs of the recipes exact and far.
+
+        Exact, for `max` and relu: numbers on one side of 0 only, below it for `max` and above it for relu, so that a
+        lost element shows. Far, for a curved function: see `_functions.far`, with the opposite sign of the random
+        recipe."""
         from dispatchflow.operations._random import below, stream, uniform
 
         element, size = self.signature.operands[0], self.sizes[0] * self.sizes[1]
@@ -109,12 +112,12 @@ class Elementwise(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """One rounding of a single operation, else the function's."""
+        """Return one rounding for a single operation, and otherwise the function's error."""
         y, element = self.reference(operands), self.signature.accumulator
         return _functions.error_of(self._kind, operands[0], y, element) if self._curved else abs(y) * element.unit
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Far: beside it, what is below the normal numbers may be nothing."""
+        """Return `error`; in the far recipe a subnormal result may also be 0."""
         if recipe != "far":
             return self.error(operands)
         smallest = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[self.signature.result.bits]
@@ -130,6 +133,6 @@ class Elementwise(Operation):
         return _OPERATORS.get(self._kind) or _MAXIMA[library.name]
 
     def flops(self) -> int:
-        """One for each operation of the formula, transcendental ones too."""
+        """Each operation of the formula counts as one, transcendental ones too."""
         each = 1 if self._kind in _BINARY else _functions.UNARY[self._kind][1]
         return each * self.sizes[0] * self.sizes[1]

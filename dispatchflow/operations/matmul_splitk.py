@@ -10,22 +10,24 @@ from dispatchflow.operations.api import Loop, Option, TensorType, snippets
 
 
 class MatmulSplitk(Contraction):
-    """Matrix product whose sum over `k` is split into `slices`, each a product of its own, added up in a second
-    dispatch: written so in the module. The tuning `split_k` asks the compiler to do the same to a `matmul`."""
+    """Matrix product whose sum over `k` is split into `slices` in the module itself.
+
+    Each slice is a product of its own; a second dispatch adds them up. The tuning `split_k` asks the compiler to do the
+    same to a `matmul`."""
 
     name: ClassVar[str] = "matmul_splitk"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
     lhs, rhs, out = "mk", "kn", "mn"
     layouts: ClassVar[tuple[str, ...]] = ("tt", "tn", "nt", "nn")
     options: ClassVar[Mapping[str, Option]] = {
-        "slices": Option(range(2, 1025), "how many parts of `k` are summed by themselves; `k` is a multiple of it")
+        "slices": Option(range(2, 1025), "number of separately summed parts of `k`; `k` must be a multiple of it")
     }
     by_dims: ClassVar[bool] = False
     library_options: ClassVar[tuple[str, ...]] = ("slices",)
 
     @property
     def dispatches(self) -> int | None:
-        """With one, nothing was split."""
+        """Two: with one dispatch, nothing was split."""
         return 2
 
     @property
@@ -35,8 +37,8 @@ class MatmulSplitk(Contraction):
     def illegal(self, backend: str) -> str | None:
         slices, k = self.option("slices"), self.sizes[2]
         if k % slices:
-            return f"k = {k} is no multiple of {slices} slices"
-        return "a slice of one term is no product" if k == slices else super().illegal(backend)
+            return f"k = {k} is not a multiple of {slices} slices"
+        return "a slice of one term is not a product" if k == slices else super().illegal(backend)
 
     def body(self, attribute: str) -> str:
         slices, total = self.option("slices"), self._tensor(self.out, 2)
@@ -67,7 +69,7 @@ class MatmulSplitk(Contraction):
         return text + self.finished(total)
 
     def _sliced(self, dims: str, operand: TensorType) -> tuple[str, TensorType]:
-        """An operand's dims and type with `k` as slices and what is left of it."""
+        """Return an operand's dims and type, with `k` split into slices and the terms of a slice."""
         axis, slices = dims.index("k"), self.option("slices")
         shape = (*operand.shape[:axis], slices, operand.shape[axis] // slices, *operand.shape[axis + 1 :])
         return dims.replace("k", "sk"), TensorType(shape, operand.element)

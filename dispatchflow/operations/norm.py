@@ -23,7 +23,9 @@ EPSILON = 2.0**-17
 
 
 class Norm(Operation):
-    """Layer normalization of each row with scale and shift; or by its root mean square, with scale. ε is 2**-17."""
+    """Layer normalization of each row with scale and shift, or RMS normalization with scale.
+
+    ε is 2**-17."""
 
     name: ClassVar[str] = "norm"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -50,17 +52,18 @@ class Norm(Operation):
         return ("counted", "shifted" if self._layer else "few", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Counted: all of a row's elements are 2**-8 away from its mean, as many above as below. Their squares are
-        equal powers of two, so that both sums are exact in any order, and one square of n that is lost or doubled, or
-        n - 1 for n, changes the variance by a part of 1 / n and the result by a third of that. The variance is 2·ε: a
-        wrong or missing ε shows. `layer` has a mean of 2**-12, a sixteenth of the distance, so that x - mean is exact
-        even where a device's quotient is not; with an odd n one element is twice as far above.
+        """Return the inputs of a recipe.
 
-        Shifted: the same around a mean that is 1024 times the distance. A variance that is the mean of squares minus
-        the square of the mean has lost most of its digits there.
+        Counted: all of a row's elements are 2**-8 away from its mean, as many above as below. Their squares are equal
+        powers of two, so that both sums are exact in any order. A single square of n that is lost or doubled, or n - 1
+        for n, changes the variance by a part of 1 / n and the result by a third of that. The variance is 2·ε: a wrong
+        or missing ε shows. `layer` has a mean of 2**-12, a sixteenth of the distance, so that x - mean is exact even if
+        a device's quotient is not; with an odd n one element is twice as far above.
 
-        Few: of a row four elements have all digits of their type, all others are 0, so that no sum is long.
-        """
+        Shifted: the same around a mean that is 1024 times the distance. If the variance is computed as the mean of
+        squares minus the square of the mean, it loses most of its digits there.
+
+        Few: four elements of a row have all digits of their type, all others are 0, so that no sum is long."""
         if recipe == "random":
             return None
         import numpy as np
@@ -131,7 +134,7 @@ class Norm(Operation):
         return text + snippets.returned("all", y)
 
     def _parts(self, operands: Sequence[Array]) -> tuple[Array, Array]:
-        """(what is divided, the root by which)"""
+        """Return the dividend, and the root by which it is divided."""
         import numpy as np
 
         x = operands[0]
@@ -143,9 +146,11 @@ class Norm(Operation):
         return centered / root * operands[1] + (operands[2] if self._layer else 0)
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """From the mean to the result, each step's rounding and what it makes of those before:
-        δμ = (growth + 1) · u · mean|x|, δd = δμ + u·|d|, δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε), as squares
-        are positive; t = δv / (v + ε) makes the root's inverse 1/√(1-t) times as large, beside ULPS of its own."""
+        """Return the error bound of each step from the mean to the result, carried through the next steps.
+
+        δμ = (growth + 1) · u · mean|x|, δd = δμ + u·|d|, δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε), since
+        squares are positive. With t = δv / (v + ε), the root's inverse is 1/√(1-t) times as large, plus ULPS of its
+        own."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, grown = self.signature.accumulator.unit, growth(self.sizes[1])
@@ -158,8 +163,9 @@ class Norm(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Counted and few: 4·ULPS·u of the quotient, for means, root and quotients; no sum rounds much but
-        one with a running mean."""
+        """Return `error`; in counted and few 4·ULPS·u of the quotient, for means, root and quotients.
+
+        In these recipes no sum rounds much, except with a running mean."""
         if recipe not in ("counted", "few"):
             return self.error(operands)
         from dispatchflow.operations._numeric import ULPS
@@ -169,7 +175,7 @@ class Norm(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Of numpy, which has no norms, as it is written with whole arrays."""
+        """Return the call of torch; for numpy, which has no norms, the formula with whole arrays."""
         types = self.signature
         if library.name == "torch":
             rest = f"x2, {EPSILON!r}" if self._layer else f"{EPSILON!r}"
@@ -183,5 +189,5 @@ class Norm(Operation):
         return library.rounded(f"{centered} / {root} * {row[0]}" + (f" + {row[1]}" if self._layer else ""), types)
 
     def flops(self) -> int:
-        """For each element 8 (layer: sum; difference, square, sum; difference, three of the last line) or 4."""
+        """Each element counts as 8 (`layer`: 1 for the mean, 3 for the variance, 4 for the result) or 4."""
         return (8 if self._layer else 4) * self.sizes[0] * self.sizes[1]

@@ -21,7 +21,7 @@ from dispatchflow.operations.api import (
 
 
 class Pooling(Window):
-    """The largest of a window, or its sum. Padding never is the largest, and adds nothing."""
+    """The largest element of a window, or its sum. Padding is never the largest, and adds nothing."""
 
     name: ClassVar[str] = "pooling"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "kh", "kw")
@@ -49,8 +49,10 @@ class Pooling(Window):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Exact, of a `max`: numbers in -100 … -1. What begins with 0, or takes padding for 0, is larger. Wide: numbers
-        with all digits, so far apart that no window sees two."""
+        """Return the inputs of the recipes exact and wide.
+
+        Exact, for `max`: numbers in -100 … -1; a result is larger if it begins with 0 or treats padding as 0. Wide:
+        numbers with all digits, so far apart that no window reads two of them."""
         if recipe == "random" or (recipe == "exact" and self.option("kind") == "sum"):
             return None
         import numpy as np
@@ -89,7 +91,7 @@ class Pooling(Window):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """As in the definitions of linalg's named ops: the result's dims as they lie in memory, then the window's."""
+        """The dims of linalg's named op: the result's dims in memory order, then the window's."""
         dims = {"n": "n", "h": "oh", "w": "ow", "c": "c"}
         parallel = zip((dims[letter] for letter in self.layout), self.result().shape, strict=True)
         window = (Loop(dim, self.size(dim), summed=True) for dim in ("kh", "kw"))
@@ -107,16 +109,17 @@ class Pooling(Window):
         if library.name == "numpy":
             return Window.library_lacks(self, library)
         if self.option("kind") == "sum" and self.option("dilation") != 1:
-            return "torch has no sum of a window with dilation"
+            return "torch has no sum pooling with dilation"
         if self.option("kind") == "sum" and not self.signature.result.is_float:
-            return "torch has no sum of a window of integers (2.14: not implemented for 'Int')"
+            return "torch has no sum pooling of integers (2.14: not implemented for 'Int')"
         if 2 * self.option("padding") > min(self.size("kh"), self.size("kw")):
-            return "torch pads by half of a window at most"
+            return "torch pads by at most half a window"
         return Window.library_lacks(self, library)
 
     def library_call(self, library: Library) -> str:
-        """torch's: images are nchw; a sum is a mean of elements divided by one. Of numpy, which has no poolings, from
-        what each result sees."""
+        """Return the call of torch; for numpy, which has no poolings, a reduction of each result's window.
+
+        torch takes images as nchw; a sum is a mean of elements that is divided by one."""
         if library.name == "numpy" and self.option("kind") == "max":
             lowest = "-np.inf" if self.signature.result.is_float else "np.iinfo(x0.dtype).min"
             return f"{self.library_seen('x0', lowest)}.max(axis=(4, 5))"
@@ -132,5 +135,5 @@ class Pooling(Window):
         return self.library_turned(value, "nchw", self.layout)
 
     def flops(self) -> int:
-        """One for each element of the window and of the result."""
+        """Each element of a result's window counts as one."""
         return self.size("kh") * self.size("kw") * self.result().size

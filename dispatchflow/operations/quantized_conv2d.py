@@ -11,9 +11,10 @@ from dispatchflow.operations.api import Array, Loop, Option, Signature, signatur
 
 
 class QuantizedConv2d(Convolution):
-    """Convolution of 8-bit integers with zero points, before it is scaled back. The padding is the image's zero
-    point: it adds nothing. With zero points that are not 0, `nhwc_hwcf` becomes several dispatches, as a quantized
-    matmul does, and `nchw_fchw` stays one (IREE 3.13)."""
+    """Convolution of 8-bit integers with zero points, before it is scaled back.
+
+    The padding is the image's zero point and adds nothing. With zero points that are not 0, `nhwc_hwcf` becomes several
+    dispatches, like a quantized matmul, and `nchw_fchw` stays one (IREE 3.13)."""
 
     name: ClassVar[str] = "quantized_conv2d"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "f", "kh", "kw")
@@ -27,7 +28,7 @@ class QuantizedConv2d(Convolution):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """None: the op that would be tiled is gone once the zero points are taken out of it (IREE 3.13)."""
+        """Empty, because the op to tile is gone after IREE takes the zero points out of it (3.13)."""
         return ()
 
     def reference(self, operands: Sequence[Array]) -> Array:

@@ -10,8 +10,10 @@ from dispatchflow.operations.api import Array, Loop, Option, Signature, signatur
 
 
 class QuantizedMatmul(Contraction):
-    """Matrix product of 8-bit integers with zero points, before it is scaled back. IREE takes what is not 0 out of the
-    product: then sums of rows or columns, and what is made of them, are dispatches of their own (IREE 3.13)."""
+    """Matrix product of 8-bit integers with zero points, before it is scaled back.
+
+    IREE takes zero points that are not 0 out of the product: the sums of rows or columns, and what is computed from
+    them, are then dispatches of their own (IREE 3.13)."""
 
     name: ClassVar[str] = "quantized_matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
@@ -24,7 +26,7 @@ class QuantizedMatmul(Contraction):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """None: the op that would be tiled is gone once the zero points are taken out of it (IREE 3.13)."""
+        """Empty, because the op to tile is gone after IREE takes the zero points out of it (3.13)."""
         return ()
 
     def reference(self, operands: Sequence[Array]) -> Array:
@@ -32,5 +34,5 @@ class QuantizedMatmul(Contraction):
         return Contraction.reference(self, [*centered, *operands[2:]])
 
     def flops(self) -> int:
-        """Of the product, two for each term; the compiler may take the zero points out of it."""
+        """Each term of the product counts as two; the compiler may take the zero points out of it."""
         return Contraction.flops(self)

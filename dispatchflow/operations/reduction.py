@@ -22,7 +22,7 @@ _AXES = {"inner": ("m", "pr", (1,)), "outer": ("k", "rp", (0,)), "all": ("", "rr
 
 
 class Reduction(Operation):
-    """Of a row-major matrix: each row (`inner`), each column (`outer`) or all of it to one number."""
+    """Reduction of a row-major matrix: each row (`inner`), each column (`outer`) or all of it."""
 
     name: ClassVar[str] = "reduction"
     dims: ClassVar[tuple[str, ...]] = ("m", "k")
@@ -51,8 +51,11 @@ class Reduction(Operation):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Exact, of a `max`: all are -2 but one of each line, which is larger in the last digit of its type, or -1: the
-        last of the first line, and others in the next ones. What begins with 0, or takes padding for 0, is larger."""
+        """Return the exact inputs of `max`: -2, except one larger element in each line.
+
+        The larger element is -1 for integers, and otherwise differs from -2 in its type's last digit. It is the last
+        one of the first line, and others in the next lines. A result that begins with 0, or treats padding as 0, is
+        larger."""
         if recipe != "exact" or self.option("kind") == "sum":
             return None
         import numpy as np
@@ -105,5 +108,5 @@ class Reduction(Operation):
         return f"{x}.{'amax' if library.name == 'torch' else 'max'}({axes})"
 
     def flops(self) -> int:
-        """One for each element."""
+        """Each element counts as one."""
         return self.sizes[0] * self.sizes[1]

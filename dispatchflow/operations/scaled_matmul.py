@@ -19,12 +19,14 @@ from dispatchflow.operations.api import (
 )
 
 BLOCK = 32
-"""Elements that share a scale: OCP Microscaling Formats (MX) 1.0, 5.2."""
+"""Number of elements that share a scale: OCP Microscaling Formats (MX) 1.0, 5.2."""
 
 
 class ScaledMatmul(Operation):
-    """Product of two matrices of narrow elements in blocks of 32 along `k`, each with a power of two as its scale, as
-    the MX formats have them. Operands: A as `m × k/32 × 32`, B as `n × k/32 × 32`, then their scales."""
+    """Product of two matrices of narrow elements in blocks of 32 along `k`, as in the MX formats.
+
+    Each block has a power of two as its scale. Operands: A as `m × k/32 × 32`, B as `n × k/32 × 32`, then their
+    scales."""
 
     name: ClassVar[str] = "scaled_matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
@@ -39,7 +41,7 @@ class ScaledMatmul(Operation):
 
     def illegal(self, backend: str) -> str | None:
         k = self.sizes[2]
-        return f"k = {k} is no multiple of a block's {BLOCK} elements" if k % BLOCK else None
+        return f"k = {k} is not a multiple of a block's {BLOCK} elements" if k % BLOCK else None
 
     @property
     def parallel(self) -> tuple[str, ...]:
@@ -99,5 +101,5 @@ class ScaledMatmul(Operation):
         return found
 
     def flops(self) -> int:
-        """Two for each pair of elements; scales are powers of two, whose products are not counted."""
+        """Each pair of elements counts as two; products of scales, which are powers of two, do not count."""
         return 2 * prod(self.sizes)

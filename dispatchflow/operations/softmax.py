@@ -10,7 +10,9 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 
 
 class Softmax(Operation):
-    """Of each row. `f16` adds up in f16, which is judged up to 512 columns; `f16_f32_f16` computes in f32."""
+    """Softmax of each row.
+
+    `f16` adds up in f16, which is verified up to 512 columns; `f16_f32_f16` computes in f32."""
 
     name: ClassVar[str] = "softmax"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -33,18 +35,20 @@ class Softmax(Operation):
         return ("counted", "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Counted: in each row some elements are equal and all others so far below them that their exponentials are
-        zero. The exponentials are ones then, their sum counts them, exactly and in any order, and a result is
-        1 / count or 0: a term that is lost or doubled anywhere changes it by a part of 1 / count.
+        """Return the inputs of a recipe.
 
-        All of a row are equal where the result's type can tell 1 / count from 1 / (count + 1); else every second,
-        fourth … of them, and others in the next row. Of eight rows one has a single largest, so that it shows when the
-        maximum leaves an element out. Values are 128 or -128, and 256 less: their exponentials overflow or vanish in
-        f32 and f16 where the maximum is not subtracted, and where a zero of padding is taken for one of them.
+        Counted: in each row some elements are equal and all others so far below them that their exponentials are zero.
+        The other exponentials are then ones; their sum counts them, exactly and in any order, and a result is 1 / count
+        or 0. A term that is lost or doubled anywhere changes it by a part of 1 / count.
 
-        Peaked: two of a row are 128 and a little more, which half of the type's digits cannot tell from 128; all others
-        are 256 less. The two results say how much more.
-        """
+        All elements of a row are equal if the result's type distinguishes 1 / count from 1 / (count + 1); otherwise
+        every second, fourth … of them, and others in the next row. One of eight rows has a single largest element, so
+        that it shows if the maximum leaves an element out. Values are 128 or -128, and 256 less: their exponentials
+        overflow or vanish in f32 and f16 if the maximum is not subtracted, and if a zero of padding is taken for one of
+        them.
+
+        Peaked: two elements of a row are 128 and a little more, which half of the type's digits cannot distinguish from
+        128; all others are 256 less. The two results show how much more."""
         if recipe == "random":
             return None
         import numpy as np
@@ -90,7 +94,7 @@ class Softmax(Operation):
         return found
 
     def library_call(self, library: Library) -> str:
-        """Of numpy, which has no softmax, as it is written with whole arrays."""
+        """Return the call of torch; for numpy, which has no softmax, the formula with whole arrays."""
         if library.name == "torch":
             return "F.softmax(x0, 1)"
         (x,) = library.operands(self.signature, 1)
@@ -98,8 +102,10 @@ class Softmax(Operation):
         return library.rounded(quotient, self.signature)
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """y · (ρ + Σ y·ρ + δ + u): an exponential's own error ρ = (2·|x - max| + ULPS) · u, as it is and in the sum;
-        δ, the sum's drift in its inverse; then the division."""
+        """Return y · (ρ + Σ y·ρ + δ + u).
+
+        ρ = (2·|x - max| + ULPS) · u is an exponential's own error, which is in the dividend and in the sum; δ is the
+        drift of the sum's inverse; u is for the division."""
         from dispatchflow.operations._numeric import ULPS
 
         (x,), y = operands, self.reference(operands)
@@ -110,8 +116,10 @@ class Softmax(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Counted: the exponential, the quotient and their roundings, 2·ULPS·u, but less than what a term makes of the
-        sum. What an exponential that is cut off at the smallest number leaves is nothing."""
+        """Return `error`, or for counted and peaked 2·ULPS·u: exponential, quotient and their roundings.
+
+        The bound is less than the effect of one term on the sum. A result of 0 may be as large as an exponential leaves
+        that is cut off at the smallest number."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
@@ -124,5 +132,5 @@ class Softmax(Operation):
         return bound
 
     def flops(self) -> int:
-        """Five for each element: largest, difference, exponential, sum, quotient."""
+        """Each element counts as five: largest, difference, exponential, sum, quotient."""
         return 5 * self.sizes[0] * self.sizes[1]

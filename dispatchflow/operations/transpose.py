@@ -9,7 +9,7 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 
 
 class Transpose(Operation):
-    """A copy. It has no arithmetic: its rate is in bytes."""
+    """A copy without arithmetic; its rate is in bytes."""
 
     name: ClassVar[str] = "transpose"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -18,9 +18,7 @@ class Transpose(Operation):
     }
 
     def illegal(self, backend: str) -> str | None:
-        return (
-            "a single row or column lies the same when transposed: there is nothing to do" if 1 in self.sizes else None
-        )
+        return "transposing a single row or column moves nothing" if 1 in self.sizes else None
 
     @property
     def bitwise(self) -> bool:

@@ -195,7 +195,7 @@ def test_list_skipped_ends_with_a_count_of_each_reason(tmp_path, capsys, monkeyp
 
     *skips, empty, first, second = capsys.readouterr().out.splitlines()
     assert (len(skips), empty) == (5, "")
-    assert first == "     4  3 groups divide 2 channels or 2 results with a remainder"
+    assert first == "     4  2 channels and 2 results are not both multiples of 3 groups"
     assert second.startswith("     1  a window of 3x3 with this dilation does not fit")
 
 

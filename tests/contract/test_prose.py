@@ -52,6 +52,12 @@ def test_a_noun_suffices_for_what_is_a_thing() -> None:
     assert rules('"""The flags."""\n\nFLAGS = ()\n"""Of all targets."""\n') == ["fragment", "sentence start"]
 
 
+def test_a_formula_suffices_for_an_operation() -> None:
+    formula = "y[m,n] = x[m,n] · w[n]"
+    assert rules(f'"""{formula}"""\n') == []
+    assert rules(function(formula)) == ["first line does not end its sentence", "fragment"]
+
+
 def test_a_first_line_is_one_sentence_on_one_line() -> None:
     assert rules(function("Return the sizes of\n    an operand.")) == ["first line does not end its sentence"]
     assert rules(function(f"Return {'the sizes ' * 10}.")) == ["first line too long"]

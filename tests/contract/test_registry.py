@@ -85,8 +85,8 @@ def test_a_file_that_holds_no_whole_class_is_named_with_what_it_lacks(old, new, 
     ("dims", "values", "says"),
     [
         (("m",), ("sum", "max"), None),
-        (("m",), range(1, 3), "'kind' is of numbers in one operation, of words in another:\n  numbers  {here}\n  words    {other}\n"),
-        (("kind",), None, "'kind' is of numbers in one operation, of words in another:\n  numbers  {here}\n"),
+        (("m",), range(1, 3), "'kind' has numbers in one operation and words in another:\n  numbers  {here}\n  words    {other}\n"),
+        (("kind",), None, "'kind' has numbers in one operation and words in another:\n  numbers  {here}\n"),
         (("m",), (1, 2), "the values of option 'kind' are neither a range nor words of letters, digits, _, +, - and .:\n  file  {here}\n  says  (1, 2)\n"),
     ],
 )  # fmt: skip
@@ -125,9 +125,9 @@ KIND = {"kind": Option(("sum",), "")}
         ({"dims": "mk"}, "dims of pooling must be a tuple of words:\n  file  {}\n  says  'mk'\n"),
         ({"options": {"sign": Option(("a/b",), "")}}, "neither a range nor words"),
         ({"options": {"kind": range(1, 3)}}, "options of pooling must be words, each with an Option(…):\n  file  {}\n  says  {{'kind': range(1, 3)}}\n"),
-        ({"options": {"Big-word": Option(("a",), "")}}, "'Big-word' is no word of letters, digits and _:\n  file  {}\n"),
-        ({"dims": ("b", "j", "j")}, "'j' stands twice among dimensions and options:\n  file  {}\n  says  b, j, j, kind\n"),
-        ({"dims": ("b", "kind")}, "'kind' stands twice"),
+        ({"options": {"Big-word": Option(("a",), "")}}, "'Big-word' is not a word of letters, digits and _:\n  file  {}\n"),
+        ({"dims": ("b", "j", "j")}, "'j' appears twice among dimensions and options:\n  file  {}\n  says  b, j, j, kind\n"),
+        ({"dims": ("b", "kind")}, "'kind' appears twice"),
     ],
 )  # fmt: skip
 def test_words_that_nobody_can_say_are_refused(words, says):

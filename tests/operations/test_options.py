@@ -140,8 +140,8 @@ def test_slices_that_do_not_divide_k_are_a_skip_that_says_so(plan_of):
     written = plan_of(sweep.format("matmul_splitk", 6, "slices = [3, 4, 6]"))
     assert [case.operation.option("slices") for case in written.cases] == [3]
     assert [skip.reason for skip in written.skips] == [
-        "k = 6 is no multiple of 4 slices",
-        "a slice of one term is no product",
+        "k = 6 is not a multiple of 4 slices",
+        "a slice of one term is not a product",
     ]
 
 
@@ -156,7 +156,7 @@ def test_a_cast_to_the_type_that_there_is_already_is_a_skip(plan_of):
     found = plan_of(MATMUL + 'dtype = "f32,f16_f32,i8"\nepilogue = "cast"\n')
     assert [case.operation.element_types for case in found.cases] == ["f16,f16->f32->f16", "i8,i8->i32->i8"]
     assert [case.operation.result().element.mlir for case in found.cases] == ["f16", "i8"]
-    assert [skip.reason for skip in found.skips] == ["there is nothing to cast: the result is f32, as the operands are"]
+    assert [skip.reason for skip in found.skips] == ["there is nothing to cast: result and operands are f32"]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ VERBS, AUXILIARIES, SUBORDINATES, DETERMINERS = (
 )
 STARTS = re.compile(rf"(?:{'|'.join(LISTS['starts'])})\b[^?]*$")
 FRAGMENT = re.compile(rf"(?i:{'|'.join(LISTS['fragments'].split())})\b")
+FORMULA = re.compile(r"\w\[[\w,]+\] = ")
+"""The beginning of an operation's formula, which is its module's docstring and is shown on a page."""
 NOUN_KINDS = ("module", "class", "attribute", "property")
 
 
@@ -83,6 +85,8 @@ def first_line(text: Text) -> Iterator[tuple[str, str]]:
     """Yield the faults of a docstring's first line as (rule, words)."""
     line, *rest = text.content.strip("\n").splitlines()
     line = line.strip()
+    if text.kind == "module" and FORMULA.match(line):
+        return
     if len(line) > LONGEST_LINE:
         yield "first line too long", f"{len(line)} characters: {line[:50]}…"
     if not line.endswith((".", "?", ".)", "…")) or (rest and rest[0].strip()):
