@@ -1,1 +1,1 @@
-"""Inputs, expected results and the verdict on what a program gave."""
+"""Inputs, expected results, and the verdict on a program's results."""

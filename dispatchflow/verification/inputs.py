@@ -1,16 +1,16 @@
-"""Inputs by recipe: the same operation, the same bytes, on every machine and numpy.
+"""Inputs by recipe: the same operation gets the same bytes, on every machine and with every numpy.
 
-Numbers come from the raw stream of Philox (fixed by numpy's stream guarantee, NEP 19) by the conversions below, one
-stream an operand, so that operands differ and no tuning sees other data. Three recipes, beside
-those that an operation makes itself (`Operation.made`):
+Numbers come from Philox's raw stream, which numpy keeps stable (NEP 19), by the conversions below. Each operand has its
+own stream, so that operands differ and all tunings get the same data. There are three recipes, beside those that an
+operation makes itself (`Operation.made`):
 
 - exact: small integers, thinned out over the reduction so that every partial sum is an integer that the accumulator
-  holds; any order of summation gives the same bits, so a difference is a bug and not rounding. The density rule is
-  benchdnn's (oneDNN, tests/benchdnn/matmul), here with exactly `safe` terms a result instead of that many on average.
-- wide: as exact, with the whole significand of the operands: in each product one factor has all its digits and the
-  other is 1 or -1, in turn along the sum; few terms, side by side. A narrower operand, or a narrower accumulator
-  within a part of the sum, cannot give these bits.
-- random: uniform in [-1, 1) or the operand's own range, rounded to the element type; integers over their whole range.
+  holds. Any order of summation gives the same bits, so a difference is a bug and not rounding. The density rule is
+  benchdnn's (oneDNN, tests/benchdnn/matmul), here with exactly `safe` terms per result instead of that many on average.
+- wide: like exact, but with the operands' full significand. In each product one factor has all its digits and the
+  other is 1 or -1, in turn along the sum; few terms are nonzero, and they are adjacent. A narrower operand, or a
+  narrower accumulator within a part of the sum, cannot give these bits.
+- random: uniform in [-1, 1) or the operand's own range, rounded to the element type; integers over their full range.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PACKED = {element.numpy_name for element in ElementType if element.bits < 8}
 
 
 def stored(array: Array) -> bytes:
-    """An array's bytes as they lie in the runtime's memory: elements of 4 bits are two in a byte, the first one low."""
+    """Return an array's bytes in the runtime's layout: two 4-bit elements per byte, the first one low."""
     if array.dtype.name not in _PACKED:
         return array.tobytes()
     halves = np.ascontiguousarray(array).view(np.uint8).reshape(-1) & 15
@@ -50,7 +50,9 @@ def stored(array: Array) -> bytes:
 
 
 def read(path: Path, dtype: np.dtype | str) -> Array:
-    """The elements in a file, one after the other, as `stored` writes them; behind an odd number of 4 bits a zero."""
+    """Return the elements of a file that has the bytes of `stored`.
+
+    If the number of 4-bit elements is odd, a zero follows the last one."""
     if (element := np.dtype(dtype)).name not in _PACKED:
         return np.fromfile(path, element)
     pairs = np.fromfile(path, np.uint8)
@@ -58,7 +60,7 @@ def read(path: Path, dtype: np.dtype | str) -> Array:
 
 
 def made(operation: Operation, recipe: str) -> list[Array]:
-    """Operands of a recipe, as they lie in memory."""
+    """Return the operands of a recipe, in the shapes of `operation.operands()`."""
     if (own := operation.made(recipe)) is not None:
         types = (operand.type for operand in operation.operands())
         return [values.astype(dtype_of(tensor.element)) for values, tensor in zip(own, types, strict=True)]
@@ -68,14 +70,14 @@ def made(operation: Operation, recipe: str) -> list[Array]:
 
 
 def exact(operation: Operation, which: int = 0) -> list[Array]:
-    """Operands of one set of exact inputs, as they lie in memory."""
+    """Return the operands of one set of exact inputs, in the shapes of `operation.operands()`."""
     numbers, thinning = exact_range(operation), thinnings(operation)[which]
     made = []
     for index, (operand, axes) in enumerate(zip(operation.operands(), thinning.axes, strict=True)):
         tensor = operand.type
         raw = stream(index, 5 + which if which else 0, tensor.size)
         values = below(raw, 2 * numbers.r) - numbers.r
-        values += values >= 0  # no zeros: a lost zero is not seen
+        values += values >= 0  # no zeros: a lost zero does not show
         if not _multiplied(operand) and operation.factors > 1:
             values += numbers.shift
         values = _held(values, tensor.element).reshape(tensor.shape)
@@ -86,16 +88,17 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
-    """(digits, terms): the wide recipe's significands, and how many terms of a result are not zero, so that their sum
-    is exact in the accumulator and in the result whatever its order."""
+    """Return (digits, terms) of the wide recipe: digits of the significands, nonzero terms per result.
+
+    They are chosen so that the sum is exact in the accumulator and in the result, in any order."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
     digits = min(max(element.digits for element in operation.signature.operands[:2]), room - 2)
-    addends = operation.addends  # with all digits of their own type, which is the result's
+    addends = operation.addends  # they have all digits of their own type, the result's
     return digits, min(operation.terms, 2 ** (2 if addends else room - digits) - addends)
 
 
 def wide(operation: Operation) -> list[Array]:
-    """Operands of the wide recipe, as they lie in memory."""
+    """Return the operands of the wide recipe, in the shapes of `operation.operands()`."""
     digits, terms = wide_digits(operation)
     operands = operation.operands()
     factors = [index for index, operand in enumerate(operands) if operand.shared is not None]
@@ -109,8 +112,8 @@ def wide(operation: Operation) -> list[Array]:
             continue
         values = full(raw, own).reshape(tensor.shape)
         one = _held(np.sign(values), tensor.element)
-        # What is added to a sum, or multiplied with it, once, has all digits too: one more rounding is the same in any
-        # order of summation.
+        # An operand that is added to a sum, or multiplied with it, once, has all digits too: this one rounding is the
+        # same in any order of summation.
         turn = _turn(tensor.shape, operand.shared, factors.index(index) if index in factors else 0)
         counts = index in factors or (not factors and operand.summed) or not _multiplied(operand)
         values = np.where(turn, values, one) if counts and own > 1 else one
@@ -121,19 +124,20 @@ def wide(operation: Operation) -> list[Array]:
 
 
 def _scales(shape: tuple[int, ...], index: int) -> Array:
-    """Powers of two from 2**-120 to 2**120 along the last axis, and for the next operand their inverse."""
+    """Return powers of two from 2**-120 to 2**120 along the last axis; the next operand has the inverse."""
     exponents = np.arange(shape[-1]) * 37 % 241 - 120.0
     return np.broadcast_to(2.0 ** (exponents * (-1) ** index), shape)
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Whether it is a factor of a sum's terms; else it is added to the sum, or is its scale."""
+    """Return whether an operand is a factor of a sum's terms, not an addend or scale of the sum."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
 def _turn(shape: tuple[int, ...], axis: int | None, factor: int) -> Array:
-    """Where this factor has all digits: at every second index of the axis that both share, the other factor there has
-    one digit. Everywhere where they share none."""
+    """Return where this factor has all digits: at every second index of the shared axis.
+
+    The other factor has one digit there. Without a shared axis, this factor has all digits everywhere."""
     if axis is None:
         return np.ones(shape, bool)
     turn = np.arange(shape[axis]) % 2 == factor
@@ -141,12 +145,14 @@ def _turn(shape: tuple[int, ...], axis: int | None, factor: int) -> Array:
 
 
 def random(operation: Operation) -> list[Array]:
-    """Operands of the random recipe, as they lie in memory."""
+    """Return the operands of the random recipe, in the shapes of `operation.operands()`."""
     return [_random_operand(operand, index) for index, operand in enumerate(operation.operands())]
 
 
 def _held(values: Array, element: ElementType) -> Array:
-    """As near to these integers as the type has any: magnitudes where it has no sign, 1 or 2 where powers of two."""
+    """Return the values of the type that are closest to these integers.
+
+    They are magnitudes for an unsigned type, and 1 or 2 for a type of powers of two."""
     if element is ElementType.F8E8M0FNU:
         return 1.0 + (values > 0)
     return abs(values) if element.is_unsigned else values
@@ -160,8 +166,10 @@ def _mask(
     part: int = 0,
     parts: int = 1,
 ) -> Array:
-    """True for exactly min(terms, share) positions along `axes`, so far apart, by default spread over all. In each part
-    and in each line of the other axes they follow those of the last one."""
+    """Return a mask with exactly min(terms, share) true positions along `axes`.
+
+    They are `stride` apart, by default spread over all positions. In each part and in each line of the other axes they
+    follow those of the last one."""
     terms = prod(shape[axis] for axis in axes)
     if stride is None:
         stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)

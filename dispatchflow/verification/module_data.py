@@ -1,4 +1,4 @@
-"""What a user's module is run on and compared with: recipes, literals and files → bytes as they lie in memory."""
+"""Inputs and expected results of a user's module: recipes, literals and files as bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
-    """(what the tools are told of it, bytes) of each argument of a function that takes `types`.
+    """Return (type as the tools take it, bytes) of each argument of a function that takes `types`.
 
     Raises:
         ToolError: the spec's inputs do not fit the function.
@@ -45,7 +45,7 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
         (number,) = _numbers(str(item.value), declared, f"input {index}")
         return f"={number}", str(number).encode()
     if declared == f"tensor<{item.type}>":
-        item = replace(item, type=declared)  # `i32=6` as the runtime's tools take it
+        item = replace(item, type=declared)  # `i32=6`, as in the runtime's tools
     if item.file is not None and item.type is None:
         return _npy(item.file, declared, index)
     if declared == module.BUFFER_VIEW and item.type is None:
@@ -55,7 +55,7 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
         raise ToolError(f"input {index} {problem}")
     known = module.shape_of(spelling)
     if known is None:
-        raise ToolError(f"input {index} has the type {declared}, which is not known here")
+        raise ToolError(f"input {index} has the type {declared}, which dispatchflow does not know")
     if item.type is None and item.value is not None and item.value not in module.RECIPES:
         raise ToolError(
             f'input {index} is a bare number, the function takes {declared}: "{declared}={item.value}" fills it'
@@ -69,7 +69,7 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
 
 
 def _spelt(shape: Sequence[int], element: ElementType) -> str:
-    """As the tools are told."""
+    """Return a type in the tools' syntax, `4x8xf32`."""
     return "x".join([*map(str, shape), element.mlir])
 
 
@@ -81,7 +81,7 @@ def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
     array = _load(file)
     element = _element_of(array)
     if element is None:
-        raise ToolError(f"input {index}: {file.path} holds {array.dtype}, which is no element type here")
+        raise ToolError(f"input {index}: {file.path} holds {array.dtype}, which is not a known element type")
     if (problem := module.problem_with(module.spelt(array.shape, element.mlir), declared)) is not None:
         raise ToolError(f"input {index}: {file.path} {problem}")
     return _spelt(array.shape, element), array.tobytes()
@@ -102,7 +102,7 @@ def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) 
 
 
 def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
-    """What literals say, as an element type or a bare number's holds it: floats rounded, nothing else altered."""
+    """Return the numbers of literals, as the type holds them: floats may be rounded, nothing else changes."""
     words = module.literals(value)
     if module.is_integer(element):
         try:
@@ -116,16 +116,17 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
             held = wide.astype(inputs.dtype_of(ELEMENT_TYPES[element])).astype(np.float64)
         altered = (np.isnan(held) != np.isnan(wide)) | (np.isinf(held) != np.isinf(wide))
         if altered.any():
-            raise ToolError(f"{what}: {words[int(altered.argmax())]} is no {element}")
+            raise ToolError(f"{what}: {words[int(altered.argmax())]} is not representable as {element}")
     return numbers
 
 
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
-    """Place of a result → (its type with its sizes, empty where the file does not say it; bytes) that the user gave.
-    Bare numbers may be left out, all of them.
+    """Return the user's expected results: index of a result → (its type with sizes, bytes).
+
+    The type is empty if the file does not state it. Bare numbers may be left out, but only all of them.
 
     Raises:
-        ToolError: another number of them, another type or size than the function's.
+        ToolError: the number of results, a type or a size differs from the function's.
     """
     given, places = program.expected, range(len(results))
     tensors = [i for i in places if not module.is_scalar(results[i])]
@@ -163,13 +164,14 @@ _WIDE = ("f64", "i64", "index")
 
 
 def number_type(declared: str, nbytes: int) -> np.dtype[Any]:
-    """How a bare number lies in memory, as the runtime has it: narrow integers as i32."""
+    """Return the type of a bare number in the runtime's memory; narrow integers are i32."""
     return np.dtype(f"{'f' if declared in ('f32', 'f64') else 'i'}{nbytes}" if nbytes in (4, 8) else "u1")
 
 
 def number(held: bytes, declared: str) -> Array | None:
-    """What it is, of rank 0. Of a narrow integer the low bits are its own. None of a type that the runtime does not
-    have (f16, bf16)."""
+    """Return a bare number with rank 0; None for types that the runtime does not support (f16, bf16).
+
+    A narrow integer is in the low bits."""
     if declared in ("f16", "bf16") or len(held) not in (4, 8):
         return None
     (value,) = np.frombuffer(held, number_type(declared, len(held)))
@@ -180,34 +182,36 @@ def number(held: bytes, declared: str) -> Array | None:
 
 
 def content(file: File) -> bytes:
-    """The file's bytes.
+    """Return the file's bytes.
 
     Raises:
-        OSError: it cannot be read, or is not any more what the plan was made of.
+        OSError: the file cannot be read, or has changed since it was planned.
     """
     found = Path(file.path).read_bytes()
     if digest_of(found) != file.digest:
-        raise OSError(f"{file.path} was changed while it was read")
+        raise OSError(f"{file.path} has changed since the plan was made")
     return found
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """The files that a module names, called by their content as the compiler will find them, and the text with those
-    names: the text's digest then stands for them, and where they lie does not count.
+    """Return the files that a module names, by content-based names, and the text with these names.
+
+    The compiler finds the files by these names, so the text's digest covers their content, and their paths do not
+    matter.
 
     Raises:
-        ToolError: a file that cannot be read, or one that is named in a way that is not followed.
+        ToolError: a file cannot be read, or is named in a way that is not supported.
     """
     if (option := module.reading_pass(printed)) is not None:
-        raise ToolError(f"the module runs a pass that reads a file, {option}: no key would have its content")
+        raise ToolError(f"the module runs a pass that reads a file, {option}: its content would be in no key")
     known, names, found = dict(program.objects), dict[str, str](), dict[str, bytes]()
     for path in module.objects(printed):
         if path not in known:
             raise ToolError(
                 f"{path}, which the module names as an object, cannot be read; paths are relative to the module's file,"
-                " and not seen in bytecode, which iree-opt prints as text"
+                " and cannot be found in bytecode, which iree-opt prints as text"
             )
-        # Its ending tells the compiler what it is.
+        # The compiler recognizes the kind of file by its suffix.
         ending = re.sub(r"[^\w.]", "", PurePath(path).suffix, flags=re.ASCII) or ".object"
         names[path] = f"{known[path].digest}{ending}"
         found[names[path]] = content(known[path])
@@ -224,20 +228,20 @@ def _load(file: File) -> Array:
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(stream)
         needed, there = prod(shape) * dtype.itemsize, len(held) - stream.tell()
-        if needed > there:  # numpy would ask for so much memory
+        if needed > there:  # numpy would allocate this much memory
             raise ValueError(
-                f"its header says {'x'.join(map(str, shape))} of {dtype}, {needed:,} B; {there:,} B follow"
+                f"its header gives {'x'.join(map(str, shape))} of {dtype}, {needed:,} B; {there:,} B follow"
             )
         array: Array = np.load(io.BytesIO(held), allow_pickle=False)
     except (ValueError, EOFError, OverflowError, TypeError, SyntaxError) as error:
-        raise ToolError(f"{file.path} is no .npy file: {error}") from error
-    return np.asarray(array, order="C")  # ascontiguousarray makes rank 1 of rank 0
+        raise ToolError(f"{file.path} is not a .npy file: {error}") from error
+    return np.asarray(array, order="C")  # ascontiguousarray turns rank 0 into rank 1
 
 
 def tolerance(element: ElementType, rtol: str | None) -> float:
-    """Of floating-point results: relative to the size of an element and of its surroundings."""
+    """Return the tolerance of floating-point results: a fraction of an element and its surroundings."""
     return float(rtol) if rtol is not None else _RTOL[element]
 
 
-# Nobody analysed these programs, so there is no bound to derive: eps**0.6, 5e-5 for f32, 1e-2 for f16. A choice.
+# A user's program has no error analysis to derive a bound from. eps**0.6 is a choice: 5e-5 for f32, 1e-2 for f16.
 _RTOL = {element: 2.0 ** (-0.6 * element.digits) for element in ElementType if element.is_float}

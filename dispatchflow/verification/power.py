@@ -1,16 +1,16 @@
-"""Which errors the recipes of an operation would see.
+"""Check which errors the recipes of an operation would detect.
 
-A bound says which results are right. Whether it still tells wrong ones from them is another question, and it is asked
-here, of the very inputs that a case is verified with: each operand is spoilt in four ways, the reference is computed
-from the spoilt operands, and the result is compared as a kernel's is. An operation's recipes together must see
+A bound decides which results are right. Whether it still rejects wrong ones is checked here, with the very inputs that
+verify a case: each operand is spoilt in four ways, the reference is computed from the spoilt operands, and the result
+is compared like a kernel's. An operation's recipes together must detect
 
 - zeros in place of an operand;
 - an operand without one line of each of its axes: the last one, and another one;
 - an operand without one element, at `_PLACES` places;
 - an operand in half of its digits: as if read in a narrower type.
 
-What none of them sees makes a verdict `mistrusted`, for operations that a user adds too. These are errors that are the
-same for all results. An error of single results is for the random and the exact recipe to find.
+If none of them detects one of these, the verdict is `mistrusted`, also for operations that a user adds. These errors
+affect all results alike. Errors of single results are for the random and the exact recipe to find.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 _PLACES, _FEWER = 8, 2
 _LARGE = 2**22
-"""An operand of so many elements is spoilt at fewer places: each costs a reference."""
+"""An operand with more elements is spoilt at fewer places, because each costs a reference."""
 
 _RESULTS = 32
 _STREAM = 4
 
 
 class Spoilt(NamedTuple):
-    """One operand, and what is done to a copy of it, which is widened (float64 or int64)."""
+    """An error: what is done to a copy of one operand, which is widened to float64 or int64."""
 
     words: str
     operand: int
@@ -48,13 +48,12 @@ class Spoilt(NamedTuple):
 
 
 def unseen(operation: Operation) -> list[str]:
-    """The errors that no recipe of this operation would see, in words that follow "would not see".
+    """Return the errors that no recipe would detect, worded to follow "would not see".
 
-    A large operation is asked by its excerpt: the same sums for fewer results.
-    """
+    A large operation is checked on its excerpt: the same sums for fewer results."""
     try:
         return _unseen(excerpt(operation))
-    except ToolError:  # a reference that holds for these sizes alone
+    except ToolError:  # a reference that works only for the original sizes
         return _unseen(operation)
 
 
@@ -68,7 +67,7 @@ def _unseen(part: Operation) -> list[str]:
 
 
 def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
-    """Whether it makes a difference, and no recipe sees it."""
+    """Return whether an error changes results, and no recipe detects it."""
     matters = False
     for recipe in recipes:
         if (seen := recipe.sees(error)) is True:
@@ -78,8 +77,10 @@ def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
 
 
 def excerpt(operation: Operation) -> Operation:
-    """The same with at most `_RESULTS` along each parallel dim, two along the first of three or more, a batch. Where
-    a sum is thinned out, with as many as it takes for each of its terms to count in some result."""
+    """Return the operation with at most `_RESULTS` along each parallel dim, to save time.
+
+    With three or more parallel dims the first one is a batch, of which two are kept. If a sum is thinned out, as many
+    results are kept as it takes for each of its terms to contribute to one."""
     windows = -(-operation.terms // max(inputs.exact_range(operation).safe, 1))
     most = max(_RESULTS, windows * (FEW if operation.clips else 1))
     batched = len(operation.parallel) > 2
@@ -122,7 +123,7 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def halved(values: Array, element: ElementType) -> Array:
-    """Floats to nearest; of integers the upper digits."""
+    """Return values in half of their digits: floats rounded to nearest, integers without the lower ones."""
     digits = element.digits // 2
     if not element.is_float:
         lost = element.digits - digits
@@ -134,14 +135,14 @@ def halved(values: Array, element: ElementType) -> Array:
 
 
 class _Recipe:
-    """Inputs of one recipe and what they must give, made when the first error is asked of it."""
+    """The inputs and expected results of one recipe, computed when the first error is checked."""
 
     def __init__(self, operation: Operation, recipe: str) -> None:
         self._operation, self._recipe = operation, recipe
 
     @cached_property
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
-        """(operands, the reference before it is rounded, what a result is compared with)"""
+        """The operands, the reference before it is rounded, and the values that results are compared with."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
         operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):
@@ -149,7 +150,9 @@ class _Recipe:
         return operands, value, reference.bounds(operation, narrow, self._recipe)
 
     def sees(self, error: Spoilt) -> bool | None:
-        """None where it makes no difference here: a number that is nothing already, or not used."""
+        """Return whether the recipe detects an error; None if the error makes no difference here.
+
+        It makes none if the number is 0 already, or is not used."""
         operands, right, wanted = self._made
         spoilt = list(operands)
         spoilt[error.operand] = error.spoil(operands[error.operand])
@@ -158,7 +161,7 @@ class _Recipe:
         with np.errstate(all="ignore"):
             try:
                 value = np.asarray(self._operation.reference(spoilt))
-            except Exception:  # a reference that refuses such operands says nothing about what would be seen
+            except Exception:  # a reference that refuses spoilt operands does not show that the error is detected
                 return False
             if np.array_equal(value, right, equal_nan=True):
                 return None

@@ -25,27 +25,27 @@ SMALLEST_NORMAL = {
 
 
 def expected(operation: Operation, operands: Sequence[Array]) -> Array:
-    """The result in its element type. Bit-exact where every partial sum is an integer below 2**53; integer results
-    wrap as two's complement does."""
+    """Return the result in its element type.
+
+    It is bit-exact if every partial sum is an integer below 2**53. Integer results wrap in two's complement."""
     return unrounded(operation, operands).astype(dtype_of(operation.types.result))
 
 
 def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:
-    """The result in float64 or int64."""
+    """Return the result in float64 or int64."""
     return _asked(operation, "reference", widened(operands))
 
 
 def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
-    """(reference, tolerance) of a floating-point result, both float64: |got - reference| ≤ tolerance.
+    """Return (reference, tolerance) of a floating-point result in float64: |got - reference| ≤ tolerance.
 
-    tolerance = error + u_out · (|reference| + smallest normal): the operation's own bound on these inputs; the final
-    rounding; results that underflow. u = 2**-digits.
+    tolerance = error + u_out · (|reference| + smallest normal): the operation's own bound on these inputs, the final
+    rounding, and results that underflow. u = 2**-digits.
 
-    On an operation's own inputs the error may be far below the result's last place. There the final rounding is
-    counted as it is: the result is a number of its type between the roundings to nearest of reference - error and of
-    reference + error. A change of the sum that is too small for the result's type then shows in the elements
-    that it takes across the middle between two such numbers.
-    """
+    On an operation's own inputs the error may be far below the result's last place. The final rounding is then applied
+    instead of bounded: the result is a number of its type between the roundings to nearest of reference - error and of
+    reference + error. A change of the sum that is too small for the result's type then shows in the elements that it
+    moves across the midpoint between two such numbers."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)
@@ -61,16 +61,16 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
 
 
 def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe: str) -> Array:
-    """What the operation's own method makes of the operands; what is wrong with it, one case's failure.
+    """Call a method of the operation; a fault in it fails only this case.
 
     Raises:
-        ToolError: it raises, or gives another shape than the result's.
+        ToolError: the method raises, or its result has another shape than the operation's.
     """
     whose = f"the {method.removesuffix('_on')} of {operation.name}"
     try:
-        with np.errstate(over="ignore"):  # an infinite result is one
+        with np.errstate(over="ignore"):  # infinity is a valid result
             found = np.asarray(getattr(operation, method)(*recipe, operands))
-    except (MemoryError, OSError):  # not its fault
+    except (MemoryError, OSError):  # not the operation's fault
         raise
     except (Exception, SystemExit) as error:
         raise ToolError(f"{whose} failed: {raised(error)}") from error
@@ -80,9 +80,9 @@ def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe
 
 
 def widened(operands: Sequence[Array]) -> list[Array]:
-    """In float64 or int64, as `Operation.reference` takes them."""
+    """Return operands in float64 or int64, as `Operation.reference` takes them."""
     return [operand.astype(np.int64 if _is_integer(operand.dtype) else np.float64) for operand in operands]
 
 
 def _is_integer(dtype: np.dtype[Any]) -> bool:
-    return np.issubdtype(dtype, np.integer) or dtype.name == "int4"  # which is none of numpy's
+    return np.issubdtype(dtype, np.integer) or dtype.name == "int4"  # int4 is not a numpy type

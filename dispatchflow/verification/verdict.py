@@ -1,4 +1,4 @@
-"""Got against expected: equal, within bound, different (by how much, where), mistrusted, not compared."""
+"""Compare results with expected ones: equal, within bound, or different (by how much, where)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The element that is furthest off."""
+    """The element with the largest error."""
 
     index: tuple[int, ...]
     got: str
@@ -24,11 +24,12 @@ class Worst:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`word` is one of `verdict_words.VERIFICATIONS`; `score` is the largest error / bound, at most 1 when within, None
-    where bits were compared."""
+    """The verdict on one result."""
 
     word: str
+    """One of `verdict_words.VERIFICATIONS`."""
     score: float | None = None
+    """The largest error / bound, at most 1 if all are within; None if bits were compared."""
     worst: Worst | None = None
     wrong: int = 0
     """Number of elements that are not as expected."""
@@ -39,23 +40,22 @@ class Verdict:
 
 
 def compare_bits(got: Array, expected: Array) -> Verdict:
-    """Bitwise, except that any NaN equals any NaN and 0 equals -0 (an empty sum has no sign)."""
-    with np.errstate(invalid="ignore"):  # of a signalling NaN, and of two infinities
+    """Compare bit by bit, except that any NaN equals any NaN and 0 equals -0 (an empty sum has no sign)."""
+    with np.errstate(invalid="ignore"):  # signalling NaN, difference of two infinities
         wide_got, wide = got.astype(np.float64), expected.astype(np.float64)
         agree = (got == expected) | (np.isnan(wide_got) & np.isnan(wide))
         off = abs(wide_got - wide)
     if agree.all():
         return Verdict("equal")
-    error = np.where(agree, -1.0, np.nan_to_num(off, nan=np.inf))  # 2**62 + 1 is off by 0.0 here
+    error = np.where(agree, -1.0, np.nan_to_num(off, nan=np.inf))  # the error of 2**62 + 1 is 0.0 here
     return Verdict("different", worst=_worst(error, got, expected), wrong=int((~agree).sum()))
 
 
 def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
-    """|got - reference| ≤ tolerance for each element; NaN equals NaN, infinities of one sign are equal, and within
-    no tolerance of a number.
+    """Compare each element with its bound: |got - reference| ≤ tolerance.
 
-    Written as what agrees, never negated: a NaN makes every `>` false, and would pass.
-    """
+    NaN equals NaN, infinities of one sign are equal, and an infinity is never within a tolerance of a number. The
+    condition is what agrees, never its negation: with a NaN every `>` is false, which would pass."""
     if not got.size:
         return Verdict("equal")
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

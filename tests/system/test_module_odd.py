@@ -87,7 +87,7 @@ def test_one_odd_file_stops_no_other_and_each_says_what_it_is(tmp_path):
     for name, (_, told) in STRANGE.items():
         assert rows[name.split(".")[0]]["reason"].startswith(told), str(outcome)
     assert rows["lie"]["reason"].startswith(
-        f"{folder / 'lie.npy'} is no .npy file: its header says 99999999999 of float32, "
+        f"{folder / 'lie.npy'} is not a .npy file: its header gives 99999999999 of float32, "
     )
     assert {name for name, row in rows.items() if row["status"] == "failed"} == {
         *(n.split(".")[0] for n in STRANGE),
