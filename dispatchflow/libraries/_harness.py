@@ -1,9 +1,8 @@
-"""Runs one call of a provider's library; a script, with the standard library and that library only.
+"""Runs one call of a provider's library; a script that imports this and the standard library only.
 
-Either one call, whose result is written raw, or a block: warm-up, then calls for a time or a number of them, printed
-as the runtime's benchmark tool prints its own. The library is imported here, in a process of its own, with the number
-of threads set before: numpy's and PyTorch's BLAS read it once.
-"""
+It makes a single call and writes the result as raw bytes, or runs a block: a warm-up, then calls for a time or a number
+of calls. A block is printed in the format of the runtime's benchmark tool. The library is imported in this separate
+process, after the number of threads is set: the BLAS of numpy and PyTorch reads it only once."""
 
 import argparse
 import contextlib
@@ -27,14 +26,14 @@ def _arguments():
     parser.add_argument("--input", action="append", default=[], help="float32:4x8:FILE")
     parser.add_argument("--output", help="one call, whose result is written to this file")
     parser.add_argument("--warmup", type=float, default=0.0, help="seconds")
-    parser.add_argument("--length", default="0.1s", help="0.1s, or 100x for so many calls")
-    parser.add_argument("--sets", type=int, default=1, help="so many copies of the inputs are used in turn")
+    parser.add_argument("--length", default="0.1s", help="0.1s, or 100x for 100 calls")
+    parser.add_argument("--sets", type=int, default=1, help="number of copies of the inputs, used in turn")
     return parser.parse_args()
 
 
 class Numpy:
     def __init__(self, device, threads):
-        import ml_dtypes  # noqa: F401 (its types have names for numpy.dtype then)
+        import ml_dtypes  # noqa: F401 (registers the names of its types with numpy.dtype)
         import numpy
 
         self.numpy = numpy
@@ -61,7 +60,7 @@ class Torch:
 
         self.torch, self.device = torch, device
         torch.set_num_threads(threads)
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False  # f32 is f32
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False  # no TF32
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
         torch.inference_mode().__enter__()
@@ -87,7 +86,7 @@ def _inputs(library, words):
 
 
 def _timed(function, sets, wait):
-    """Seconds that these calls take, each done before the next begins."""
+    """Return the seconds that these calls take; each call is complete before the next begins."""
     begin = time.perf_counter()
     for operands in sets:
         function(*operands)
@@ -101,8 +100,8 @@ def _block(function, library, operands, options):
         ring = ([copy[i] for copy in copies] for i in itertools.cycle(range(options.sets)))
     else:
         ring = itertools.repeat(operands)
-    # The allocator keeps what is freed, as the runtime's does for the others.
-    with contextlib.suppress(AttributeError):  # another C library
+    # Make the allocator keep freed memory, as IREE's runtime does.
+    with contextlib.suppress(AttributeError):  # a C library without mallopt
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_MAX, 0)
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)

@@ -17,8 +17,10 @@ _SCRIPT = Path(__file__).with_name("_harness.py")
 def call_argv(
     library: str, installed: Installed, device: Device, tensors: Sequence[TensorType], recipe: str
 ) -> tuple[str, ...]:
-    """The inputs of a recipe, one for each of these tensors, lie in the directory where it runs, with the call. A
-    Python of its own, which sees the library and none of the user's variables."""
+    """Return the command line of one call.
+
+    The call and the inputs of the recipe, one for each tensor, are in the working directory. It runs in an isolated
+    Python, which sees the library and none of the user's variables."""
     return (
         sys.executable,
         "-I",
@@ -36,6 +38,6 @@ def call_argv(
 
 
 def block_argv(call: Sequence[str], protocol: Protocol, iterations: int | None, sets: int | None) -> tuple[str, ...]:
-    """One block of this call, as `command_lines.block_argv` of a module."""
+    """Return the command line of one block of this call; compare `command_lines.block_argv` for a module."""
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (*call, f"--warmup={protocol.warmup_s}", f"--length={length}", f"--sets={sets or 1}")

@@ -1,4 +1,4 @@
-"""Which libraries of other providers this Python environment has, without importing them."""
+"""Find the libraries of other providers in this Python environment, without importing them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from dispatchflow.keys import Digest, key_of
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A library as it is installed: its version, the digest of what decides its code, and where Python finds it."""
+    """An installed library."""
 
     version: str
     digest: Digest
+    """The digest of the files that determine its code; see `library`."""
     folder: str = field(compare=False)
+    """The directory in which Python finds it."""
 
 
 @cache
 def library(name: str) -> Installed | None:
-    """None where it is not installed.
+    """Return an installed library; None if it is not installed.
 
-    The digest is of the shared libraries of the package and of those that it requires (BLAS, cuDNN), as their
-    installer recorded them: to read gigabytes at each start would be slow. Where no BLAS is recorded, as in packages of
-    conda and of Debian, it is of the sizes and times of those that are beside Python and in the system, one of which is
-    loaded; where nothing is recorded, also of the package's own.
-    """
+    The digest covers the shared libraries of the package and of the packages that it requires (BLAS, cuDNN), as their
+    installer recorded them, because reading gigabytes at each start would be slow. If no BLAS is recorded, as in
+    packages of conda and of Debian, it also covers size and time of each BLAS beside Python and in the system, one of
+    which is loaded. If nothing is recorded for the package itself, it covers size and time of the package's own shared
+    libraries."""
     try:
         own = distribution(name)
     except PackageNotFoundError:
@@ -42,7 +44,7 @@ def library(name: str) -> Installed | None:
         if match := re.match(r"[\w.-]+", requirement):
             try:
                 needed = distribution(match[0])
-            except PackageNotFoundError:  # optional
+            except PackageNotFoundError:  # an optional requirement
                 continue
             if libraries := _shared_libraries(needed):
                 parts[needed.name] = (needed.version, *libraries)
@@ -54,7 +56,7 @@ def library(name: str) -> Installed | None:
 
 
 def _shared_libraries(package: Distribution) -> tuple[str, ...]:
-    """Name and digest of each shared library, as recorded."""
+    """Return name and recorded digest of each shared library."""
     lines = csv.reader((package.read_text("RECORD") or "").splitlines())
     return tuple(sorted(f"{line[0]} {line[1]}" for line in lines if re.search(r"\.so(\.|$)", line[0]) and line[1]))
 
@@ -67,7 +69,7 @@ _FOLDERS = (
         for folder in (f"lib/{os.uname().machine}-linux-gnu", "lib64", "lib")
     ),
 )
-"""Where a library lies that no Python package brings."""
+"""The directories that contain libraries of no Python package."""
 
 
 def _math_libraries() -> tuple[str, ...]:
@@ -76,6 +78,6 @@ def _math_libraries() -> tuple[str, ...]:
 
 
 def _stamps(paths: Iterable[Path]) -> tuple[str, ...]:
-    """Name, size and time of each file; of a link those of the file that it leads to, as of Debian's alternatives."""
+    """Return path, size and time of each file; links are followed, as for Debian's alternatives."""
     found = ((path, path.stat()) for path in sorted(set(paths)) if path.is_file())
     return tuple(f"{path} {path.resolve()} {status.st_size} {status.st_mtime_ns}" for path, status in found)

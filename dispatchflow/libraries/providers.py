@@ -1,8 +1,7 @@
-"""Who computes an operation: IREE through the chain, or a library that brings its own code. One table.
+"""The providers that compute an operation: IREE, or a library with its own code.
 
-A library's call is an expression that the operation writes (`Operation.library_call`), made into a small program by
-`cases/provider.py`: it is emitted, shown and keyed as a module is.
-"""
+A library's call is an expression that the operation writes (`Operation.library_call`). `cases/provider.py` makes a
+small program of it, which is emitted, shown and keyed like a module."""
 
 from __future__ import annotations
 
@@ -21,32 +20,33 @@ if TYPE_CHECKING:
 IREE = "iree"
 
 HARNESS = 1
-"""Version of `_harness.py`. Raise it when how a call is run or timed changes."""
+"""The version of `_harness.py`: raise it when the way in which a call is run or timed changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """`name` is the spec's word, the package's name and what Python imports."""
+    """A library that can compute operations."""
 
     name: str
+    """The spec's word, the package's name and the name to import."""
     imports: str
     """The first lines of a call's program."""
     casts: str
-    """`{value}` in another element type, `{element}`, which has the name of `ElementType.numpy_name`."""
+    """The expression that converts `{value}` to `{element}`, an `ElementType.numpy_name`."""
     whole: str
-    """`{value}` as it must lie in memory: row-major, and no view of an operand."""
+    """The expression that makes `{value}` row-major in memory, and not a view of an operand."""
     wide_sums: bool
     """Whether sums of narrow floats are kept wide and rounded once."""
     devices: Mapping[str, str] = field(hash=False)
-    """Runtime's driver → the library's own word for that device."""
+    """The runtime's driver → the library's name for that device."""
     install: str
-    """What a user who lacks it types."""
+    """The command that installs it."""
 
     def cast(self, value: str, element: ElementType) -> str:
         return self.casts.format(value=value, element=element.numpy_name)
 
     def operands(self, signature: Signature, count: int) -> list[str]:
-        """`x0`, `x1`, …, in the accumulator's type unless the library itself sums them so."""
+        """Return `x0`, `x1`, …, cast to the accumulator's type unless the library itself sums in it."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names
@@ -57,7 +57,7 @@ class Library:
         ]
 
     def rounded(self, value: str, signature: Signature) -> str:
-        """What was computed from `operands`, in the result's type."""
+        """Return a result that was computed from `operands`, cast to the result's type."""
         done = self._native(signature) or signature.accumulator is signature.result
         return value if done else self.cast(f"({value})", signature.result)
 
@@ -94,7 +94,7 @@ PROVIDERS = (IREE, *LIBRARIES)
 
 
 def code(text: Digest, library: Library, installed: Installed) -> Digest:
-    """What stands for a code digest: the call, and the library that is called."""
+    """Return the code digest of a call: a digest of its text and of the library."""
     ingredients: dict[str, Ingredient] = {
         "call": text,
         "library": library.name,
@@ -106,8 +106,9 @@ def code(text: Digest, library: Library, installed: Installed) -> Digest:
 
 
 def device_of(library: Library, target: Target, device: Device, environment: Mapping[str, str]) -> Device:
-    """The same device as the library sees it: IREE's runtime is no part of what it is, and where the library finds its
-    shared libraries is."""
+    """Return the device as the library sees it.
+
+    Its identity leaves out IREE's runtime, and includes where the library finds its shared libraries."""
     ours = {name: value for name, value in device.identity.items() if name not in ("uri", "runtime")}
     uri = library.devices[target.driver]
     return replace(device, uri=uri, identity={"uri": uri, **ours, **libraries(environment)})
