@@ -1,1 +1,1 @@
-"""Rounds of a session: cases, ceilings, anchors, controls."""
+"""The rounds of a session: cases, ceilings, anchors, controls."""

@@ -1,8 +1,8 @@
-"""Measures the anchors in the rounds of a session, and remembers what they took.
+"""Measure the anchors in the rounds of a session, and record their times.
 
-The history is the machine's, for all projects of the user. The store has a copy, and goes on with it alone where it
-began with other anchors or other times: its rows compare with each other, and not with those of other projects.
-"""
+The history belongs to the machine and is shared by all projects of the user. The store has a copy. If the copy began
+with other anchors or other times, the store continues with the copy alone: its rows are comparable with each other, and
+not with those of other projects."""
 
 from __future__ import annotations
 
@@ -27,26 +27,28 @@ from dispatchflow.timing.sensitivity import Felt
 
 class AnchorTrial(Trial):
     what = "anchor"
-    longest_s = 30.0  # a tool that hangs is to keep nobody waiting twice
+    longest_s = 30.0  # a tool that hangs should not cost its full limit here and again in the cases
 
 
 @dataclass
 class AnchorSet:
-    """The anchors of a device with a number of threads, in one session; none where none can be run. `facts`: None where
-    the store's history is its own."""
+    """The anchors of one device and number of threads in one session; empty if none can run."""
 
     name: str
     records: Records
     facts: MachineFacts | None
+    """The machine's shared history; None if the store has a history of its own."""
     objects: Mapping[str, str]
     run: str
     trials: list[AnchorTrial]
     felt: Felt | None = None
-    """What the store's earlier measurements say, once it was asked for."""
+    """The sensitivities from the store's earlier measurements; None until they are read."""
 
     def failed(self, trial: Trial) -> None:
-        """It is left out of this session. If it would fail again, the next one begins a history with anchors that run,
-        of this store alone: this runtime does not take the modules of the compiler that came first."""
+        """Leave an anchor out of this session.
+
+        If the failure would repeat itself, this runtime cannot run modules of the compiler that the history began with.
+        The next session then begins a history of this store alone, with anchors that run."""
         if trial in self.trials:
             self.trials = [other for other in self.trials if other is not trial]
             if trial.failure.get("repeatable") and "limit" not in trial.failure:
@@ -54,21 +56,22 @@ class AnchorSet:
                 self.records.remember(self.name, History().json())
 
     def marks(self) -> dict[str, int]:
-        """How many blocks of each there are by now."""
+        """Return the number of blocks of each anchor until now."""
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
     def moment(self, key: Key, since: dict[str, int]) -> tuple[Moment, dict[str, list[float]]]:
-        """What the blocks since then say of the case whose measurement has this key, and these. The session so far
-        becomes part of the machine's history."""
+        """Return the moment of a case from the anchors' blocks since `since`, and these blocks.
+
+        `key` is the key of the case's measurement. The session so far is added to the machine's history."""
         whole = {trial.label: trial.blocks_ns for trial in self.trials}
         own = self.records.remembered(self.name)
 
         def seen(text: str | None) -> str:
-            known = History.of(text or own)  # it may have been lost meanwhile
+            known = History.of(text or own)  # the shared history may have been lost
             return known.with_session(self.run, whole).json() if known.objects == self.objects else known.json()
 
         text = self.facts.revise(self.name, seen) if self.facts else None
-        if text is None or History.of(text).objects != self.objects:  # somebody began anew
+        if text is None or History.of(text).objects != self.objects:  # another run began a new history
             self.facts = None
             text = self.records.revise(self.name, lambda known: History.of(known).with_session(self.run, whole).json())
         else:
@@ -80,7 +83,7 @@ class AnchorSet:
             earlier = (
                 (measured, log(moment["factor"]), log(median_ns))
                 for measured, median_ns, moment in self.records.medians_with_sessions()
-                # Relative to the same times of the anchors: on this machine, with as many threads.
+                # Only factors relative to the same reference: of this machine, with this number of threads.
                 if moment["factor"] and moment["reference_ns"] == reference_ns
             )
             self.felt = Felt(earlier, history.prior)
@@ -88,7 +91,7 @@ class AnchorSet:
 
 
 class Anchors:
-    """Of one invocation: a place for each number of threads of this CPU, and for each other target."""
+    """The anchor sets of one invocation: one for each number of CPU threads, and for each other target."""
 
     def __init__(
         self, store: Store, facts: MachineFacts, executor: StageExecutor, ceilings: Ceilings, run: str
@@ -98,7 +101,7 @@ class Anchors:
         self._places: dict[tuple[str, int], AnchorSet] = {}
 
     def of(self, target: Target, device: Device) -> AnchorSet:
-        """`device`: a library's too, whose processor IREE runs on as well."""
+        """Return the anchors for a device; a library's device has those of IREE on the same processor."""
         at = self._ceilings.place(target, device)
         if at not in self._places:
             self._places[at] = self._anchor_set(target, device)
@@ -131,7 +134,7 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """The anchors' modules, in the store, and where the history goes on beside it."""
+        """Return the anchors' modules, which are in the store, and the shared history if it is used."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)
@@ -148,7 +151,7 @@ class Anchors:
             facts.keep(digest, self._store.path(digest))
 
         def continued(text: str | None) -> str:
-            """Ours where there is none, or still the one whose anchors could not be had."""
+            """Return our history in place of a missing one, or of the one whose anchors are not available."""
             found = History.of(text)
             replaced = found.objects in ({}, machines.objects) and found.objects != objects
             return (history if replaced else found).json()
@@ -162,7 +165,7 @@ class Anchors:
         return objects, facts if together else None
 
     def _is_available(self, digest: Digest) -> bool:
-        """Whether the store has this module, or gets it from where all projects have it."""
+        """Return whether the store has this module, or can copy it from the files that all projects share."""
         try:
             self._store.checked(digest)
         except DamagedObject:

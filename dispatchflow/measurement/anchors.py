@@ -1,8 +1,8 @@
-"""How fast this machine is while a case is measured, and how far its sessions are apart.
+"""Compute how fast this machine was while a case was measured, and how far its sessions differ.
 
-All cases of a run move together, by percents: clocks, neighbours, where memory lies. Anchors are kernels that never
-change; measured in the same rounds as the cases, they say by how much. Pure; `anchor_trials` measures them.
-"""
+All cases of a run move together by a few percent: by clocks, neighbours, the place of memory. Anchors are kernels that
+never change. They are measured in the same rounds as the cases, and show by how much. This module is pure;
+`anchor_trials` measures."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ from dispatchflow.timing.sensitivity import PRIOR, Sensitivity
 from dispatchflow.timing.statistics import CONFIDENCE, Z, median, student_quantile, summary
 
 KINDS = ("f32", "cache" + READ)
-"""One that computes and one that reads: their mean follows cases of both kinds, and of vmvx, better than either."""
+"""A kernel that computes and one that reads.
+
+Their mean follows cases of both kinds, and of vmvx, better than either."""
 
 PROTOCOL = Protocol("anchor", 1, warmup_s=0.02, block_s=0.03, blocks=1, span_s=0.0, budget_s=1.0)
 
 PRIOR_SESSION_SD = 0.02
-"""Between sessions, in parts of the time: of what the anchors take. Found on a virtual machine of two cores
-(docs/measurement.md); it counts as much as `PRIOR_SESSIONS` sessions of this machine."""
+"""The standard deviation between sessions of the anchors' times, as a fraction of the time.
+
+Found on a virtual machine with two cores (docs/measurement.md). It has the weight of `PRIOR_SESSIONS` sessions."""
 
 PRIOR_SESSIONS = 4
 _KEPT_SESSIONS = 64
 
 
 def chosen(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """The first of each kind."""
+    """Return the first kernel of each kind."""
     first: dict[str, Kernel] = {}
     for kernel in kernels:
         first.setdefault(kernel.kind, kernel)
@@ -40,13 +43,14 @@ def chosen(kernels: Iterable[Kernel]) -> list[Kernel]:
 
 @dataclass(frozen=True)
 class History:
-    """Of the anchors of one machine and number of threads. `objects`: anchor → the compiled module, the same for all
-    toolchains; `reference_ns`: what each took in the first session, which factors are relative to;
-    `sessions`: run → what each took in it."""
+    """The history of the anchors of one machine and number of threads."""
 
     objects: Mapping[str, str] = field(default_factory=dict)
+    """Anchor → its compiled module, the same for all toolchains."""
     reference_ns: Mapping[str, float] = field(default_factory=dict)
+    """Anchor → its time in the first session, which factors are relative to."""
     sessions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Run → the time of each anchor in it."""
 
     @staticmethod
     def of(text: str | None) -> History:
@@ -56,12 +60,13 @@ class History:
         return json.dumps(self.__dict__)
 
     def begins_as(self, other: History) -> bool:
-        """Whether both are of the same modules, and relative to the same times: the same history, once more or less
-        far."""
+        """Return whether both are the same history, possibly with a different number of sessions.
+
+        They have the same modules and are relative to the same times."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
-        """With what the anchors took in this run, so far."""
+        """Return the history with the anchors' times of this run so far."""
         found = {name: median(sorted(ns)) for name, ns in blocks.items() if ns}
         if not found:
             return self
@@ -71,13 +76,13 @@ class History:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """Mean and standard deviation between sessions of the logarithm of what the anchors took."""
+        """Mean and standard deviation between sessions of the logarithm of the anchors' times."""
         logs = [values for found in self.sessions.values() if (values := self._logs(found))]
         return _pooled([sum(values) / len(values) for values in logs], PRIOR_SESSION_SD)
 
     @property
     def prior(self) -> Sensitivity:
-        """Of a case of which nothing is known: it has as much for itself as the anchors differ from each other."""
+        """The sensitivity of an unknown case: its own deviation is as large as that between the anchors."""
         logs = [values for found in self.sessions.values() if len(values := self._logs(found)) == len(KINDS)]
         return replace(PRIOR, case_sd=_pooled([(one - other) / sqrt(2) for one, other in logs], PRIOR.case_sd)[1])
 
@@ -85,8 +90,9 @@ class History:
         return [log(ns / self.reference_ns[name]) for name, ns in sorted(found.items()) if name in self.reference_ns]
 
     def moment(self, blocks: Mapping[str, Sequence[float]], felt: Sensitivity | None = None) -> Moment:
-        """While these blocks of the anchors were taken, for a case of this sensitivity, or one of which nothing is
-        known; no blocks where they cannot run."""
+        """Return the moment in which these blocks of the anchors were taken; no blocks if none can run.
+
+        `felt` is the sensitivity of the case, by default that of an unknown case."""
         felt = felt or self.prior
         measured = {name: ns for name, ns in sorted(blocks.items()) if ns and name in self.reference_ns}
         medians = {name: median(sorted(ns)) for name, ns in measured.items()}
@@ -99,7 +105,7 @@ class History:
         if not logs:
             return known
         chance = sqrt(sum(_median_sd(ns) ** 2 for ns in measured.values())) / len(logs)
-        # Of one anchor nobody knows how far it is off: as far as cases are.
+        # The error of a single anchor is unknown: assume that of a case.
         apart = (max(logs) - min(logs)) / 2 if len(logs) > 1 else felt.case_sd
         return replace(
             known,
@@ -118,7 +124,7 @@ def _pooled(values: Sequence[float], prior_sd: float) -> tuple[float, float]:
 
 
 def _median_sd(blocks_ns: Sequence[float]) -> float:
-    """Of the median's logarithm."""
+    """Return the standard deviation of the median's logarithm."""
     half_width = summary(blocks_ns).log_half_width
     if half_width is not None:
         return half_width / Z
@@ -131,61 +137,71 @@ def _median_sd(blocks_ns: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """`factor`: how much longer the anchors took than in the machine's first session; its `factor_sd` is of its
-    logarithm. Both None where no anchor could be run. `session_sd`: between sessions, of what the anchors took in
-    `sessions`; how far it was `unusual` in this one. `case_sd`: of what the case has for itself. How strongly it feels
-    what anchors feel: `sensitivity` and its `sensitivity_sd`, learned like `case_sd`, with so much `freedom`;
-    measurements of before have the prior's."""
+    """The speed of the machine while a case was measured, and how strongly the case follows it."""
 
     session_sd: float
+    """Standard deviation of the logarithm of the anchors' times between sessions."""
     case_sd: float
+    """Standard deviation between sessions of the part of a case's time that the anchors do not explain."""
     sessions: int
+    """The number of sessions that `session_sd` is computed from."""
     factor: float | None = None
+    """The anchors' times relative to the machine's first session; None if no anchor could run."""
     factor_sd: float | None = None
+    """Standard deviation of the factor's logarithm; None with the factor."""
     anchors_ns: Sequence[float] = ()
     reference_ns: Sequence[float] = ()
     sensitivity: float = PRIOR.mean
+    """How strongly the case follows the anchors; measurements of older versions have the prior's."""
     sensitivity_sd: float = PRIOR.sd
     freedom: float = PRIOR.freedom
+    """Degrees of freedom of `sensitivity_sd` and `case_sd`, which are learned together."""
     unusual: float = 0.0
+    """How far the logarithm of the anchors' times is from its mean over the sessions."""
 
     @property
     def between(self) -> float:
-        """Half of a 95 % interval, of logarithms: between this session and another one, were there no noise in them."""
+        """Half of a 95 % interval of the difference between two sessions without noise, of logarithms."""
         return self.later(0.0)
 
     @property
     def factor_half_width(self) -> float | None:
+        """Half of a 95 % interval of the factor's logarithm; None without a factor."""
         return None if self.factor_sd is None else Z * self.factor_sd
 
     @property
     def correction(self) -> float | None:
-        """What this session made of the case's time: a time divided by it is anchored."""
+        """The factor to the power of the sensitivity: a time divided by it is anchored; None without a factor."""
         return None if self.factor is None else exp(self.sensitivity * log(self.factor))
 
     def later(self, within: float) -> float:
-        """Half of the 95 % interval of another session's median, relative to this one's; `within`: of this one's. Both
-        of logarithms. After an unusual session the next one is further away."""
+        """Return half of the 95 % interval of another session's median, relative to this one's.
+
+        `within` is that of this session's median; both are of logarithms. After an unusual session the interval is
+        wider."""
         apart = self.session_sd**2 + max(self.session_sd, abs(self.unusual)) ** 2
         felt = (self.sensitivity**2 + self.sensitivity_sd**2) * apart
         freedom = PRIOR_SESSIONS + max(0, self.sessions - 1)
         return sqrt(2 * within**2 + self._between((felt, freedom), (self.case_sd**2, self.freedom)) ** 2)
 
     def later_anchored(self, within: float) -> float | None:
-        """The same of anchored medians. The sensitivity is uncertain: the further this session's anchors are from the
-        first session's, the more it counts, and as much as usual in the other session. None where it is no narrower
-        than that of medians as they are: then they say more."""
+        """Return the same as `later` for anchored medians; None if it is not narrower.
+
+        Without an anchor it is None too. The sensitivity is uncertain. This counts the more, the further this session's
+        anchors are from those of the first one; for the other session the usual distance is assumed."""
         if self.factor is None or self.factor_sd is None:
             return None
         apart = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)
-        # What the anchors are usually off is in the case's own part already.
+        # The case's own part already contains the usual error of the anchors.
         own = max(self.case_sd, abs(self.sensitivity) * self.factor_sd) ** 2
         found = sqrt(2 * within**2 + self._between((apart, self.freedom), (own, self.freedom)) ** 2)
         return found if found < self.later(within) else None
 
     def _between(self, *parts: tuple[float, float]) -> float:
-        """Half of a 95 % interval: of these (variance, degrees of freedom) and of the other session's own part, as
-        Student's t with as many degrees of freedom as Welch and Satterthwaite give the sum."""
+        """Return half of a 95 % interval for the sum of these parts and the other session's own part.
+
+        Each part is (variance, degrees of freedom). The interval is that of Student's t with the degrees of freedom
+        that Welch and Satterthwaite give for the sum."""
         every = [*parts, (self.case_sd**2, self.freedom)]
         variance = sum(part for part, _ in every)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in every))

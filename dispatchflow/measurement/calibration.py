@@ -1,8 +1,7 @@
-"""Modules whose only work is arithmetic or memory traffic: what a device can do at most, measured and not typed in.
+"""Modules with nothing but arithmetic or memory traffic: they measure the highest rates of a device.
 
-A rate above the ceiling cannot be true, and is called `suspect`. Compiled for llvm-cpu, or for the target of a GPU, and
-run with the same runtime, threads and CPUs as the cases; the fastest block ever seen counts.
-"""
+A rate above the ceiling cannot be true, and is called `suspect`. The modules are compiled for llvm-cpu, or for the
+target of a GPU, and run with the same runtime, threads and CPUs as the cases. The fastest block ever seen counts."""
 
 from __future__ import annotations
 
@@ -13,9 +12,9 @@ from dispatchflow.iree.targets import Target
 from dispatchflow.mlir.types import ElementType, Signature, TensorType
 
 MARGIN = 1.1
-"""A rate is suspect above ceiling × this: clocks move by some percent between two processes."""
+"""A rate is suspect above ceiling × this: clocks differ by some percent between two processes."""
 
-# Wide dot products run above the rate of f32 multiply-adds; where the CPU has them, f32's ceiling is none.
+# Wide dot products run above the rate of f32 multiply-adds; on a CPU that has them, f32's ceiling does not apply.
 _WIDE = {
     ElementType.BF16: ("avx512_bf16", "amx_bf16", "avx512_fp16"),
     ElementType.F16: ("avx512_fp16", "amx_fp16"),
@@ -23,46 +22,50 @@ _WIDE = {
 
 
 _CACHED = (2**17, 2**16, 2**18)
-"""Elements of f32 or i32; the first alone unless something is suspect. A smaller set lies nearer, in a larger one the
-launch counts less."""
+"""Numbers of f32 or i32 elements; only the first is used unless a rate is suspect.
+
+A smaller set is in a nearer cache; with a larger one the launch counts less."""
 ENOUGH_NS = 2e7
-"""Beside a call that takes so long its launch counts no more."""
+"""The time of a call from which on its launch is negligible."""
 _GPU_SIZES = (2**17, 2**20, 2**24)
-"""Of multiply-adds: from a software rasterizer to a large GPU are five orders of magnitude."""
+"""Numbers of elements for multiply-adds: software rasterizers and large GPUs are 10⁵ apart."""
 _GPU_CACHED = (2**22, 2**20, 2**24)
 _GPU_CACHE_BYTES = 2**28
-"""No GPU of 2025 has a larger last cache (AMD MI300X: 256 MiB); what they have, drivers do not tell."""
+"""The largest last-level cache of a GPU in 2025 (AMD MI300X: 256 MiB); drivers do not report the size."""
 _PART_OF_MEMORY = 8
 READ = "_read"
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """`work` is what one call does: flops, or bytes moved. `spare`: measured only when a rate is suspect. `growth`: how
-    many smaller ones of its kind there are, each of which may take long enough."""
+    """A calibration kernel."""
 
     name: str
     kind: str
     module: str
     input: TensorType
     work: int
+    """The flops of one call, or the bytes that it moves."""
     spare: bool = False
+    """Whether it is measured only when a rate is suspect."""
     growth: int = 0
+    """The number of smaller kernels of its kind; it is skipped if one of them takes long enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """A CPU, or a GPU as one target's code uses it. `register_bytes`: of a vector; None where each lane is a thread."""
+    """A CPU, or a GPU as the code for one target uses it."""
 
     register_bytes: int | None
+    """The size of a vector register; None if each lane is a thread."""
     faster: frozenset[ElementType]
     """Operands whose products may run above the rate of the multiply-adds that are measured."""
     cache_bytes: int | None
-    """Working sets of twice that much are in memory."""
+    """The size of the last-level cache; a working set of twice this size is in memory."""
 
 
 def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Processor:
-    """`cpu_flags`, `cache_bytes`: this machine's."""
+    """Return the processor of a target; `cpu_flags` and `cache_bytes` are those of this machine's CPU."""
     if target.has_threads:
         flags = set(cpu_flags.split())
         wide = frozenset(element for element, names in _WIDE.items() if flags.intersection(names))
@@ -73,8 +76,10 @@ def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Proces
 
 
 def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
-    """Registers only, f32 and f64; reading and writing, and reading alone, sets that stay in the caches; and, where
-    that is affordable, of twice the last cache."""
+    """Return the kernels for a processor.
+
+    Some compute in registers only, in f32 and f64. Others read and write, or only read, sets that stay in the caches
+    and, if memory permits, sets of twice the last-level cache."""
     if (register := processor.register_bytes) is not None:
         found, sizes = [_compute(ElementType.F32, register * 2), _compute(ElementType.F64, register)], _CACHED
     else:
@@ -88,20 +93,24 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
 
 
 def compute_kind(signature: Signature, processor: Processor) -> str | None:
-    """Which compute ceiling bounds these types; None where none that we measure does (integers, wide dot products)."""
+    """Return the compute ceiling that bounds these types; None if no measured one does.
+
+    This is the case for integers and wide dot products."""
     if not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"
 
 
 def traffic_kind(working_set_bytes: int, cache_bytes: int | None) -> str:
-    """`cache` while the working set can stay in the last-level cache, else `memory`."""
+    """Return `cache` if the working set can stay in the last-level cache, else `memory`."""
     return "memory" if cache_bytes is not None and working_set_bytes > 2 * cache_bytes else "cache"
 
 
 def _compute(element: ElementType, vector: int) -> Kernel:
-    """A chain of multiply-adds on every element. `vector` elements at once are eight registers: eight independent
-    chains hide a latency of four cycles of two units (92 GFLOP/s of f32 where sixteen registers reached 58, Zen 3)."""
+    """Return a kernel with a chain of multiply-adds on every element.
+
+    `vector` elements at once are eight registers: eight independent chains hide a latency of four cycles of two units
+    (92 GFLOP/s of f32; sixteen registers reached 58; Zen 3)."""
     steps, size = 128, 2**20
     chain = "\n".join(f"      %x{i + 1} = math.fma %x{i}, %p, %q : {element.mlir} loc(unknown)" for i in range(steps))
     config = f"distribution = [8192], vector_common_parallel = [{vector}]"
@@ -120,8 +129,9 @@ def _compute(element: ElementType, vector: int) -> Kernel:
 
 
 def _independent(element: ElementType, growth: int) -> Kernel:
-    """Eight chains of multiply-adds on every element, for processors whose lanes are threads: one thread has enough to
-    do at once."""
+    """Return a kernel with eight chains of multiply-adds on every element.
+
+    It is for processors whose lanes are threads, and gives one thread enough independent work."""
     chains, steps, size = 8, 64, _GPU_SIZES[growth]
     lines = []
     for c in range(chains):
@@ -148,7 +158,7 @@ def _copying(level: str, size: int, spare: bool = False) -> Kernel:
 
 
 def _reading(level: str, size: int, spare: bool = False) -> Kernel:
-    """Sums of rows, of integers: an addition of floats takes longer than the load."""
+    """Return a kernel that sums rows of integers: an addition of floats takes longer than the load."""
     tensor, sums = TensorType((size // 1024, 1024), ElementType.I32), TensorType((size // 1024,), ElementType.I32)
     x, y = tensor.mlir, sums.mlir
     maps, iterators = "[affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>]", '["parallel", "reduction"]'
@@ -190,27 +200,27 @@ ins(%arg0 : {t}) outs(%empty : {t}) {{
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What bounds a call: element types, bytes moved, those of them that are read, and whether they are read from
-    memory although the caches would hold them."""
+    """The amounts that determine which ceilings bound a call."""
 
     signature: Signature
     traffic_bytes: int
     read_bytes: int
+    """The part of `traffic_bytes` that is read."""
     cold: bool = False
+    """Whether inputs are read from memory although the caches could hold them."""
 
     def kinds(self, processor: Processor) -> tuple[str, ...]:
-        """The kinds of kernels whose rates are its ceilings."""
+        """Return the kinds of kernels whose rates are its ceilings."""
         compute = compute_kind(self.signature, processor)
         level = "memory" if self.cold else traffic_kind(self.traffic_bytes, processor.cache_bytes)
         return (*([compute] if compute else []), level, level + READ)
 
 
 def ceilings(rates: Mapping[str, float], work: Work, processor: Processor) -> tuple[float | None, float | None]:
-    """(flops per s, bytes per s) that nothing that does this work can exceed; None where unknown.
+    """Return the rates that this work cannot exceed, (flops per s, bytes per s); None if unknown.
 
-    Of reading alone and reading and writing the faster stands: no mixture of the two is faster than both. What is cold
-    reads its inputs from memory, and may write into a cache.
-    """
+    The traffic ceiling is the faster of reading alone and reading and writing, because no mixture of the two is faster
+    than both. Cold work reads its inputs from memory, and may write into a cache."""
     *compute, level, reading = work.kinds(processor)
     flops = rates.get(compute[0]) if compute else None
     if work.cold:

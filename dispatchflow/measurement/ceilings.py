@@ -1,4 +1,4 @@
-"""Measures the calibration kernels in a session's first rounds, and remembers what they reached."""
+"""Measure the calibration kernels in a session's first rounds, and record the rates that they reach."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class _KernelTrial(Trial):
 
 
 def _calibrated(target: Target) -> Target:
-    """Whose code is calibrated for this one: on this machine's CPU always llvm-cpu's."""
+    """Return the target whose code is calibrated for this one: llvm-cpu for each target of this CPU."""
     return TARGETS["llvm-cpu"] if target.has_threads else target
 
 
 def work_of(case: Case) -> Work | None:
-    """What its ceilings are of; None where nobody said how much it does: a user's module."""
+    """Return the work that bounds a case; None if its amount is unknown, as for a user's module."""
     program = case.operation
     if not isinstance(program, Operation) or (moved_bytes := traffic_bytes(program)) is None:
         return None
@@ -50,7 +50,7 @@ def work_of(case: Case) -> Work | None:
 
 
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
-    """Of these and of what was remembered as this text."""
+    """Return the highest of these rates and of the recorded ones in `text`."""
     known: dict[str, float] = json.loads(text or "{}")
     return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
 
@@ -60,8 +60,9 @@ def _highest_json(text: str | None, rates: Mapping[str, float]) -> str:
 
 
 class Ceilings:
-    """Per number of threads, or target of a GPU: kind → flops or bytes per s, of the fastest block ever recorded, by
-    any project of this user on this machine."""
+    """The highest recorded rates by any project of this user on this machine.
+
+    They are kept by number of threads or GPU target: kind → flops or bytes per s of the fastest block."""
 
     def __init__(self, store: Store, facts: MachineFacts, toolchain: Toolchain, executor: StageExecutor) -> None:
         self._store, self._facts, self._toolchain, self._executor = store, facts, toolchain, executor
@@ -70,18 +71,18 @@ class Ceilings:
         self._processors: dict[str, Processor] = {}
 
     def of(self, case: Case, device: Device) -> tuple[float | None, float | None]:
-        """(flops per s, bytes per s), each None where it is not known."""
+        """Return (flops per s, bytes per s), each None if unknown."""
         if (work := work_of(case)) is None:
             return None, None
         return calibration.ceilings(self._highest_rates(case.target, device), work, self._processor(case.target))
 
     def kinds(self, case: Case) -> tuple[str, ...]:
-        """Of the kernels that it is bounded by."""
+        """Return the kinds of kernels that bound a case."""
         work = work_of(case)
         return work.kinds(self._processor(case.target)) if work else ()
 
     def compilations(self, target: Target) -> list[Action]:
-        """Of all kernels for such a target."""
+        """Return the compilations of all kernels for a target."""
         flags = self._flags(target)
         return [
             self._executor.resolver.compilation(digest_of(kernel.module.encode()), flags)
@@ -113,11 +114,11 @@ class Ceilings:
 
     @staticmethod
     def place(target: Target, device: Device) -> tuple[str, int]:
-        """What shares its ceilings."""
+        """Return a key that is equal for targets and devices with the same ceilings."""
         return _calibrated(target).name, device.threads
 
     def _rates(self, target: Target, device: Device) -> dict[str, float]:
-        """What was reached so far; empty when never calibrated."""
+        """Return the rates reached so far; empty if never calibrated."""
         if (place := self.place(target, device)) not in self._known:
             name = self.name(target, device)
             own, everyones = self._store.records.remembered(name), self._facts.remembered(name)
@@ -125,7 +126,7 @@ class Ceilings:
         return self._known[place]
 
     def _highest_rates(self, target: Target, device: Device) -> dict[str, float]:
-        """What was reached, with fewer threads too: more of them can do what these did."""
+        """Return the rates reached with this number of threads or fewer: more threads can do as much."""
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))
             for fewer in self._with_fewer_threads(target, device):
@@ -136,26 +137,31 @@ class Ceilings:
 
     @staticmethod
     def _with_fewer_threads(target: Target, device: Device) -> list[Device]:
-        """It with fewer threads."""
+        """Return the device with each smaller number of threads."""
         return [replace(device, threads=n) for n in range(1, device.threads if target.has_threads else 1)]
 
     def copy_to_store(self, target: Target, device: Device) -> None:
-        """Into the store: its rows' ceilings stay what they are where the user's directory is lost, as in a container
-        that is gone, or the store is moved."""
+        """Copy the rates into the store.
+
+        The ceilings of its rows then remain if the user's directory is lost, as with a container, or the store is
+        moved."""
         for one in (device, *self._with_fewer_threads(target, device)):
             name, rates = self.name(target, one), self._rates(target, one)
             if rates != json.loads(self._store.records.remembered(name) or "{}"):
                 self._store.records.revise(name, partial(_highest_json, rates=rates))
 
     def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
-        """Those of these kinds that were never measured, and can be."""
+        """Return those of these kinds that can be measured and never were."""
         known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
 
     def calibrate(
         self, target: Target, device: Device, session: Session, kinds: Collection[str], spare: bool = False
     ) -> None:
-        """Once more; the highest ever stands. A kernel that does not compile or run here leaves its ceiling unknown."""
+        """Measure kernels again and keep the highest rates.
+
+        The ceiling of a kernel that does not compile or run here stays unknown. `spare` kernels are measured only on
+        request."""
         device = self.calibrated(target, device)
         wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
         rates, enough = dict[str, float](), set[str]()
@@ -172,14 +178,14 @@ class Ceilings:
         self._reached.clear()
 
     def _remember(self, name: str, rates: Mapping[str, float]) -> dict[str, float]:
-        """The highest of these and of what is remembered by now: another invocation may have calibrated beside us."""
+        """Record and return the highest rates; another invocation may have calibrated at the same time."""
         raised = partial(_highest_json, rates=rates)
         everyones = json.loads(self._facts.revise(name, raised) or "{}")
         return _highest(self._store.records.revise(name, raised), everyones)
 
     @staticmethod
     def calibrated(target: Target, device: Device) -> Device:
-        """This one, as the code that is calibrated runs on it."""
+        """Return the device for the calibrated code, which for a CPU is llvm-cpu's."""
         if not target.has_threads:
             return device
         return Device(TARGETS["llvm-cpu"].device(device.threads), device.threads, device.cpus, device.identity)

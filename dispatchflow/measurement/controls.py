@@ -1,4 +1,6 @@
-"""Chooses controls and measures them: unchanged cases with two runtimes, in the same rounds where both are at hand."""
+"""Choose controls and measure them: unchanged cases with two runtimes, in the same rounds if possible.
+
+If the old runtime is not available, its recorded blocks are used."""
 
 from __future__ import annotations
 
@@ -37,15 +39,16 @@ from dispatchflow.tools.toolchain import runtime_of
 
 _PATIENCE_S = 0.2
 _FAILURES = 2
-"""So many failed blocks of one side are no accident."""
+"""After this number of failed blocks one side has failed."""
 
 
 def questions(
     reused: Iterable[CaseState], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
 ) -> list[tuple[list[CaseState], list[CaseState]]]:
-    """(cases that reuse what another runtime measured, those of them that are to be controls), for each pair of
-    runtimes and device on which there is no judgement yet, or one of fewer controls than can be had now, or one of
-    another run that found nothing out."""
+    """Return (cases, controls) for each pair of runtimes and device that needs a judgement.
+
+    The cases reuse measurements of another runtime; the controls are chosen from them. A judgement is needed if there
+    is none, if it has fewer controls than are available now, or if it is another run's and was undecided."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -58,15 +61,16 @@ def questions(
 
 
 def reused_measurement(chain: CaseState) -> Measurement:
-    """The measurement that this chain, which has one, reuses."""
+    """Return the measurement that this chain reuses; it must have one."""
     taken = chain["profile"].measurement
     assert taken is not None
     return taken
 
 
 def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
-    """The shortest, where the launch is most of the time; the longest of those whose call fits into a block; and the
-    middle one. Cases that share a measurement are one."""
+    """Choose up to three controls: the shortest case, the longest that fits into a block, the middle one.
+
+    The launch is most of the time of the shortest. Cases that share a measurement count as one."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:
@@ -78,7 +82,7 @@ def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
 
 @dataclass
 class _Sides:
-    """One control on its way: the blocks of both runtimes, round by round."""
+    """A control while it is measured: the blocks of both runtimes, round by round."""
 
     case: str
     trial: Trial
@@ -111,13 +115,16 @@ class _Sides:
 
 
 class Say(Protocol):
-    """Shows a line. `seldom`: only when nothing was said for long."""
+    """Print a line; with `seldom`, only if nothing was printed for a long time."""
 
     def __call__(self, line: str, seldom: bool = False) -> None: ...
 
 
 class Controls:
-    """`trial_of` describes the measurement of a case, whose artifacts it makes sure of; None when it cannot."""
+    """Judges pairs of runtimes by controls.
+
+    `trial_of` returns the measurement of a case and ensures that its artifacts exist; it returns None if they
+    cannot."""
 
     def __init__(
         self, executor: StageExecutor, bench: BlockRunner, trial_of: Callable[[Case], Trial | None], say: Say
@@ -126,11 +133,10 @@ class Controls:
         self._store, self._resolver, self._run = executor.store, executor.resolver, executor.run
 
     def judge(self, reused: Iterable[CaseState]) -> list[Case]:
-        """Those of these cases whose measurements do not count any more, because the runtime moved.
+        """Return the cases whose measurements no longer count, because the judgement is `moved`.
 
-        Not for several threads: blocks are alone anyway. Another invocation may be at the same pair of runtimes: then
-        its judgement is awaited and taken.
-        """
+        It is called from one thread: blocks run alone anyway. If another invocation judges the same pair of runtimes,
+        its judgement is awaited and used."""
         resolver, block_s = self._resolver, self._resolver.settings.protocol.block_s
         moved: list[Case] = []
         for group, chosen in questions(reused, resolver.reuse.judged, block_s, self._run):
@@ -143,7 +149,7 @@ class Controls:
         return moved
 
     def _recorded_or_measured(self, name: str, chosen: Sequence[CaseState]) -> Judgement | None:
-        """The recorded judgement of this name, or one that these controls give now; None when none can be run."""
+        """Return the recorded judgement, or one that these controls give now; None if none of them can run."""
         store = self._store
         claim = name.partition(":")[2]
         began = time.monotonic()
@@ -164,9 +170,9 @@ class Controls:
             store.claims.drop(claim)
 
     def _measure(self, chosen: Sequence[CaseState]) -> Judgement | None:
-        """Measure these controls with both runtimes; None when none of them can be run."""
+        """Measure these controls with both runtimes; None if none of them can run."""
         toolchain, taken = self._resolver.toolchain, reused_measurement(chosen[0])
-        # The account of each dispatch is for ordinary measurements: it costs a second pass.
+        # Only ordinary measurements need dispatch statistics, which cost a second pass.
         present = replace(toolchain, dispatch_statistics=False)
         place = runtime_of(self._store, str(taken.runtime))
         former = None if place is None else replace(present, runtime=place)
@@ -181,7 +187,7 @@ class Controls:
             typical_ns = sorted(side.recorded.blocks_ns)[len(side.recorded.blocks_ns) // 2]
             side.trial.iterations = max(1, round(side.trial.protocol.block_s * 1e9 / typical_ns))
         old, new = _labels(taken, toolchain)
-        how = "in the same rounds" if former else "the old one is not at hand: against the recorded blocks"
+        how = "in the same rounds" if former else "the old one is not available: against the recorded blocks"
         names = {side.case for side in sides}
         if not self._gives_other_results(sides, [chain for chain in chosen if chain.case.name in names]):
             self._say(f"measuring {units.count(len(sides), 'control')} with runtimes {old} and {new}, {how}")
@@ -190,7 +196,7 @@ class Controls:
         return Judgement(old, new, chosen[0].device.uri, self._run, time.time(), controls)
 
     def _gives_other_results(self, sides: Sequence[_Sides], chosen: Sequence[CaseState]) -> bool:
-        """Whether the new runtime gives other results: times of what it does wrong would say nothing."""
+        """Return whether the new runtime gives other results; then its times mean nothing."""
         for side, chain in zip(sides, chosen, strict=True):
             if (why := self._executor.recheck(chain.case, chain.device)) is not None:
                 side.failures["new"] = f"{UNSOUND}{why}"
@@ -211,7 +217,7 @@ class Controls:
                 self._round(side, {word: pair[word] for word in lot.sample(sorted(pair), len(pair))})
 
     def _round(self, side: _Sides, pair: dict[str, Toolchain]) -> None:
-        """A block of each, in this order. A round counts whole or not at all."""
+        """Measure a block with each runtime, in this order; a round counts completely or not at all."""
         found: dict[str, float] = {}
         for word, tools in pair.items():
             for attempts_left in reversed(range(_FAILURES)):
@@ -221,7 +227,7 @@ class Controls:
                 except (ToolError, OSError) as error:
                     if not attempts_left:
                         side.failures[word] = f"benchmark failed: {in_one_line(error)}"
-        if "old" in side.failures:  # it cannot run what the new compiler made
+        if "old" in side.failures:  # the old runtime cannot run the new compiler's code
             side.together = False
         if "new" in found:
             side.new_ns.append(found["new"])
@@ -233,7 +239,7 @@ class Controls:
 
 
 def _labels(taken: Measurement, present: Toolchain) -> tuple[str, str]:
-    """Versions, with the beginning of their digests where these do not tell them apart."""
+    """Return the versions of both runtimes, with the beginning of their digests if the versions are equal."""
     old, new = str(taken.conditions.get("runtime", "unknown")), present.runtime_version
     if old != new:
         return old, new

@@ -1,8 +1,8 @@
-"""Measures pending cases in rounds of random order, one block each, until each is decided.
+"""Measure pending cases in rounds of random order, one block each, until each is decided.
 
-Drift (clocks, neighbours, heat) then falls on all alike. Blocks are recorded as they end. Who is interrupted loses what
-is undecided: many cases are measured group by group, and what is compared, a shape's cases, is in one.
-"""
+Drift (clocks, neighbours, heat) thus affects all cases alike. Each block is recorded when it ends. An interrupted run
+loses its undecided measurements, so cases are measured in groups of about ten minutes. Cases of one shape stay in one
+group, because they are compared."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from dispatchflow.tools.limits import Limits
 
 _PATIENCE_S = 0.2
 _GROUP_S = 600.0
-"""Of the budgets of a group's cases together; a shape with more is a group alone."""
+"""The limit for the sum of the budgets of a group's cases; a shape that needs more is its own group."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRunner:
-    """What a block needs beside its tools."""
+    """The parameters of running a block, except its tools."""
 
     store: Store
     environment: Mapping[str, str]
@@ -40,7 +40,7 @@ class BlockRunner:
 
 
 class Session:
-    """The pending measurements of one invocation. Not for several threads: blocks are alone anyway."""
+    """The pending measurements of one invocation. Used by one thread: blocks run alone anyway."""
 
     def __init__(
         self,
@@ -52,12 +52,12 @@ class Session:
         sleep: Callable[[float], object] = time.sleep,
         pauses: bool = True,
     ) -> None:
-        """Without `pauses` a round begins when the one before it ended: for tests, which judge no time."""
+        """Create a session; without `pauses`, rounds follow each other at once, for tests that judge no time."""
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain
         self._run, self._on_block, self._refusal, self._sleep = run, on_block, refusal, sleep
         self._pauses = pauses
         self._trials: dict[Key, Trial] = {}
-        self._random = random.Random(run)  # the run's name is in every row: the order can be had again
+        self._random = random.Random(run)  # the run's name is in every row, so that the order can be reproduced
         self._blocks = self._rounds()
         self._group: list[Trial] = []
         self._groups = 0
@@ -68,7 +68,7 @@ class Session:
         return [trial for trial in self._trials.values() if trial.outcome is None]
 
     def add(self, trial: Trial) -> Trial:
-        """Equal keys are one measurement, unless the last one is decided already."""
+        """Add a trial; one with an equal key that is still undecided is returned in its place."""
         known = self._trials.get(trial.key)
         if known is not None and known.outcome is None:
             return known
@@ -76,15 +76,15 @@ class Session:
         return trial
 
     def measure_until_decided(self, trial: Trial) -> None:
-        """Go on with the rounds until this one is decided; others of its group are decided on the way."""
+        """Run rounds until this trial is decided; others of its group are decided as well."""
         if trial.outcome is None and trial.rounds is None:
-            # What is claimed stays in the rounds: another invocation may wait for it while we wait for theirs.
+            # Claimed trials stay in the rounds: another invocation may wait for them while we wait for its trials.
             self._group += self._group_of(trial)
         while trial.outcome is None:
             next(self._blocks)
 
     def _group_of(self, first: Trial) -> list[Trial]:
-        """This one with its shape's, and the shapes after that as long as all take some minutes."""
+        """Return the trials of this one's shape, and of the next shapes while the sum of budgets permits."""
         shapes: dict[str, list[Trial]] = {first.shape: []}
         for trial in self.undecided:
             if trial.rounds is None:
@@ -105,7 +105,7 @@ class Session:
             order = self._group = [trial for trial in self._group if trial.outcome is None]
             ours = [trial for trial in order if self._claim(trial)]
             if not ours:
-                if awaited := [trial for trial in order if trial.outcome is None]:  # by another invocation, all
+                if awaited := [trial for trial in order if trial.outcome is None]:  # another run measures them
                     self._sleep(_PATIENCE_S)
                     if (waited_s := waited_s + _PATIENCE_S) > holders.PATIENCE_S:
                         self._store.claims.report_holder(awaited[0].key, f"measures {awaited[0].label}")
@@ -123,7 +123,9 @@ class Session:
                     yield
 
     def _round(self, ours: Sequence[Trial]) -> list[Trial]:
-        """A block of each anchor, then of each case, both in random order: anchors are in a case's last round too."""
+        """Return a block of each anchor, then of each case, both in random order.
+
+        Anchors come first, so that a case's last round has them too."""
         places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
         for trial in ours:
             if not trial.blocks_ns and trial.anchors is not None:
@@ -132,7 +134,7 @@ class Session:
         return [*self._random.sample(anchors, len(anchors)), *self._random.sample(ours, len(ours))]
 
     def _anchor(self, anchor: Trial, ours: Sequence[Trial]) -> None:
-        """A block of it. An anchor that cannot be run is left out, and is no failure of a case."""
+        """Measure a block of an anchor. An anchor that cannot run is left out, and is no failure of a case."""
         try:
             block, _ = run_block(self._bench, self._toolchain, anchor)
         except (ToolError, OSError) as error:
@@ -145,9 +147,9 @@ class Session:
         anchor.iterations = anchor.iterations or max(1, round(anchor.protocol.block_s * 1e9 / block.ns))
 
     def _claim(self, trial: Trial) -> bool:
-        """Claim the next block of this trial; False while another invocation has it.
+        """Claim the next block of this trial; return False if another invocation holds or has measured it.
 
-        What another invocation measured meanwhile is taken."""
+        A measurement that another invocation completed in the meantime is adopted."""
         if trial.claimed:
             return True
         if not self._store.claims.take(trial.key):
@@ -176,7 +178,7 @@ class Session:
             trial.failure.setdefault("repeatable", not isinstance(error, OSError))
         else:
             trial.spent_s += trial.spent(block, cost_s)
-            block = block if self._pauses else replace(block, waited=None)  # beside other tests all of them wait
+            block = block if self._pauses else replace(block, waited=None)  # tests that run in parallel wait for CPUs
             if not trial.retake(block):
                 records.add_block(trial.id, len(trial.blocks_ns), block.ns, block.dispatch_ns, cost_s)
                 trial.add(block)
@@ -210,12 +212,15 @@ class Session:
 
 
 def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
-    """One block, alone on the machine, and the seconds that it cost. A number of calls that takes much less than the
-    block's time was found while the machine was slower: then it is a block of that time instead.
+    """Run one block, alone on the machine, and return it with its cost in seconds.
+
+    If a given number of calls takes much less than the block's time, it was found while the machine was slower. The
+    block is then repeated for the requested time.
 
     Raises:
-        ToolError: the tool failed, or printed no block that can be true; why it may go better is in `trial.failure`.
-        OSError: it could not be started.
+        ToolError: the tool failed, or printed an impossible block. `trial.failure` has the facts that decide whether it
+            is tried again.
+        OSError: the tool could not be started.
     """
     block, wall_s = _run(bench, toolchain, trial)
     cost_s = wall_s
@@ -228,7 +233,7 @@ def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[b
 
 
 def _run(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
-    """What the benchmark process printed, and its wall time in seconds."""
+    """Return the block that the benchmark process printed, and its wall time in seconds."""
     with bench.store.scratch() as scratch:
         bench.store.place(scratch, trial.objects)
         command = processes.Command(

@@ -1,4 +1,4 @@
-"""One measurement on its way: of a case's module, its module behind a rotation of its inputs, or a library's call."""
+"""A measurement in progress: of a case's module, also with rotated inputs, or of a library's call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import ENTRY
 
 _DISPATCH_BLOCKS = 6
-"""Of a case's blocks the first so many have the runtime's account of each dispatch."""
+"""The number of a case's blocks, from the first one, that have dispatch statistics."""
 
 
 class Anchored(Protocol_):
@@ -48,59 +48,61 @@ class Anchored(Protocol_):
 
 @dataclass
 class Trial:
-    """One measurement on its way. `outcome` is None until it is decided: `measured`, `noisy` or `failed`."""
+    """A measurement in progress."""
 
     key: Key
     label: str
     objects: Mapping[str, Digest]
     """The files that a block reads, by the names on its command line; `module.vmfb` is one."""
     inputs: Sequence[str]
-    """As `command_lines.block_argv` takes them."""
+    """The inputs in the form of `command_lines.block_argv`."""
     device: Device
     ingredients: Mapping[str, Any]
     protocol: Protocol
     function: str = ENTRY
     shape: str = ""
-    """What is compared has the same, and is in the same rounds."""
+    """Cases with the same shape are compared, so they are measured in the same rounds."""
     dispatches: bool = True
-    """Whether the runtime has dispatches to tell the time of."""
+    """Whether the module has dispatches that the runtime can time."""
     blocks_ns: list[float] = field(default_factory=list)
     dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
-    """Of each dispatch, by the blocks that tell them apart."""
+    """The times of each dispatch, from the blocks with dispatch statistics."""
     waits: list[float | None] = field(default_factory=list)
-    """For what part of each block it waited for a CPU."""
+    """The fraction of each block's time that it waited for a CPU."""
     retaken: int = 0
-    """Disturbed blocks that do not count: another one was taken for each."""
+    """The number of disturbed blocks that do not count, because another one was taken."""
     spent_s: float = 0.0
     iterations: int | None = None
     id: int | None = None
     began: dict[str, Any] = field(default_factory=dict)
     rounds: str | None = None
-    """The rounds that it is in, until it is decided: the run, and the number of its group there."""
+    """The rounds that measure it: the run and the number of its group; None before they begin."""
     claimed: bool = False
     awaited: bool = False
     outcome: str | None = None
+    """`measured`, `noisy` or `failed`; None until it is decided."""
     reason: str | None = None
     failure: dict[str, Any] = field(default_factory=dict)
-    """What decides whether a failure is tried again: `limit`, `repeatable`; recorded with the conditions."""
+    """Facts that decide whether a failure is tried again (`limit`, `repeatable`), as recorded."""
     adopted: bool = False
-    """Another invocation measured it while this one was waiting."""
+    """Whether another invocation measured it while this one was waiting."""
 
     anchors: Anchored | None = None
-    """What tells how fast the machine is meanwhile."""
+    """The anchors that show how fast the machine is during the measurement."""
     since: dict[str, int] = field(default_factory=dict)
-    """The anchors' blocks before its own."""
+    """The number of blocks that each anchor had before its first block."""
 
     rotation: ClassVar[str | None] = None
-    """The module that calls the measured one with other inputs each time."""
+    """The file of the module that calls the measured one with other inputs each time."""
     longest_s: ClassVar[float] = inf
-    """That one block may take, whatever the limit is."""
+    """The longest time of one block, whatever the user's limit."""
     what: ClassVar[str] = "case"
-    """Of which this is the measurement."""
+    """The kind of work that this measures."""
 
     def retake(self, block: Block) -> bool:
-        """Whether another block is to be taken for this one, since it waited for a CPU: of half as many as count, while
-        there is time."""
+        """Return whether to take another block in place of this one, because it waited for a CPU.
+
+        At most half as many are retaken as count, and only within the time budget."""
         again = (
             statistics.waited_too_long(block.waited)
             and self.retaken < self.protocol.blocks // 2
@@ -123,15 +125,15 @@ class Trial:
 
     @property
     def unsure(self) -> bool:
-        """Whether its median is too uncertain, or more blocks waited for a CPU than it bears."""
+        """Whether its median is too uncertain, or too many of its blocks waited for a CPU."""
         return statistics.disturbed(self.disturbed_blocks, len(self.waits)) or statistics.noisy(self.blocks_ns)
 
     def spent(self, block: Block, wall_s: float) -> float:
-        """Seconds of a block that count towards the protocol's budget."""
+        """Return the seconds of a block that count towards the protocol's budget."""
         return wall_s
 
     def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
-        """What ran the blocks, among the conditions. A digest: of a runtime that controls compare with another."""
+        """Return the conditions that describe the tools. Controls compare runtimes by `runtime_digest`."""
         return {
             "runtime": toolchain.runtime_version,
             "runtime_digest": toolchain.runtime_digest,
@@ -146,7 +148,7 @@ class Trial:
             self.inputs,
             self.protocol,
             self.iterations,
-            # A second pass as long as the first: enough of them for a median, not one a block.
+            # The statistics need a second pass as long as the first: take enough for a median, not for each block.
             dispatches=self.dispatches and toolchain.dispatch_statistics and len(self.blocks_ns) < _DISPATCH_BLOCKS,
             function=self.function,
             rotation=self.rotation,
@@ -155,7 +157,7 @@ class Trial:
 
 @dataclass
 class _Slow(Trial):
-    """Starting it takes longer than a block, which is no part of the budget."""
+    """A trial that takes longer to start than a block; the start is no part of the budget."""
 
     def spent(self, block: Block, wall_s: float) -> float:
         return self.protocol.warmup_s + block.ns * block.iterations / 1e9
@@ -163,9 +165,10 @@ class _Slow(Trial):
 
 @dataclass
 class ColdTrial(_Slow):
-    """`problem`: why the rotation cannot be had."""
+    """A trial with rotated inputs."""
 
     problem: str | None = None
+    """The reason why the rotation is not available; None if it is."""
 
     rotation: ClassVar[str | None] = rotating_inputs.FILE
 
@@ -194,8 +197,9 @@ class LibraryTrial(_Slow):
 
 
 def rotated(resolver: Resolver, case: Case) -> tuple[bytes, tuple[str, ...]]:
-    """(text, flags) of the module that takes the copies of a cold case in turn: for this CPU, whatever the case is
-    compiled for."""
+    """Return (text, flags) of the module that uses the copies of a cold case's inputs in turn.
+
+    It is compiled for this CPU, whatever the case's target."""
     sets = resolver.sets(case)
     assert sets is not None
     assert isinstance(case.operation, Operation)
@@ -204,7 +208,7 @@ def rotated(resolver: Resolver, case: Case) -> tuple[bytes, tuple[str, ...]]:
 
 
 def rotation_action(resolver: Resolver, case: Case) -> Action | None:
-    """Its compile; None where a case needs none."""
+    """Return the compilation of a case's rotation; None if the case needs none."""
     if resolver.sets(case) is None or case.library is not None:
         return None
     text, flags = rotated(resolver, case)
@@ -212,13 +216,13 @@ def rotation_action(resolver: Resolver, case: Case) -> Action | None:
 
 
 def has_dispatches(chain: CaseState) -> bool:
-    """Whether there is something that the runtime could tell the time of: it refuses a module without a device."""
+    """Return whether a module has dispatches: the runtime refuses statistics of a module without a device."""
     compiled = chain["compile"].record
     return compiled is None or bool(compiled.facts.get("dispatches", True))
 
 
 def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
-    """The measurement of this case, whose profile has an action, with what was made for it."""
+    """Return the measurement of a case from its artifacts `made`; its profile must have an action."""
     case, action, resolver = chain.case, chain["profile"].action, executor.resolver
     assert action is not None
     recipe = case.operation.recipes[-1]

@@ -175,7 +175,7 @@ def test_a_runtime_that_is_gone_is_compared_with_what_it_left(copied: Project, t
 
     outcome = copied.doit(*words)
 
-    assert "the old one is not at hand: against the recorded blocks" in outcome.out, str(outcome)
+    assert "the old one is not available: against the recorded blocks" in outcome.out, str(outcome)
     (judgement,) = judgements(copied)
     (control,) = judgement["controls"]
     assert (control["together"], len(control["old_ns"])) == (False, len(left))
