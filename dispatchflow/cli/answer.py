@@ -1,4 +1,4 @@
-"""Answers a command line by one of the commands: the files of `commands/`, each of which holds one."""
+"""Execute a command line by one of the commands; each file of `commands/` holds one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ COMMANDS = members("dispatchflow.cli.commands", Command, "name", "Command")
 
 
 def answer(root: Path, names: Mapping[str, Any], line: CommandLine, recall: Replay | None) -> int:
-    """The exit code of one command line, answered by the command that it names, or by `run`."""
+    """Execute the command that the command line names, or `run`; return the exit code."""
     commands = {command.name: command for command in COMMANDS}
     reset_vars()
     for name, value in line.variables.items():
-        set_var(name, value)  # the user's own tasks may ask for them
+        set_var(name, value)  # the user's own tasks may read them with doit's `get_var`
     app = Invocation(root, names, line.variables, sorted(commands), recall)
     name, *words = line.words if line.words and line.words[0] in commands else ("run", *line.words)
     flags = line.flags

@@ -1,4 +1,4 @@
-"""The command line by its parts."""
+"""Split the command line into options, words and variables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dispatchflow.units import whole
 
 def _jobs(text: str) -> int:
     if not 0 < (whole(text) or 0) <= 1024:
-        hint = "Leave it out for as many as there are cores."
+        hint = "Leave it out to use all cores."
         raise SpecError(f"-n cannot be '{text}'", {"allowed": "1 … 1024"}, hint)
     return int(text)
 
@@ -24,7 +24,7 @@ JOBS = {
     "long": "process",
     "type": _jobs,
     "default": 0,
-    "help": "compiles and verifications at once [default: as many as cores]",
+    "help": "number of parallel compiles and verifications [default: the number of cores]",
 }
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
@@ -34,21 +34,22 @@ _ONLY_JOBS = re.compile(r"(-n ?[1-9]\d*|--process[= ][1-9]\d*)?")
 
 @dataclass(frozen=True)
 class CommandLine:
-    """`before`: what stock doit has acted on (-f, -d, -k)."""
+    """The parts of a command line."""
 
     before: Mapping[str, Any]
+    """The options that stock doit has already acted on (-f, -d, -k)."""
     flags: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def plain(self) -> bool:
-        """Whether its options say at most how many at once."""
+        """Whether there is no option other than the number of parallel jobs."""
         return _ONLY_JOBS.fullmatch(" ".join(self.flags)) is not None
 
 
 def read(argv: Sequence[str]) -> CommandLine:
-    """Options may stand anywhere, as they may for most tools.
+    """Parse a command line; options may be anywhere, as in most tools.
 
     Raises:
         SpecError: a variable is given twice.

@@ -1,4 +1,4 @@
-"""doit's thread runner, with one addition: exclusive tasks run alone, once nothing else can make progress."""
+"""doit's thread runner, where exclusive tasks run alone, after all other tasks that can run."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from dispatchflow.cases.case import Case
 
 
 class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
-    """Compiles and verifications of all chains come first, in parallel; then the measurements, one at a time.
+    """Run compiles and verifications in parallel first, then measurements one at a time.
 
-    A user's own tasks run alone too: doit captures a Python task's output by swapping sys.stdout for all threads.
-    `prepare` is called before each of them with the cases whose measurements wait, `publish` before one of the user's:
-    it may read the rows.
+    A user's own tasks run alone too, because doit captures a Python task's output by replacing sys.stdout for all
+    threads.
     """
 
     prepare: Callable[[list[Case]], None]
+    """Called before each exclusive task, with the cases whose measurements are waiting."""
     publish: Callable[[], object]
+    """Called before each of the user's own tasks, which may read the rows."""
     stopped: Callable[[], object]
-    """Whether nothing more is to be begun."""
+    """Returns a true value if no further task may start."""
 
     def run_tasks(self, task_dispatcher: Any) -> None:
         self._in_flight, self._exhausted = 0, False
@@ -29,7 +30,7 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         super().run_tasks(task_dispatcher)
 
     def get_next_job(self, completed: Any) -> Any:
-        """As doit's, but a selected task that is exclusive waits in `_deferred`."""
+        """Return the next job like doit's method, but keep selected exclusive tasks in `_deferred`."""
         if completed is not None:
             self._in_flight -= 1
         if self._stop_running or self.stopped():

@@ -1,4 +1,4 @@
-"""What one command line knows before it does anything."""
+"""The context of one command line: workspaces, selections, and the user's own tasks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,15 @@ from dispatchflow.project.workspace import Workspace
 
 
 class Invocation:
-    """What one invocation knows: its directory, the dodo file's names, the variables given, all commands. `recall`
-    is told what is looked at, where the answer may be said again."""
+    """The context that commands work in.
+
+    Args:
+        root: the directory of dodo.py.
+        names: the dodo file's names.
+        variables: the given variables, not parsed.
+        commands: the names of all commands.
+        recall: records everything that is read, if the answer may be replayed later.
+    """
 
     def __init__(
         self,
@@ -48,15 +55,19 @@ class Invocation:
         return selection.select(words, workspace.plan, [task.name for task in foreign], self.commands)
 
     def to_make(self, workspace: Workspace, words: Sequence[str], own: Sequence[Task]) -> Selection:
-        """What these words select, and what the selected tasks of the user depend on.
+        """Return what these words select, with the dependencies of the user's selected tasks.
 
         Raises:
-            SpecError: remeasure= where nothing is to be measured.
+            SpecError: remeasure= is given and no case is selected for profile.
         """
         found = selection.with_dependencies(self.select(workspace, words, own), own, workspace.plan)
         if workspace.settings.remeasure is not None and "profile" not in found.cases:
             facts = {"given": " ".join([*words, f"remeasure={self.variables['remeasure']}"])}
-            raise SpecError("no case is asked for up to profile", facts, "Leave remeasure= out, or select profile:*.")
+            raise SpecError(
+                "remeasure= is given, but no case is selected for profile",
+                facts,
+                "Leave remeasure= out, or select profile:*.",
+            )
         return found
 
 

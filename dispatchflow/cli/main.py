@@ -1,8 +1,8 @@
-"""`doit …` in a directory whose dodo.py says `from dispatchflow import main; main()`.
+"""`doit …` in a directory whose dodo.py has `from dispatchflow import main; main()`.
 
-Stock doit has loaded that file; from here on our own commands answer, then the process exits. Why, and what stock
-doit answers instead: docs/decisions/0001. `dispatchflow …` loads it itself: doit, whose import is most of an idle run,
-is imported where something is to do.
+Stock doit loads that file and so calls `main`, which executes one of our commands and ends the process.
+docs/decisions/0001 gives the reasons, and says what stock doit would do instead. `dispatchflow …` loads the file
+without doit, whose import takes most of the time of an idle run; doit is imported only if there is something to do.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from dispatchflow.stages import cases_named
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _STOCK = ("help", "dumpdb", "strace", "tabcompletion")
-"""What doit answers before it loads a dodo file."""
+"""The commands that doit executes without loading a dodo file."""
 
 _SHOW_CURSOR = b"\x1b[?25h"
-"""On a terminal, where a bar of progress may have hidden it."""
+"""The terminal's escape sequence that shows the cursor, which a progress bar may have hidden."""
 
 _running = False
 
 
 def command() -> None:
-    """`dispatchflow …` says what `doit …` says: itself where doit would only load ./dodo.py, else by doit."""
+    """Execute `dispatchflow …` like `doit …`: without doit if it would only load ./dodo.py."""
     _interruptible()
     try:
         if sys.argv[1:] == ["--version"]:
@@ -53,8 +53,8 @@ def command() -> None:
             sys.path.insert(0, os.getcwd())  # noqa: PTH109
             try:
                 runpy.run_path("dodo.py", run_name="dodo")
-            except Exception:  # of the file: doit meets it again, and says it
-                if _running:  # of `main()`: as doit says it
+            except Exception:  # raised by the file: doit will raise and report it again
+                if _running:  # raised by `main()`: reported as doit does
                     sys.excepthook(*sys.exc_info())
                     raise SystemExit(3) from None
         from doit.__main__ import main as doit
@@ -65,7 +65,9 @@ def command() -> None:
 
 
 def _only_loads(words: Sequence[str]) -> bool:
-    """Whether stock doit would read no option, answer nothing itself and find no configuration that leads elsewhere."""
+    """Return whether stock doit would only load ./dodo.py.
+
+    It would then find no option, no command of its own, and no configuration that names another file."""
     if any(word.startswith("-") or word in _STOCK for word in words) or Path("doit.cfg").exists():
         return False
     try:
@@ -76,10 +78,10 @@ def _only_loads(words: Sequence[str]) -> bool:
 
 
 def main() -> None:
-    """Answer the command line and exit: 0 well, 1 a case failed, 2 the input is wrong, 3 nothing matched.
+    """Execute the command line and exit: 0 success, 1 a case failed, 2 wrong input, 3 nothing matched.
 
-    Called from a dodo.py, whose directory holds specs/, the store and the view. Returns when that file is executed
-    again for its own `task_*` functions.
+    Call it from a dodo.py, whose directory holds specs/, the store and the view. It returns only in the second
+    execution of that file, which defines its own `task_*` functions.
     """
     global _running
     if _running:
@@ -87,32 +89,36 @@ def main() -> None:
     _running = True
     output.open_streams()
     _interruptible()
-    # Paths may have bytes that are no text: they go out as they came in.
+    # Paths may have bytes that are not UTF-8: print them unchanged.
     sys.stdout.reconfigure(errors="surrogateescape" if sys.stdout.encoding == "utf-8" else "backslashreplace")  # type: ignore[union-attr]
     dodo = Path(sys._getframe(1).f_globals["__file__"]).resolve()
     code = run(dodo, sys.argv[1:])
-    for number in _INTERRUPTS:  # nothing is left to lose: from here on a signal just ends the process
+    for number in _INTERRUPTS:  # everything is recorded: from here on a signal ends the process at once
         if signal.getsignal(number) is _interrupt:
             signal.signal(number, signal.SIG_DFL)
     _flush_and_exit(code)
 
 
 def _interruptible() -> None:
-    """Ctrl-C, `kill` and a closed terminal end the run alike. What ignores one of them (nohup) goes on doing so."""
+    """Make Ctrl-C, `kill` and a closed terminal end the run in the same way.
+
+    A signal that the process was started to ignore (nohup) is still ignored."""
     for number in _INTERRUPTS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
 
 
 def _interrupt(number: int, frame: object) -> None:
-    """Once: out of everything that is going on, in order. Twice: at once, which loses no more than `kill -9`."""
+    """Raise KeyboardInterrupt at the first signal; end the process at the second.
+
+    The first unwinds everything in order; the second loses no more than `kill -9`."""
     for each in _INTERRUPTS:
         signal.signal(each, lambda again, frame: _end(again))
     raise KeyboardInterrupt(number)
 
 
 def _interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
-    with suppress(OSError):  # a terminal that was closed
+    with suppress(OSError):  # the terminal may be closed
         print("\ninterrupted; what was finished is recorded, the next run goes on", file=sys.stderr)
     number: int = interrupt.args[0] if interrupt.args else signal.SIGINT
     _flush()
@@ -120,8 +126,10 @@ def _interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
 
 
 def _end(number: int) -> NoReturn:
-    """As ended by this signal; not through the interpreter's end, where threads that still wait would complain."""
-    with suppress(OSError):  # a terminal that was closed
+    """End the process with the exit code of this signal.
+
+    It skips the interpreter's shutdown, during which waiting threads would print errors."""
+    with suppress(OSError):  # the terminal may be closed
         if os.isatty(1):
             os.write(1, _SHOW_CURSOR)
     os._exit(128 + number)
@@ -135,12 +143,12 @@ def _flush_and_exit(code: int) -> None:
         raise SystemExit(code)
     atexit._run_exitfuncs()
     sys.stderr.flush()
-    os._exit(code)  # to take thousands of cases apart takes as long as to look at them
+    os._exit(code)  # freeing thousands of cases takes as long as reading them
 
 
 def _flush() -> OSError | None:
-    """What kept the rest of standard output from being written."""
-    # A closed pipe (`doit list | head`) is no error, nor a closed terminal where the exit code says so.
+    """Write the rest of standard output; return the error if that fails, except for a closed reader."""
+    # A closed pipe (`doit list | head`) is no error. For a closed terminal the exit code is set elsewhere.
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -150,9 +158,9 @@ def _flush() -> OSError | None:
 
 
 def run(dodo: Path, argv: Sequence[str]) -> int:
-    """The exit code of one command line."""
+    """Execute one command line and return its exit code."""
     began = time.monotonic()
-    gc.disable()  # planning makes many values and no cycles; `Run` enables it for what takes long
+    gc.disable()  # planning creates many values and no cycles; `RunCommand` enables it for long runs
     try:
         line, names = read(argv), dodo_file.namespace(dodo)
         recall = _recall(dodo, line, names)
@@ -160,14 +168,18 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
             code, text = said
             output.say_last(text + units.seconds(time.monotonic() - began))
             return code
-        from dispatchflow.cli.answer import answer  # an idle run, the most frequent of all, ends before
+        from dispatchflow.cli.answer import (
+            answer,
+        )  # imported here, because an idle run, the most frequent one, has returned above
 
         return answer(dodo.parent, names, line, recall)
     except DispatchflowError as error:
         print(f"doit: {error}", file=sys.stderr)
         return error.exit_code
     except _refused_by_doit() as error:
-        print(f"doit: {str(error).partition(' (parsing options')[0]}", file=sys.stderr)  # doit lists its objects there
+        print(
+            f"doit: {str(error).partition(' (parsing options')[0]}", file=sys.stderr
+        )  # the rest of doit's message is the repr of its objects
         return 2
     except BrokenPipeError:
         return 0
@@ -188,7 +200,9 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
 
 
 def _unexpected() -> int:
-    """Of an exception that is somebody's error; doit's answer would be 3, as where nothing matched."""
+    """Report an exception that is a programming error, and return exit code 2.
+
+    doit's code would be 3, which here means that nothing matched."""
     sys.excepthook(*sys.exc_info())
     print(
         "doit: an error in this dodo.py, in an operation's or a tuning's file, or in dispatchflow, as shown above",
@@ -205,8 +219,9 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 
 
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
-    """None where the answer may depend on more than `Replay` sees: tasks of the user's own among what is selected,
-    options beside -n, the age of measurements."""
+    """Return the replay of a command line; None if the answer depends on more than `Replay` records.
+
+    It does with selected tasks of the user, options other than -n, and the age of measurements."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)
@@ -216,5 +231,5 @@ def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay |
 
 
 def _only_cases(words: Sequence[str]) -> bool:
-    """Whether no task of the user's can be meant; no words mean all cases."""
+    """Return whether the words select only cases, no tasks of the user; no words select all cases."""
     return all(cases_named(word) for word in (words[1:] if words[:1] == ["run"] and words[1:] else words))

@@ -1,4 +1,4 @@
-"""Standard output, which may be closed, full, or a terminal that is gone."""
+"""Print to standard output, which may be closed, on a full disk, or a closed terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from dispatchflow.errors import DispatchflowError
 
 
 class OutputLost(DispatchflowError):
-    """What a run prints cannot be written. Its exit code is that of a program which the system ended for this."""
+    """Standard output cannot be written.
+
+    The exit code is that of a program which the system ends for this reason."""
 
     def __init__(self, error: OSError) -> None:
         hint = "What was finished is recorded; the next run goes on."
@@ -26,10 +28,10 @@ class OutputLost(DispatchflowError):
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """What the system refuses within is standard output's, and no file's.
+    """Treat every OSError raised within as one of standard output, not of a file.
 
     Raises:
-        OutputLost: it was refused.
+        OutputLost: an OSError was raised.
     """
     try:
         yield
@@ -38,23 +40,25 @@ def writing() -> Iterator[None]:
 
 
 def say(line: str) -> None:
-    """Print it now.
+    """Print a line and flush.
 
     Raises:
-        OutputLost: it cannot be written.
+        OutputLost: standard output cannot be written.
     """
     with writing():
         print(line, flush=True)
 
 
 def say_last(text: str) -> None:
-    """As `say`; a reader that has seen enough misses nothing."""
+    """Print the last text of a run like `say`, but ignore a closed pipe (`doit … | head`)."""
     with writing(), suppress(BrokenPipeError):
         print(text, flush=True)
 
 
 def open_streams() -> None:
-    """A stream that was closed (`doit 2>&-`) goes nowhere: the next file that is opened would get its number."""
+    """Connect standard streams that are closed (`doit 2>&-`) to /dev/null.
+
+    Otherwise the next opened file would get their number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

@@ -1,4 +1,4 @@
-"""Live progress: a bar on a terminal, a line for each step otherwise; failures as they come."""
+"""Progress of a run: bars on a terminal, otherwise one line per step; failures at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SILENCE_S = 10.0
 
 
 class Progress:
-    """Counts what runs. Called from several threads."""
+    """Counts and prints the steps of a run; may be called from several threads."""
 
     def __init__(self, totals: dict[str, int]) -> None:
         self._totals, self._lock = totals, threading.RLock()
@@ -38,7 +38,7 @@ class Progress:
 
     def __exit__(self, *unused: object) -> None:
         if self._live is not None:
-            with suppress(OSError):  # a terminal that was closed
+            with suppress(OSError):  # the terminal may be closed
                 self._live.stop()
 
     def begin(self, stage: str, name: str) -> None:
@@ -46,7 +46,7 @@ class Progress:
             self._live.update(self._tasks[stage], name=name)
 
     def end(self, stage: str, name: str, cost_s: float, failure: str | None, known: bool = False) -> None:
-        """`known`: the failure is, and needs nobody's attention."""
+        """Count a finished stage and print it; `known`: its failure is a known failure."""
         with self._lock:
             self.made[stage] += failure is None
             if failure is not None:
@@ -59,12 +59,12 @@ class Progress:
                 self._print(f"{number} {stage} {name}  {units.seconds(cost_s)}")
 
     def reused(self, stage: str, name: str) -> None:
-        """A stage that turned out to be made already: same code, early cutoff."""
+        """Count a stage that needed no execution, because its key had a record (early cutoff)."""
         with self._lock:
             self._advance(stage)
 
     def measuring(self, count: int, blocks: int) -> None:
-        """So many cases are to be measured, each in so many blocks."""
+        """Begin the display of the measurement of `count` cases, each in at most `blocks` blocks."""
         if self._live is not None and count:
             self._live.update(self._tasks["profile"], total=count * blocks)
         elif count:
@@ -72,7 +72,7 @@ class Progress:
             self._spoke_at = time.monotonic()
 
     def more(self, stage: str, count: int) -> None:
-        """So many cases of this stage are to be made besides."""
+        """Add `count` cases to the total of a stage."""
         with self._lock:
             self._totals[stage] += count
             if self._live is not None and count:
@@ -81,18 +81,18 @@ class Progress:
                 self._tasks[stage] = self._live.add_task(stage, total=count, name="")
 
     def say(self, line: str, seldom: bool = False) -> None:
-        """`seldom`: only when nothing was said for long."""
+        """Print a line; with `seldom` only if nothing was printed for `_SILENCE_S`."""
         with self._lock:
             if not seldom or time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
                 self._print(line)
 
     def block(self, trial: Trial, undecided: int) -> None:
-        """One block of this trial has ended; so many trials go on."""
+        """Report the end of one block of a trial; `undecided` trials continue."""
         with self._lock:
             number, most = len(trial.blocks_ns), trial.protocol.blocks
             if self._live is not None:
-                # The bar's total is of the cases.
+                # The bar counts blocks of cases only. A decided case advances it by the blocks that it does not need.
                 ahead = 0 if trial.what != "case" else 1 if trial.outcome is None else 1 + most - number
                 self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
             elif time.monotonic() - self._spoke_at > _SILENCE_S:
@@ -114,7 +114,7 @@ class Progress:
 
 def _bars(totals: dict[str, int]) -> tuple[Any, dict[str, Any]]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars  # 100 ms to import: only where somebody looks
+    from rich.progress import Progress as Bars  # takes 100 ms to import: only on a terminal
 
     live = Bars(
         TextColumn("{task.description:8}"),

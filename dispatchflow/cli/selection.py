@@ -1,6 +1,6 @@
-"""What the words on the command line select, and the doit tasks for what of it is to be made.
+"""Find the cases, skips and tasks that the words of a command line select.
 
-Only selected, pending chains become tasks: building a doit task costs more than finding out that nothing is to do.
+Later only selected, pending chains become doit tasks: building a task costs more than checking that it is not needed.
 """
 
 from __future__ import annotations
@@ -22,24 +22,28 @@ from dispatchflow.stages import STAGES, cases_named
 
 @dataclass
 class Selection:
-    """stage → cases, in the plan's order; `skips` would have been among them; `foreign` are the user's own tasks."""
+    """The cases, skips and tasks that a command line selects."""
 
     cases: dict[str, dict[Case, None]] = field(default_factory=dict)
+    """Stage → cases, in the plan's order."""
     skips: dict[Skip, None] = field(default_factory=dict)
+    """The selected combinations that the plan skips."""
     foreign: list[str] = field(default_factory=list)
+    """The names of the user's own tasks."""
 
     def last_stage(self) -> dict[Case, str]:
-        """Case → the furthest stage that was asked for."""
+        """Return case → its last selected stage."""
         return {case: stage for stage in STAGES for case in self.cases.get(stage, ())}
 
 
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
-    """The cases and tasks that these words name; no words: all cases up to profile. What names skips alone selects
-    no case.
+    """Return the cases and tasks that these words name; without words, all cases for profile.
+
+    A word that matches only skips selects no case.
 
     Raises:
-        NothingMatched: a pattern or a case's name that matches nothing, no skip either, saying what exists.
-        SpecError: a word that is no stage, task or command.
+        NothingMatched: a pattern or a case's name matches neither cases nor skips; the facts list what exists.
+        SpecError: a word is not a stage, a task or a command in first place.
     """
     found = Selection()
     names = {case.name: case for case in plan.cases}
@@ -64,9 +68,9 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
             if word in commands:
                 others = [f"'{each}'" for each in words if each != word]
                 hint = f"Write {' '.join(['doit', word, *others])}."
-                raise SpecError(f"'{word}' is a command, which stands first", {}, hint)
+                raise SpecError(f"'{word}' is a command, and must be the first word", {}, hint)
             error = NothingMatched if is_pattern(word) else SpecError
-            problem = f"nothing matches '{word}'" if is_pattern(word) else f"'{word}' is no task"
+            problem = f"nothing matches '{word}'" if is_pattern(word) else f"'{word}' is not a task"
             raise error(
                 problem,
                 facts,
@@ -82,7 +86,7 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
 
 
 def with_dependencies(selection: Selection, own: Sequence[Task], plan: Plan) -> Selection:
-    """Also the cases, and skips, that the selected tasks of the user depend on, directly or through other tasks."""
+    """Add the cases and skips that the user's selected tasks depend on, also indirectly, to the selection."""
     tasks, waiting, seen = {task.name: task for task in own}, list(selection.foreign), set(selection.foreign)
     while waiting:
         task = tasks[waiting.pop()]
@@ -118,7 +122,7 @@ def _nothing(word: str, pattern: str, plan: Plan) -> NothingMatched:
 
 
 def foreign_tasks(names: dict[str, Any], commands: Sequence[str]) -> list[Task]:
-    """The tasks of the user's own `task_*` functions."""
+    """Load the tasks of the user's own `task_*` functions."""
     if not task_names(names):
         return []
     tasks: list[Task] = doit_loader.load_tasks(names, [*STAGES, *commands], allow_delayed=False)

@@ -1,7 +1,7 @@
 """Cases → doit tasks: `emit:NAME` → `compile:NAME` → `verify:NAME` → `profile:NAME`.
 
-Order is task_dep, never file_dep or targets: doit would compare paths with the last run of this name and rerun what
-the store already has (docs/decisions/0003).
+Tasks are ordered by task_dep, never by file_dep or targets: with those, doit would compare paths with the last run of
+the task and repeat what the store already has (docs/decisions/0003).
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ from dispatchflow.store.entries import Record
 _log = logging.getLogger(__name__)
 
 _NO_PAUSES = "DISPATCHFLOW_TESTS_NO_PAUSES"
-"""The variable under which rounds follow each other at once: for this project's own tests, of which none judges a time
-(CONTRIBUTING.md). Each measurement so taken says it among its conditions."""
+"""The environment variable that removes the pauses between rounds, for our own tests.
+
+No such test checks a time (CONTRIBUTING.md). Measurements record the missing pauses in their conditions."""
 
 STAGE_DOCS = {
     "emit": "write each case's MLIR module",
@@ -50,7 +51,7 @@ STAGE_DOCS = {
 
 
 class StageTasks:
-    """What the tasks' actions do. Compiles and verifications may run in several threads, blocks in one."""
+    """The actions of the tasks; compiles and verifications may run in several threads, blocks in one."""
 
     def __init__(self, workspace: Workspace, progress: Progress) -> None:
         self.workspace, self.progress = workspace, progress
@@ -58,9 +59,9 @@ class StageTasks:
         self.trials: dict[Case, Trial] = {}
         """The measurements of this invocation."""
         self.touched: set[Case] = set()
-        """Cases of which a stage was run."""
+        """Cases with a stage that was run."""
         self.made: set[Case] = set()
-        """Cases for which that made something; the others found it made by somebody else."""
+        """Cases for which a stage was executed; the others reused a record of another case or process."""
         self.stopped: Exception | None = None
         self.broken: set[str] = set()
         """Names of the cases whose stage ended by an exception in this program."""
@@ -69,7 +70,7 @@ class StageTasks:
         self._blind = False
 
     def done(self, stage: str, case: Case) -> bool:
-        """doit's `uptodate`: asked after the upstream stages ran, when the key can be known."""
+        """Return doit's `uptodate`; doit calls this after the upstream stages, when the key is known."""
         step = self.workspace.resolver.chain(case)[stage]
         up_to_date = not step.pending
         if up_to_date:
@@ -77,14 +78,15 @@ class StageTasks:
         return up_to_date
 
     def run(self, stage: str, case: Case) -> bool:
-        """Execute one stage; False when it failed, which keeps the stages after it from running. What no other case
-        could do either (a full disk, a damaged store) is left in `stopped`, and ends the run."""
+        """Execute one stage; return False if it failed, so that doit does not run the stages after it.
+
+        An error that would affect every case (a full disk, a damaged store) is kept in `stopped` and ends the run."""
         try:
             return self._run(stage, case)
         except (DispatchflowError, OSError) as error:
             self.stopped = self.stopped or error
             return False
-        except Exception:  # doit shows where it comes from
+        except Exception:  # doit prints the traceback
             self.broken.add(case.name)
             raise
 
@@ -98,7 +100,7 @@ class StageTasks:
             record = executor.verify(case, self.workspace.resolver.chain(case).device)
         else:
             record = executor.emit(case) if stage == "emit" else executor.compile(case)
-        if record is not None and record.run != self.workspace.run:  # another case has the same key, or cutoff
+        if record is not None and record.run != self.workspace.run:  # another case with the same key, or early cutoff
             self.progress.reused(stage, case.name)
         else:
             self.made.add(case)
@@ -112,13 +114,13 @@ class StageTasks:
         return failure is not None and self.workspace.resolver.chain(case).known is not None
 
     def _failure(self, case: Case, record: Record | None) -> str | None:
-        if record is None:  # what it needs cannot be had
+        if record is None:  # an upstream stage failed
             step = self.workspace.resolver.chain(case).failure
             return step.why if step else "it cannot be run"
         return None if record.ok else record.reason or "failed"
 
     def prepare(self, cases: Iterable[Case]) -> None:
-        """Before a block: all pending measurements enter the session, whose rounds interleave them."""
+        """Add all pending measurements to the session before the first block; rounds interleave them."""
         new = [case for case in cases if case not in self._prepared]
         if not new:
             return
@@ -130,12 +132,11 @@ class StageTasks:
         for target, device, kinds in self._places_with_ceilings():
             workspace.ceilings.copy_to_store(target, device)
             if wanted := kinds if anew else workspace.ceilings.missing(target, device, kinds):
-                self.progress.say(f"calibrating: what {device.uri} with {units.count(device.threads, 'thread')} can do")
+                self.progress.say(f"calibrating {device.uri} with {units.count(device.threads, 'thread')}")
                 workspace.ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
-        """What ceilings are of: one place for each number of threads of this CPU, and each other target, that was
-        measured with; and their kinds."""
+        """Return the measured numbers of threads and other targets, with the ceilings that each needs."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
         ceilings = self.workspace.ceilings
         for case, trial in self.trials.items():
@@ -151,7 +152,7 @@ class StageTasks:
         return Session(w.bench, w.toolchain, w.run, self.progress.block, w.resolver.reuse.refusal, pauses=pauses)
 
     def _trial(self, case: Case) -> Trial | None:
-        """None when the case cannot be measured."""
+        """Return the measurement of a case; None if the case cannot be measured."""
         before = self.workspace.resolver.chain(case)["compile"]
         found = self.workspace.executor.artifacts(case, expected=False)
         chain = self.workspace.resolver.chain(case)
@@ -161,7 +162,7 @@ class StageTasks:
             _log.warning(
                 "%s is not reproducible: its compile gave code %s before and now %s", case.name, before.code, found.code
             )
-        if chain["verify"].pending:  # no time is of code that was never verified
+        if chain["verify"].pending:  # code is verified before it is timed
             self.run("verify", case)
             chain = self.workspace.resolver.chain(case)
         if chain["profile"].action is None or chain["verify"].pending:
@@ -169,7 +170,7 @@ class StageTasks:
         return trials.trial(self.workspace.executor, chain, found)
 
     def _pending_trial(self, case: Case) -> Trial | None:
-        """None when it needs to be measured no more, too."""
+        """Return the measurement of a case in the session; None if it is impossible or not needed."""
         trial = self._trial(case)
         if trial is None or not self.workspace.resolver.chain(case)["profile"].pending:
             return None
@@ -192,16 +193,16 @@ class StageTasks:
         return trial.outcome != "failed"
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """Where cases that were asked for up to `profile` reuse what another runtime measured, see with controls
-        whether it moved; if it did, measure them again. Nothing to do once each pair of runtimes is judged:
-        then False."""
+        """Judge by controls whether a runtime moved whose measurements selected cases reuse.
+
+        If it moved, those cases are measured again. Returns False if every pair of runtimes was already judged."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) == "profile"]:
             looked = True
             moved = Controls(self.workspace.executor, self.workspace.bench, self._trial, self.progress.say).judge(
                 reused
             )
-            # What a third runtime measured may be next in line: then that one is to be judged.
+            # The next measurement that a case can reuse may be of a third runtime, which the next iteration judges.
             again = [case for case in moved if resolver.chain(case)["profile"].pending]
             if moved:
                 self.progress.say(f"{len(again)} of {len(moved)} cases that reused its measurements are measured again")
@@ -214,12 +215,13 @@ class StageTasks:
         return looked
 
     def publish(self, cases: Mapping[Case, str], chains: Sequence[CaseState]) -> list[Row]:
-        """How these cases stand, a row each. Rows of those that were asked for up to `profile` are published; views,
-        and what `explain` compares with, are written for those that were touched or do not stand as shown."""
+        """Publish the rows of cases that were selected for `profile`; return one row per case.
+
+        Views, and the keys for `explain`, are written for cases that were touched or have an outdated view."""
         workspace = self.workspace
         rows = self._rows(chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
-            # Either the result is wrong or the ceiling: calibration may have had a slow moment. The highest stands.
+            # The time or the ceiling is wrong: calibration may have had a slow moment. The highest ceiling counts.
             for target, device, kinds in self._places_with_ceilings():
                 workspace.ceilings.calibrate(target, device, self.session, kinds, spare=True)
             rows = self._rows(chains)
@@ -240,7 +242,7 @@ class StageTasks:
         return publish.rows_of(chains, w.toolchain, w.settings.protocol, w.run, w.plan.tags, w.ceilings, w.noisy_above)
 
     def _show(self, chain: CaseState) -> bool:
-        """The view is no result: where it cannot be written, the run goes on without."""
+        """Write a case's view and return whether that worked; the run continues without a view."""
         workspace = self.workspace
         if self._blind:
             return False
@@ -254,7 +256,7 @@ class StageTasks:
 
 
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
-    """Tasks that do nothing: the stages as groups, and the cases that a user's own tasks may name as dependencies."""
+    """Return tasks without actions: stages as groups, and cases that the user's own tasks may depend on."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
     empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]
@@ -267,16 +269,16 @@ def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
 def tasks_of(
     stages: StageTasks, chain: CaseState, wanted: Sequence[str], twins: dict[tuple[Any, ...], str]
 ) -> list[Task]:
-    """The tasks of these stages of one case, in order.
+    """Return the tasks of the wanted stages of one case, in order.
 
-    `twins` maps (stage, key) to the task that makes it: a second case with the same key waits for the first instead of
-    holding a worker while it waits for a lock.
+    `twins` maps (stage, key) to the first task with that key. A second case with the same key depends on that task;
+    otherwise it would occupy a worker while it waits for a lock.
     """
     case, tasks = chain.case, list[Task]()
     for stage in wanted:
         name = f"{stage}:{case.name}"
         key: tuple[Any, ...] = (stage, chain[stage].key)
-        if stage == "compile" and chain[stage].key is None:  # of a module that is not printed yet
+        if stage == "compile" and chain[stage].key is None:  # for a module that is not printed yet
             key = (stage, chain["emit"].key, *stages.workspace.resolver.flags(case))
         if stage == "verify" and chain[stage].key is None:  # hot and cold are verified once
             key = (stage, replace(case, cache=HOT).name)

@@ -1,4 +1,4 @@
-"""`name=value` on the command line: one table."""
+"""The table of variables: `name=value` on the command line."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ from dispatchflow.units import whole
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`group`: `cases` (which cases there are), `run` (how they run), `report` (what is shown), or a command's own."""
+    """One variable of the command line."""
 
     group: str
+    """`cases` (which cases there are), `run` (how they run), `report` (what is shown), or a command."""
     meaning: str
     parse: Callable[[str], Any] = str
+    """Returns the value of a text, or raises ValueError with the allowed values."""
 
 
 class _NoneOf(ValueError):
-    """No known word."""
+    """A value is not among the known words."""
 
     def __init__(self, known: Sequence[str], hint: str, beside: str = "") -> None:
         super().__init__(f"one of {', '.join(known)}{beside}")
@@ -60,7 +62,7 @@ def _operations(value: str) -> tuple[str, ...]:
     words, known = _words(value), (*OPERATIONS, Module.name)
     for word in words:
         if word not in known:
-            which = f"'{word}' is none. " if len(words) > 1 else ""
+            which = f"'{word}' is unknown. " if len(words) > 1 else ""
             hint = inference.by_field(word, Location(COMMAND_LINE)) or suggestion(word, known)
             raise _NoneOf(known, which + hint)
     return words
@@ -73,7 +75,7 @@ def _values(value: str) -> list[str]:
 def _semicolons(value: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in value.split(";"))
     if not all(words):
-        raise ValueError("one or more, with ; between")
+        raise ValueError("one or more, separated by semicolons")
     return words
 
 
@@ -127,7 +129,7 @@ def _number(value: str) -> float:
 
 
 def _sample(value: str) -> int | None:
-    """None: all."""
+    """Return the size of a sample; None means all."""
     return None if value == "all" else _count(value)
 
 
@@ -140,27 +142,31 @@ def _keep(value: str) -> tuple[str | int, ...]:
 
 _FROM = f"from {Location(COMMAND_LINE).folder}"
 _OWN: dict[str, Variable] = {
-    "shape": Variable("cases", "whole shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
-    "file": Variable("cases", f"a module's MLIR file, {_FROM}, instead of specs; several with commas between", _paths),
+    "shape": Variable("cases", "complete shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
+    "file": Variable("cases", f"a module's MLIR file, {_FROM}, instead of specs; several, separated by commas", _paths),
     "function": Variable("cases", "the module's functions; all when left out", _words),
     "inputs": Variable(
-        "cases", f"its inputs, with ; between: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons
+        "cases", f"its inputs, separated by semicolons: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons
     ),
-    "expected": Variable("cases", f"a module's results, with ; between: y.npy;z.bin;5; files {_FROM}", _semicolons),
+    "expected": Variable(
+        "cases", f"a module's results, separated by semicolons: y.npy;z.bin;5; files {_FROM}", _semicolons
+    ),
     "reference": Variable("cases", "the target whose results a module is compared with", _single),
     "rtol": Variable("cases", "relative tolerance of a module's floating-point results", _number),
-    "name": Variable("cases", "what stands for the file's name in a module's cases", _title),
-    "operation": Variable("cases", "the operations of sweeps given here; of specs, only their sweeps", _operations),
+    "name": Variable("cases", "replaces the file's name in the names of a module's cases", _title),
+    "operation": Variable(
+        "cases", "the operations to sweep; with specs, only their sweeps of these operations", _operations
+    ),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
     "layout": Variable(
         "cases",
-        "a letter for each of the first operands: t row-major, as those without one are, n column-major; or words",
+        "a letter for each of the first operands: t row-major (as without a letter), n column-major; or words",
     ),
     "tuning": Variable("cases", f"families or names: default,data_tiling; or tuning_spec:my.mlir, a file {_FROM}"),
-    "target": Variable("cases", "what is compiled for"),
+    "target": Variable("cases", "targets to compile for"),
     "threads": Variable("cases", "number of threads, or all"),
     "flags": Variable("cases", "extra flags of the compiler; several values with ;, an empty one for none", _values),
-    "provider": Variable("cases", f"who computes it: {', '.join(PROVIDERS)}"),
+    "provider": Variable("cases", f"what computes the operation: {', '.join(PROVIDERS)}"),
     "cache": Variable("cases", "hot: the same inputs each call; cold: inputs that no cache holds; or both"),
     "tags": Variable("cases", "only sweeps with one of these tags", _words),
     "specs": Variable("cases", "spec files or directories, from the directory of dodo.py, separated by commas", _paths),
@@ -169,9 +175,9 @@ _OWN: dict[str, Variable] = {
     ),
     "protocol": Variable("run", f"how long is measured: {', '.join(PROTOCOLS)}", _one_of(PROTOCOLS)),
     "verify": Variable("run", "on; off; warn: measure wrong results too", _one_of(VERIFY_MODES)),
-    "remeasure": Variable("run", "yes; noisy; older than so many days", _remeasure),
+    "remeasure": Variable("run", "yes; noisy; or a number of days: measurements older than that", _remeasure),
     "noisy": Variable(
-        "run", "rows whose median is less certain than this, 5% unless told otherwise, are marked NOISY", limits.percent
+        "run", "rows whose median is less certain than this are marked NOISY; default 5%", limits.percent
     ),
     "retry": Variable("run", "yes: try recorded failures again", _yes),
     "known_failures": Variable(
@@ -183,19 +189,21 @@ _OWN: dict[str, Variable] = {
     "run_limit": Variable("run", "seconds that one call of a module may take in verification", limits.seconds),
     "block_limit": Variable("run", "seconds that one block of a measurement may take", limits.seconds),
     "memory_limit": Variable(
-        "run", "memory of one tool: 512MiB, 8GiB, none; as much as the machine has unless told otherwise", limits.memory
+        "run", "memory of one tool: 512MiB, 8GiB, none; default: the memory of this machine", limits.memory
     ),
     "remove": Variable("toolchains", "a fetched release to remove"),
-    "sample": Variable("check", "so many compiles are made again, ten times as many objects read; or all", _sample),
+    "sample": Variable("check", "number of compiles to run again; ten times as many objects are read; or all", _sample),
     "keep": Variable(
-        "clean", "what stays: made in so many days; referenced: the cases need it; both: 30,referenced", _keep
+        "clean",
+        "what stays: 30: records of the last 30 days; referenced: what cases need; both: 30,referenced",
+        _keep,
     ),
     "limit": Variable(
-        "clean", "only the oldest goes, until objects take no more than this; never what keep= names", limits.size
+        "clean", "remove only the oldest until objects take no more than this; never what keep= names", limits.size
     ),
-    "dry": Variable("clean", "yes: say what would go, remove nothing", _yes),
+    "dry": Variable("clean", "yes: show what would be removed, remove nothing", _yes),
     "sort": Variable("report", "a column; -column for descending"),
-    "top": Variable("report", "the first so many of each operation", _count),
+    "top": Variable("report", "show only the first N rows of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
     "format": Variable("report", f"one of {', '.join(FORMATS)}", _one_of(FORMATS)),
     "out": Variable("report", f"write to this file, {_FROM}", _file),
@@ -211,10 +219,10 @@ VARIABLES: dict[str, Variable] = {
 
 
 def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
-    """name → value of the variables given; `groups` are those that the command knows, or single variables.
+    """Return name → value; `groups` are the groups and single variables that the command takes.
 
     Raises:
-        SpecError: an unknown variable, one that this command does not take, a value that is not allowed.
+        SpecError: a variable is unknown or not taken by this command, or a value is not allowed.
     """
     wanted = tuple(groups)
     allowed = {name: variable for name, variable in VARIABLES.items() if variable.group in wanted or name in wanted}
@@ -227,7 +235,7 @@ def parse(raw: Mapping[str, str], groups: Iterable[str]) -> dict[str, Any]:
         try:
             values[name] = allowed[name].parse(text)
         except ValueError as error:
-            meaning = allowed[name].meaning  # no capitalize(), which makes MiB mib
+            meaning = allowed[name].meaning  # not capitalize(), which turns MiB into mib
             hint = (isinstance(error, _NoneOf) and error.hint) or f"{meaning[0].upper()}{meaning[1:]}."
             raise SpecError(f"{name} cannot be '{text}'", {"allowed": error}, hint) from error
     return values

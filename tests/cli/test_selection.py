@@ -120,7 +120,7 @@ def test_empty_plan_matches_nothing(plan_of):
 def test_unknown_word_is_the_user_s_error_with_what_is_known(word, hint, plan):
     with pytest.raises(SpecError) as caught:
         select([word], plan, OWN, ("list", "report"))
-    assert caught.value.problem == f"'{word}' is no task"
+    assert caught.value.problem == f"'{word}' is not a task"
     assert caught.value.exit_code == 2
     assert caught.value.facts == {
         "stages": "emit, compile, verify, profile",
@@ -142,7 +142,7 @@ def test_command_behind_other_words_is_told_where_it_stands(plan, words, hint):
 
 @pytest.mark.parametrize("word", ["profile:", "foo:bar", DEFAULT_8, ""])
 def test_word_that_is_no_stage_with_a_name_is_refused(word, plan):
-    with pytest.raises(SpecError, match="is no task"):
+    with pytest.raises(SpecError, match="is not a task"):
         select([word], plan, OWN, ())
 
 
@@ -209,7 +209,7 @@ def test_own_task_cannot_be_explained_and_is_known(tmp_path, word):
 @pytest.mark.parametrize("words", ["-s skipped", "--all skipped", "-s own"])
 def test_options_of_list_that_have_no_effect_are_refused(tmp_path, words):
     names = {"task_own": lambda: {"actions": None}}
-    with pytest.raises(SpecError, match=r"takes no option|-s tells of cases"):
+    with pytest.raises(SpecError, match=r"takes no option|-s is for cases"):
         answer(tmp_path, names, read(["list", *words.split(), "m=8", "n=8", "k=8"]), None)
 
 

@@ -97,7 +97,7 @@ def test_value_that_is_none_of_the_known_is_refused_with_the_nearest():
     ("word", "hint"),
     [
         ("gemm", "Write operation=matmul."),
-        ("matmul,layer_norm", "'layer_norm' is none. Write operation=norm kind=layer."),
+        ("matmul,layer_norm", "'layer_norm' is unknown. Write operation=norm kind=layer."),
         ("RMS-norm", "Write operation=norm kind=rms."),
         ("gelu", "Write operation=elementwise kind=gelu."),
         ("sum", f"Write {' or '.join(f'operation={name} kind=sum' for name in SUMS)}."),

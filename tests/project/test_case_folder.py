@@ -57,4 +57,4 @@ def test_the_view_and_explain_go_back_with_the_case(tmp_path: Path) -> None:
     (project.root / "specs/m.mlir").write_text(MODULE.format(3))
     explained = project.doit("explain", "verify:*").out  # known, but the view is of the run before
     assert "also in" not in explained
-    assert "is not of this; a run of it with these words" in explained
+    assert "does not show this state; a run with the same words" in explained

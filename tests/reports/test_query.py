@@ -217,7 +217,7 @@ def test_variables_that_a_command_has_no_use_for_are_refused(said, words):
 
 @pytest.mark.parametrize("words", ["verify remeasure=yes", "plan emit compile:* remeasure=0"])
 def test_remeasure_is_refused_where_nothing_is_measured(said, words):
-    with pytest.raises(SpecError, match="no case is asked for up to profile"):
+    with pytest.raises(SpecError, match="no case is selected for profile"):
         said(f"{words} m=9 n=9 k=9 threads=1")
 
 
@@ -242,7 +242,7 @@ def test_folder_that_out_lacks_is_told_with_how_to_make_it(said, tmp_path):
     with pytest.raises(SpecError) as caught:
         said(f"report out={tmp_path}/no/x", {})
     assert caught.value.facts == {"found": f"no folder '{tmp_path}/no'"}
-    assert caught.value.hint == f"Make it: mkdir -p {tmp_path}/no."
+    assert caught.value.hint == f"Create it: mkdir -p {tmp_path}/no."
     with pytest.raises(SpecError) as caught:
         said(f"report out={tmp_path}", {})
     assert caught.value.facts == {"found": "Is a directory"}

@@ -49,7 +49,9 @@ def _judged_as_fast(copied: Project, tools: Path) -> bool:
     words = ("protocol=fast", f"profile:{NAME}", environment(tools, SAME))
     rows = copied.rows()
     planned = copied.doit("plan", *words)
-    assert "controls 1 to measure: another runtime measured what 1 case on local-sync reuse" in planned.out, planned
+    assert "controls 1 to measure: 1 case on local-sync would reuse another runtime's measurements" in planned.out, (
+        planned
+    )
 
     before = copied.counts()
     started = [copied.start(*words) for _ in range(2)]

@@ -48,7 +48,7 @@ def test_own_tasks_stand_beside_ours(copied: Project) -> None:
     for words in (["below"], []):
         planned = copied.doit("plan", "protocol=fast", *words).out.splitlines()
         assert planned[:-2] == plain.splitlines()[:-1] and "profile  1 to make of 1" in planned
-        assert planned[-1] == "then of your own: below"
+        assert planned[-1] == "then your own tasks: below"
     (copied.root / "dodo.py").write_text(OWN_TASKS)
 
     counts, _ = copied.made_by("protocol=fast", "below")

@@ -1,4 +1,4 @@
-"""What commands that make nothing have in common."""
+"""The base of commands that execute no stage."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from dispatchflow.errors import SpecError
 from dispatchflow.planning.plan import Skip
 
 LIMITS = ("compile_limit", "run_limit", "memory_limit")
-"""Variables of a command that asks a toolchain something."""
+"""Variables of a command that runs a tool of a toolchain."""
 
 
 class QueryCommand(Command):  # type: ignore[misc]
-    """A command that makes nothing."""
+    """A command that executes no stage."""
 
-    # What such a command needs beside the plan is imported in it: an idle run, the most frequent of all, needs none.
+    # A command imports inside its functions what it needs beside the plan, because an idle run, the most frequent one,
+    # needs none of it.
     groups: tuple[str, ...] = ("cases", "run")
 
     def __init__(self, task_loader: Loader, cmds: Any = None, **rest: Any) -> None:

@@ -1,4 +1,4 @@
-"""`doit devices`: the targets, and the device that runs each."""
+"""`doit devices` lists the targets and the device that runs each."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ class DevicesCommand(QueryCommand):
 
 
 def table_of(workspace: Workspace) -> str:
-    """`doit devices`: each target, and the device that runs it or why there is none; then what the compiler takes this
-    CPU for, and GPUs that IREE knows by another's name only."""
+    """Return the text of `doit devices`.
+
+    It has each target with its device, or why there is none. Notes follow: as what the compiler identifies this CPU,
+    and GPUs that IREE supports only under another GPU's name."""
     rows: list[dict[str, str | None]] = []
     try:
         host, version = workspace.host, workspace.toolchain.version

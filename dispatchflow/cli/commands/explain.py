@@ -1,4 +1,4 @@
-"""`doit explain`: why a case would run or not."""
+"""`doit explain` shows why a case would run or not."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class ExplainCommand(QueryCommand):
         workspace = self.app.workspace()
         selection = self.app.select(workspace, args, self.app.foreign())
         if own := [name for name in selection.foreign if name in args or not selection.cases]:
-            hint = "doit plan says which cases it depends on."
+            hint = "doit plan shows which cases it depends on."
             raise SpecError(f"'{own[0]}' is a task of your own", {"form": "doit explain profile:NAME"}, hint)
         workspace.resolver.asked_to_measure = selection.cases.get("profile", ())
         for case in selection.last_stage():
-            # A user's function, a flag or a file's name may hold anything.
+            # The name of a user's function or file, or a flag, may have any character.
             print(plain("\n".join(_explained(workspace, workspace.resolver.chain(case)))))
         if not selection.last_stage():
             print_skips(selection.skips)
@@ -45,8 +45,10 @@ class ExplainCommand(QueryCommand):
 
 
 def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
-    """`doit explain profile:NAME`: for each stage why it would run or not, what its key is made of and what of that
-    changed; where the artifacts are; the commands that repeat it by hand."""
+    """Yield the lines of `doit explain profile:NAME`.
+
+    They are: for each stage why it would run or not, the ingredients of its key, and which of them changed; the paths
+    of the artifacts; the commands that repeat the stages by hand."""
     records = workspace.store.records
     latest = records.latest(chain.case.name)
     yield chain.case.name
@@ -79,7 +81,7 @@ def _ingredients_before(workspace: Workspace, key: Any, stage: str) -> Mapping[s
 
 
 def _as_json(value: Any) -> Any:
-    """As it comes back from JSON."""
+    """Return a value in the form that it has after a round trip through JSON."""
     if isinstance(value, Mapping):
         return {name: _as_json(item) for name, item in value.items()}
     return [_as_json(item) for item in value] if isinstance(value, list | tuple) else value
@@ -91,12 +93,12 @@ def _short(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " ".join(map(_short, value))
     text = str(value)
-    # A configuration of a GPU is whole, a library's program is not.
+    # Long enough for a GPU's configuration, but not for a library's program.
     return text if len(text) <= 400 else f"{text[:300]}… ({len(text)} characters)"
 
 
 def _difference(old: Any, new: Any) -> str:
-    """Only what differs, for lists (flags) and mappings."""
+    """Return the old value; for lists (flags) and mappings only the differences."""
     old, new = _as_json(old), _as_json(new)
     if isinstance(old, list) and isinstance(new, list):
         gone, come = [x for x in old if x not in new], [x for x in new if x not in old]
@@ -109,7 +111,7 @@ def _difference(old: Any, new: Any) -> str:
 def _artifacts(workspace: Workspace, chain: CaseState) -> Iterator[str]:
     links = case_folder.links(chain, workspace.resolver)
     if not links:
-        yield "\nnothing is made yet"
+        yield "\nnothing is built yet"
         return
     place = workspace.view_path / chain.case.name
     shown = all((place / name).resolve() == workspace.store.path(digest).resolve() for name, digest in links.items())
@@ -117,13 +119,13 @@ def _artifacts(workspace: Workspace, chain: CaseState) -> Iterator[str]:
     width = max(map(len, links))
     yield from (f"  {name:<{width}}  {workspace.store.path(digest)}" for name, digest in sorted(links.items()))
     if not shown:
-        yield f"\n{place} is not of this; a run of it with these words writes there what repeats it by hand"
+        yield f"\n{place} does not show this state; a run with the same words updates it, with the commands by hand"
         return
     yield "\nby hand (repro.sh in that directory has the same):"
     seen = environment_of(workspace.toolchain, workspace.resolver.environment)
     folder = processes.quoted([str(place)])
     for name, argv in case_folder.by_hand(chain, workspace.resolver).items():
-        # The compiler gets an empty directory: in the view its output would be written through a link into the store.
+        # The compiler runs in an empty directory: in the view it would write through a link into the store.
         compiles = name == "compile"
         inside, given = ('"$(mktemp -d)"', f" < {folder}/module.mlir") if compiles else (folder, "")
         environment = processes.spelled(seen | command_lines.COMPILING if compiles else seen)

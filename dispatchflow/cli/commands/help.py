@@ -1,4 +1,4 @@
-"""`doit help WORD`: what a command, a stage, a variable or a task is."""
+"""`doit help WORD` describes a command, a stage, a variable or a task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dispatchflow.errors import SpecError, suggestion
 
 
 class HelpCommand(QueryCommand):
-    """Of a word: `doit help` alone is doit's."""
+    """Describe words; `doit help` without a word is answered by doit."""
 
     name = "help"
     doc_purpose = "doit help WORD: what a command, a stage, a variable or a task of your own is"

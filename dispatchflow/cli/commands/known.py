@@ -1,4 +1,4 @@
-"""`doit known`: the known failures, and how the cases that they cover stand."""
+"""`doit known` lists the known failures and the states of the cases that they cover."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STANDINGS = ("as known", "otherwise", "passes", "not tried")
 
 class KnownCommand(QueryCommand):
     name = "known"
-    doc_purpose = "the known failures: how many cases each covers, and what the records say of them"
+    doc_purpose = "the known failures: how many cases each covers, and how those ended"
 
     def execute(self, params: Any, args: list[str]) -> int:
         workspace = self.app.workspace()
@@ -29,8 +29,9 @@ class KnownCommand(QueryCommand):
 
 
 def _known_failures(workspace: Workspace, selection: Selection) -> Iterator[str]:
-    """`doit known`: each entry about this release, how many selected cases it covers, and how those stand: they fail as
-    it says, fail otherwise, pass its stage, or were not tried."""
+    """Yield the lines of `doit known`: each entry of this release, and the selected cases that it covers.
+
+    Cases are counted by outcome: failed as known, failed otherwise, passed the entry's stage, or were not tried."""
     entries, last = workspace.known.entries, selection.last_stage()
     counts = {id(entry): Counter[str]() for entry in entries}
     for chain in workspace.chains(list(last)):

@@ -1,4 +1,4 @@
-"""`doit list`: the stages and other tasks; the cases of a stage or a pattern."""
+"""`doit list` lists the stages and other tasks, or the cases of a stage or a pattern."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dispatchflow.project.workspace import Workspace
 from dispatchflow.stages import STAGES
 
 RUN = "run"
-"""The command that needs no name."""
+"""The command that is executed if none is named."""
 
 
 class ListCommand(QueryCommand):
@@ -31,7 +31,7 @@ class ListCommand(QueryCommand):
             "long": "status",
             "type": bool,
             "default": False,
-            "help": "every case, and what would be made of it",
+            "help": "every case, and its pending stages",
         },
     )
 
@@ -48,7 +48,7 @@ class ListCommand(QueryCommand):
             docs = {task.name: task.doc for task in own}
             if status and not selection.cases:
                 raise SpecError(
-                    "-s tells of cases", {"given": " ".join(args)}, "doit itself decides on your own tasks."
+                    "-s is for cases", {"given": " ".join(args)}, "doit itself decides whether your own tasks run."
                 )
             if args and not listed and all(word in STAGES for word in args):
                 args = [
@@ -72,7 +72,7 @@ class ListCommand(QueryCommand):
 
 
 def _cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator[str]:
-    """`doit list PATTERN`: a line a case, with what would be made for it when asked."""
+    """Yield one line per case for `doit list PATTERN`, with its pending stages if `status`."""
     for stage, found in selection.cases.items():
         if not status:
             yield from (f"{stage}:{case.name}" for case in found)
@@ -83,7 +83,7 @@ def _cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator
 
 
 def named(own: Sequence[Task], commands: Mapping[str, type[Command]]) -> dict[str, str]:
-    """What may stand first on a command line, and what it does."""
+    """Return first word of a command line → what it does."""
     lines = {stage: stage_tasks.STAGE_DOCS[stage] for stage in STAGES}
     lines |= {name: command.doc_purpose for name, command in commands.items() if name != RUN}
     return lines | {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}

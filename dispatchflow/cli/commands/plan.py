@@ -1,4 +1,4 @@
-"""`doit plan`: the dry run."""
+"""`doit plan` is the dry run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dispatchflow.tools.machine import cores
 
 class PlanCommand(QueryCommand):
     name = "plan"
-    doc_purpose = "the dry run: what a run would make, why, and about how long it takes"
+    doc_purpose = "the dry run: what a run would do, why, and about how long it takes"
     cmd_options = (JOBS,)
 
     def execute(self, params: Any, args: list[str]) -> int:
@@ -30,12 +30,12 @@ class PlanCommand(QueryCommand):
         selection = self.app.to_make(workspace, words, own)
         print("\n".join(_plan(workspace, selection, params["jobs"] or len(cores()))))
         if selection.foreign:
-            print(f"then of your own: {', '.join(selection.foreign)}")
+            print(f"then your own tasks: {', '.join(selection.foreign)}")
         return 0
 
 
 def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]:
-    """`doit plan`: what a run would do, why, and about how long it would take."""
+    """Yield the lines of `doit plan`: what a run would do, why, and about how long it would take."""
     costs = workspace.store.records.costs()
     last = selection.last_stage()
     workspace.resolver.asked_to_measure = selection.cases.get("profile", ())
@@ -63,15 +63,15 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
     if not any(chain[stage].pending for chain, furthest in wanted for stage in STAGES[: furthest + 1]):
         yield "nothing to make"
         return
-    never = f"{', '.join(unknown)}, of which no time is recorded" if unknown else ""
+    never = f"{', '.join(unknown)} (no time is recorded)" if unknown else ""
     if never and not total_s:
-        yield f"no estimate of {never}"
+        yield f"no estimate for {never}"
         return
     yield f"about {units.seconds(total_s)} with -n {jobs}" + (f", and {never}" if never else "")
 
 
 def _reason_not_made(chain: CaseState, step: StageState) -> str | None:
-    """Why a stage is not to be made and never was; None for the others."""
+    """Return why a stage that has no result is not pending; None for other stages."""
     if chain.known is not None and step.state in ("failed", "blocked"):
         return f"known failure: {chain.known.reason}"
     return f"not: {step.why}" if step.state in ("failed", "blocked", "absent") else None
@@ -82,5 +82,5 @@ def _controls(workspace: Workspace, last: Mapping[Case, str]) -> Iterator[str]:
     block_s = resolver.settings.protocol.block_s
     reused = [chain for case, chain in resolver.unjudged.items() if last.get(case) == "profile"]
     for group, chosen in questions(reused, resolver.reuse.judged, block_s, workspace.run):
-        why = f"another runtime measured what {units.count(len(group), 'case')} on {group[0].device.uri} reuse"
+        why = f"{units.count(len(group), 'case')} on {group[0].device.uri} would reuse another runtime's measurements"
         yield f"controls {len(chosen)} to measure: {why}"

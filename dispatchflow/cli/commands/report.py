@@ -1,4 +1,4 @@
-"""`doit report`: rows from Parquet."""
+"""`doit report` shows rows of the Parquet files."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class ReportCommand(QueryCommand):
             except OSError as error:
                 raise _unwritable(Path(out), error) from error
         else:
-            print(escaped(text))  # tags and names of functions may hold anything
+            print(escaped(text))  # tags and names of functions may have any character
         return 0
 
 
 def _unwritable(out: Path, error: OSError) -> SpecError:
     problem = f"out={out} cannot be written"
     if isinstance(error, FileNotFoundError) and not out.parent.exists():
-        way_out = f"Make it: mkdir -p {shlex.quote(str(out.parent))}."
+        way_out = f"Create it: mkdir -p {shlex.quote(str(out.parent))}."
         return SpecError(problem, {"found": f"no folder '{out.parent}'"}, way_out)
     return SpecError(problem, {"found": error.strerror})

@@ -1,4 +1,4 @@
-"""The command that makes: pending stages as doit tasks, then how all selected cases stand."""
+"""`doit run` executes pending stages as doit tasks, then reports all selected cases."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from dispatchflow.tools.machine import cores
 
 
 class RunCommand(DoitRun):  # type: ignore[misc]
-    """Make what is missing of the selected cases, then say how they all stand."""
+    """Execute the pending stages of the selected cases, then report all of them."""
 
     name = "run"
-    doc_purpose = "make what is missing, print what is known"
+    doc_purpose = "build and measure what is missing, print all results"
     cmd_options = (JOBS,)
     base_options = ()
 
@@ -86,14 +86,16 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         own: list[Task],
         jobs: int,
     ) -> bool:
-        """Run doit over what is pending. True when one of the user's own tasks failed, or an exception is ours."""
+        """Run doit over the pending stages and the user's selected tasks.
+
+        Returns True if one of the user's tasks failed, or if a stage ended by an exception in this program."""
         gc.enable()
         twins: dict[tuple[Any, ...], str] = {}
         made = [task for chain, wanted in pending for task in stage_tasks.tasks_of(stages, chain, wanted, twins)]
         foreign = [*stage_tasks.empty_tasks(selection, made), *own] if selection.foreign else []
         control = TaskControl([*made, *foreign])
         control.process([task.name for task in made] + selection.foreign)
-        # Our tasks ask the store; only a user's own tasks need doit's database, under its usual name.
+        # Our tasks look into the store; only a user's own tasks need doit's database, under its usual name.
         config = dodo_file.config(app.names) if foreign else {"backend": "sqlite3", "dep_file": ":memory:"}
         database = DoitRun(task_loader=self.loader).get_backends()[config.get("backend", "dbm")]
         self.dep_manager = Dependency(database, config.get("dep_file", ".doit.db"))
@@ -112,7 +114,7 @@ class Reporter(ConsoleReporter):  # type: ignore[misc]
     """doit's reporter for the user's own tasks; ours report through Progress."""
 
     broken = False
-    """Whether one of ours ended by an exception."""
+    """Whether one of our tasks ended by an exception."""
 
     def execute_task(self, task: Task) -> None:
         if not _is_ours(task):
@@ -123,7 +125,7 @@ class Reporter(ConsoleReporter):  # type: ignore[misc]
             super().skip_uptodate(task)
 
     def add_failure(self, task: Task, fail: Any) -> None:
-        # Of ours only what is no failed stage but an exception in this program.
+        # For our tasks doit reports only an exception in this program, not a failed stage.
         broken = _is_ours(task) and bool(getattr(fail, "traceback", None))
         self.broken |= broken
         if broken or not _is_ours(task):
@@ -143,7 +145,7 @@ def _publish_before_own_task(stages: StageTasks, last: Mapping[Case, str]) -> No
 def _publish_and_report(
     stages: StageTasks, last: Mapping[Case, str], chains: Sequence[CaseState], skips: Sequence[Skip], failed: bool
 ) -> tuple[int, str]:
-    """Rows, table, summary; the exit code, and what is printed but for the seconds it took."""
+    """Publish rows and print the table and summary; return the exit code and the text without duration."""
     workspace = stages.workspace
     if not last and not skips:
         return int(failed), ""

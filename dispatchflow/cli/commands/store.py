@@ -1,4 +1,4 @@
-"""`doit store`: what takes the space; check; clean."""
+"""`doit store` shows what takes the space; `check` and `clean` are its subcommands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dispatchflow.errors import SpecError
 
 class StoreCommand(QueryCommand):
     name = "store"
-    doc_purpose = "what takes the space; store check: is all sound; store clean: remove what is not needed"
+    doc_purpose = "what takes the space; store check: find damage; store clean: remove what is not needed"
 
     def execute(self, params: Any, args: list[str]) -> int:
         from dispatchflow.project import maintenance, store_check
@@ -24,7 +24,7 @@ class StoreCommand(QueryCommand):
                 print(text)
                 return 0 if sound else 1
             case ["clean"]:
-                # Nothing else asks which cases there are, and what their toolchains make of them.
+                # Only keep=referenced needs the cases and their toolchains.
                 referenced = "referenced" in self.app.variables.get("keep", "")
                 groups = ("clean", "cases", "iree", *LIMITS) if referenced else ("clean",)
                 print(maintenance.clean(self.app.workspace(groups)))

@@ -1,4 +1,4 @@
-"""`doit toolchains`: the compilers that can be named."""
+"""`doit toolchains` lists the available compilers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dispatchflow.tools import releases, toolchain
 
 class ToolchainsCommand(QueryCommand):
     name = "toolchains"
-    doc_purpose = "the compilers at hand: version, revision, digest, size; remove=3.12.0 removes a fetched one"
+    doc_purpose = "the available compilers: version, revision, digest, size; remove=3.12.0 removes a fetched one"
 
     def execute(self, params: Any, args: list[str]) -> int:
         no_words(self.name, args)
@@ -27,8 +27,9 @@ class ToolchainsCommand(QueryCommand):
 
 
 def _toolchains(workspace: Workspace) -> tuple[str, set[str]]:
-    """`doit toolchains`: this environment's, the fetched ones, and the one that `iree=` names; and the words of those
-    that cannot be used."""
+    """Return the text of `doit toolchains`, and the words of those that cannot be used.
+
+    It lists the current environment's toolchain, the fetched ones, and the one that `iree=` names."""
     rows: list[dict[str, str | None]] = []
     unusable = set()
     for word in workspace.toolchain_words:

@@ -1,4 +1,4 @@
-"""`doit variables`: what `name=value` can say."""
+"""`doit variables` lists the variables, `name=value`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dispatchflow.cli.commands._base import QueryCommand, no_words, print_aligne
 
 class VariablesCommand(QueryCommand):
     name = "variables"
-    doc_purpose = "what name=value can say"
+    doc_purpose = "the variables, name=value, and their meaning"
 
     def execute(self, params: Any, args: list[str]) -> int:
         no_words(self.name, args)
