@@ -41,7 +41,7 @@ def refused(error: OSError) -> StoreError:
     known = {n: v for n, v in facts.items() if v}
     if is_full(error):
         return DiskFull("the disk is full", known, MAKE_ROOM)
-    return StoreError("the system refuses a file", known)
+    return StoreError("the system refuses access to a file", known)
 
 
 def unwritable(store: Path, error: OSError) -> StoreError:

@@ -1,4 +1,4 @@
-"""The contents of records as values: planning reads few columns of thousands, the rest is read on use."""
+"""The contents of records as values: planning reads few columns of them, the rest is read on use."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Record(msgspec.Struct, frozen=True):
 class RecordHead(msgspec.Struct, frozen=True, dict=True):
     """The columns of a record that planning reads: success, and the inputs of later keys.
 
-    The rest is read on first use."""
+    Planning reads thousands of records, so the rest is read on first use."""
 
     key: Key
     ok: bool

@@ -51,7 +51,7 @@ def named(process: int) -> str:
     place, known = Path(f"/proc/{process}"), []
     with suppress(OSError, KeyError):
         known.append(pwd.getpwuid(place.stat().st_uid).pw_name)
-    with suppress(OSError):  # another user's process process
+    with suppress(OSError):  # another user's process
         known.append(str((place / "cwd").readlink()))
     with suppress(OSError):
         state = (place / "stat").read_text().rpartition(")")[2].split()[0]
@@ -60,7 +60,7 @@ def named(process: int) -> str:
 
 
 def is_ours(process: int) -> bool:
-    """Return whether this PID is another run of dispatchflow here; it may come from another container."""
+    """Return whether a PID, which may be that of another container, is another run of dispatchflow here."""
     with suppress(OSError):
         words = Path(f"/proc/{process}/cmdline").read_bytes()
         return process != os.getpid() and (b"doit" in words or b"dispatchflow" in words)

@@ -20,7 +20,7 @@ pytest_plugins = ["support.project"]
 # --- the plan
 
 
-def test_a_library_is_one_way_beside_all_tunings(plan_of: Any) -> None:
+def test_a_library_has_one_case_beside_all_tunings(plan_of: Any) -> None:
     plan = plan_of(SPEC.format('provider = ["iree", "numpy"]', 'tuning = ["default", "data_tiling"]'))
     assert [case.name.split("f32t_")[-1] for case in plan.cases] == [
         "default@llvm-cpu-1t", "data_tiling@llvm-cpu-1t", "numpy@llvm-cpu-1t",
@@ -32,7 +32,7 @@ def test_hot_and_cold_stand_side_by_side(plan_of: Any) -> None:
     assert [case.name.split("@")[1] for case in plan.cases] == ["llvm-cpu-1t", "llvm-cpu-1t-cold"]
 
 
-def test_what_a_library_cannot_do_is_a_skip(plan_of: Any) -> None:
+def test_a_target_that_a_library_cannot_run_on_is_a_skip(plan_of: Any) -> None:
     plan = plan_of(SPEC.format('provider = ["numpy", "torch"]', 'target = ["vulkan", "cuda-sm_80"]'))
     assert [case.name.split("f32t_")[-1] for case in plan.cases] == ["torch@cuda-sm_80"]
     assert [skip.reason for skip in plan.skips] == [
@@ -73,7 +73,7 @@ def keys_of(case_of: Any, resolver_of: Any, records: Any) -> Any:
     return make
 
 
-def test_keys_of_a_library_are_of_its_code_and_of_the_call(keys_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_a_library_depend_on_its_code_and_on_the_call(keys_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     base = keys_of()
     others = [
         keys_of(Installed("1.1", Digest("d"), "/somewhere")),
@@ -145,7 +145,7 @@ def test_blas_that_no_installer_recorded_is_part_of_the_digest(
     installed.library.cache_clear()
 
 
-def test_what_is_installed_has_its_own_version_and_one_digest() -> None:
+def test_an_installed_library_has_its_own_version_and_one_digest() -> None:
     found = installed.library("numpy")
     assert found is not None
     assert found.version == np.__version__

@@ -119,7 +119,7 @@ def test_windows_of_numpy_see_what_those_of_the_reference_see(name: str, padding
         assert all(found.passed for found in verdicts(numpy, operation)), call_text(numpy, operation)
 
 
-def test_a_call_that_does_not_heed_an_option_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_ignores_an_option_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
     cls, numpy = OPERATIONS["matmul"], LIBRARIES["numpy"]
     accumulating = cls.make((4, 5, 6), accumulate="yes")
     assert unsupported(numpy, accumulating, TARGETS["llvm-cpu"]) is None

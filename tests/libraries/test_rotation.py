@@ -111,7 +111,7 @@ def test_copies_take_twice_the_cache_and_are_two_at_least() -> None:
         ("vulkan", 2**25, 2**33, "not coldable: the size of the last cache of vulkan devices is not known"),
     ],
 )
-def test_what_cannot_be_cold_says_why(
+def test_a_case_that_cannot_be_cold_has_a_reason(
     target: str, cache_bytes: int | None, memory_bytes: int, reason: str | None
 ) -> None:
     matmul = OPERATIONS["matmul"].make((64, 64, 64))

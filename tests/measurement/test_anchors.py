@@ -24,7 +24,7 @@ def session(history, run, compute, read):
     return history.with_session(run, found), found
 
 
-def test_first_session_is_the_reference_and_the_prior_says_how_far_the_next_may_be():
+def test_first_session_is_the_reference_and_the_prior_gives_the_distance_of_the_next():
     history, found = session(History(), "r0", 1e6, 1e4)
     moment = history.moment(found)
     assert moment.factor == pytest.approx(1.0)
@@ -93,7 +93,7 @@ def test_anchored_is_stated_only_where_it_is_narrower():
     assert replace(quiet, factor=1.5, sensitivity_sd=0.01).later_anchored(0.01) is not None
 
 
-def test_measurement_of_before_has_the_prior_s_sensitivity():
+def test_measurement_of_an_older_version_has_the_prior_s_sensitivity():
     moment = Moment(**{"session_sd": 0.02, "case_sd": 0.01, "sessions": 3, "factor": 1.1, "factor_sd": 0.001})
     assert moment.correction == pytest.approx(1.1**PRIOR.mean)
 
@@ -131,7 +131,7 @@ def test_next_median_is_inside_both_intervals_however_strongly_cases_feel_the_ma
     assert counts["anchored"] > 0.5 * counts["plain"], counts
 
 
-def test_intervals_that_take_all_cases_to_feel_the_same_are_not_true():
+def test_intervals_that_assume_one_sensitivity_for_all_cases_are_wrong():
     parts, _ = covered(lambda earlier, first: SimpleNamespace(by=lambda case: DIVIDING), machines=5)
     assert all(part < 0.9 for part in parts.values()), parts
 

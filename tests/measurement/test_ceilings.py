@@ -17,7 +17,7 @@ def unknown(tmp_path, monkeypatch):
 
 
 @pytest.mark.iree
-def test_more_threads_can_do_what_fewer_did(tmp_path, case_of):
+def test_more_threads_reach_the_rates_of_fewer(tmp_path, case_of):
     workspace, target = Workspace(tmp_path, {}), TARGETS["llvm-cpu"]
     one = workspace.device(target, 1)
     two = replace(one, threads=2)
@@ -28,7 +28,7 @@ def test_more_threads_can_do_what_fewer_did(tmp_path, case_of):
 
 
 @pytest.mark.iree
-def test_what_another_invocation_measured_meanwhile_and_remembered_meanwhile_counts(tmp_path):
+def test_rates_that_another_invocation_recorded_in_the_meantime_count(tmp_path):
     target = TARGETS["llvm-cpu"]
     first, second = (Workspace(tmp_path, {}) for _ in range(2))
     device = first.device(target, 1)

@@ -53,7 +53,7 @@ def trials(session, shapes, protocol="std"):
     ]  # fmt: skip
 
 
-def test_many_cases_are_measured_group_by_group_and_a_shape_s_are_in_one(session, taken):
+def test_many_cases_are_measured_by_groups_and_those_of_a_shape_share_one(session, taken):
     pending = trials(session, {"a": 50, "b": 5, "c": 20, "d": 60})
 
     session.measure_until_decided(pending[0])
@@ -72,7 +72,7 @@ def test_many_cases_are_measured_group_by_group_and_a_shape_s_are_in_one(session
     assert {trial.outcome for trial in pending} == {"measured"}
 
 
-def test_a_shape_with_more_cases_than_a_group_has_is_measured_together(session, taken):
+def test_a_shape_with_more_cases_than_a_group_is_measured_together(session, taken):
     pending = trials(session, {"a": 90, "b": 1})
     session.measure_until_decided(pending[0])
     assert set(taken[:90]) == {f"a{number}" for number in range(90)}
@@ -84,7 +84,7 @@ def test_few_cases_are_measured_together_whatever_their_shapes(session, taken):
     assert set(taken[:4]) == {"a0", "b0", "b1", "c0"}
 
 
-def test_what_is_wanted_in_the_middle_joins_the_rounds(session, taken):
+def test_a_case_that_is_added_later_joins_the_rounds(session, taken):
     pending = trials(session, {"a": 60, "b": 2})
     session.measure_until_decided(pending[0])
     (late,) = trials(session, {"kernel": 1})
@@ -180,7 +180,7 @@ def test_rounds_are_spread_over_the_protocol_s_span(tmp_path, taken, monkeypatch
     assert clock.now - 100.0 == pytest.approx(PROTOCOLS["std"].span_s)
 
 
-def test_without_pauses_rounds_follow_each_other_and_the_measurement_says_it(tmp_path, taken):
+def test_without_pauses_rounds_follow_each_other_and_the_measurement_records_it(tmp_path, taken):
     waited = []
     bench = SimpleNamespace(store=Store(tmp_path / "store"))
     toolchain = SimpleNamespace(runtime_version="3.13.0", runtime_digest="r", version="3.13.0")
@@ -240,7 +240,7 @@ def test_blocks_are_taken_again_within_the_budget_only(session, waiting, monkeyp
     assert (trial.blocks_ns, trial.retaken, trial.outcome) == ([9e6], 0, "noisy")
 
 
-def test_where_the_kernel_tells_no_waits_blocks_count_as_they_are(session, waiting):
+def test_blocks_count_as_they_are_if_the_kernel_reports_no_waits(session, waiting):
     waiting += [(None, 1e6)] * BLOCKS
     (trial,) = trials(session, {"a": 1})
     session.measure_until_decided(trial)

@@ -29,7 +29,7 @@ def add(store, key, *contents, stage="compile", at=1.0):
     return list(outputs.values())
 
 
-def test_store_lists_its_objects_and_the_records_that_name_some(store):
+def test_store_lists_its_objects_and_the_records_that_name_objects(store):
     one, two = add(store, "a", b"one", b"longer")
     add(store, "verified", stage="verify")
 
@@ -37,7 +37,7 @@ def test_store_lists_its_objects_and_the_records_that_name_some(store):
     assert [(record.key, record.stage, record.at) for record in store.records.held()] == [("a", "compile", 1.0)]
 
 
-def test_what_is_no_object_is_left_alone_and_named(store, caplog):
+def test_a_file_that_is_not_an_object_is_reported_and_left_alone(store, caplog):
     (one,) = add(store, "a", b"one")
     objects = store.root / "objects"
     (objects / "zz/below").mkdir(parents=True)
@@ -49,7 +49,7 @@ def test_what_is_no_object_is_left_alone_and_named(store, caplog):
     assert len(caplog.records) == 4
 
 
-def test_records_that_lost_rows_without_a_word_are_known_to_be_unsound(store):
+def test_records_that_silently_lost_rows_are_reported_as_unsound(store):
     for number in range(100):
         store.records.add(Record(Key(f"k{number}"), "compile", True, outputs={"vmfb": Digest("d" * 200)}))
     store.records.require_sound()
@@ -71,7 +71,7 @@ def test_records_that_lost_rows_without_a_word_are_known_to_be_unsound(store):
     assert silent
 
 
-def test_discarded_records_and_objects_are_gone_and_no_others(store):
+def test_only_discarded_records_and_objects_are_removed(store):
     one, shared = add(store, "a", b"one", b"shared")
     add(store, "b", b"shared")
     add(store, "verified", stage="verify")
@@ -87,7 +87,7 @@ def test_discarded_records_and_objects_are_gone_and_no_others(store):
     assert store.records.get(Key("b")) is None
 
 
-def test_who_is_stopped_while_removing_leaves_no_record_without_its_object(store, monkeypatch):
+def test_an_interrupted_removal_leaves_no_record_without_its_object(store, monkeypatch):
     (one,) = add(store, "a", b"one")
 
     def stopped(path, **unused):
@@ -101,7 +101,7 @@ def test_who_is_stopped_while_removing_leaves_no_record_without_its_object(store
     assert removal(store.objects(), store.records.held()).objects == (one,)
 
 
-def test_an_outcome_that_was_replaced_leaves_its_object_to_nobody(store):
+def test_object_of_a_replaced_record_is_unreferenced(store):
     (before,) = add(store, "a", b"before")
     (after,) = add(store, "a", b"after")
 
@@ -148,7 +148,7 @@ def cleaned(store, told):
 
 
 @pytest.mark.parametrize("end", ["ends", "is killed"])
-def test_who_cleans_waits_for_who_makes_and_says_for_whom(store, start, end):
+def test_a_clean_waits_for_runs_and_reports_which(store, start, end):
     maker = start()
     digest = maker.stdout.readline().strip()
     told = []
@@ -167,7 +167,7 @@ def test_who_cleans_waits_for_who_makes_and_says_for_whom(store, start, end):
     assert store.objects() == {}
 
 
-def test_who_makes_waits_for_who_cleans(store, start):
+def test_a_run_waits_for_a_clean(store, start):
     with store.users.alone(lambda process: pytest.fail("nobody is there")):
         maker = start()
         assert maker.stdout.readline() == "waits for 0\n"
@@ -177,7 +177,7 @@ def test_who_makes_waits_for_who_cleans(store, start):
     assert list(store.objects()) == [digest]
 
 
-def test_makers_are_there_together(store, start):
+def test_runs_share_the_store(store, start):
     start().stdout.readline()
     store.users.join(lambda process: pytest.fail("they do not wait"))
     Store(store.root).users.join(lambda process: pytest.fail("nor within one process"))

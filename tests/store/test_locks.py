@@ -76,7 +76,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     {"store": "another"},  # one machine, two stores
     {"shared": "another"},  # two containers, one store
 ])  # fmt: skip
-def test_a_block_runs_beside_nothing(
+def test_nothing_runs_beside_a_block(
     first: str, second: str, beside: bool, where: dict[str, str], start: Start
 ) -> None:
     one = start(first)
@@ -90,7 +90,7 @@ def test_a_block_runs_beside_nothing(
 
 
 @pytest.mark.parametrize("how", ["busy", "quiet"])
-def test_removed_lock_files_let_nobody_in(how: str, start: Start, tmp_path: Path) -> None:
+def test_removed_lock_files_admit_no_second_holder(how: str, start: Start, tmp_path: Path) -> None:
     """systemd removes what a user has in /dev/shm when the user logs out."""
     one = start(how)
     assert one.is_in()
@@ -121,7 +121,7 @@ def test_a_stream_of_busy_ones_does_not_starve_a_block(start: Start) -> None:
 @pytest.mark.parametrize(("first", "second", "doing"), [
     ("quiet", "busy", "measures"), ("quiet", "quiet", "measures"), ("busy", "quiet", "compiles or verifies"),
 ])  # fmt: skip
-def test_after_a_second_the_waiting_one_says_for_whom(
+def test_a_process_that_waits_for_a_second_reports_the_holder(
     first: str, second: str, doing: str, start: Start, tmp_path: Path
 ) -> None:
     one = start(first)
@@ -136,7 +136,7 @@ def test_after_a_second_the_waiting_one_says_for_whom(
     assert other.end() == expected
 
 
-def test_whoever_waits_shortly_says_nothing(start: Start) -> None:
+def test_a_short_wait_is_not_reported(start: Start) -> None:
     one = start("quiet")
     assert one.is_in()
     other = start("busy")
@@ -146,7 +146,7 @@ def test_whoever_waits_shortly_says_nothing(start: Start) -> None:
     assert other.end() == ""
 
 
-def test_a_stopped_process_is_said_to_be_stopped(start: Start) -> None:
+def test_a_stopped_process_is_reported_as_stopped(start: Start) -> None:
     one = start("quiet")
     assert one.is_in()
     one.popen.send_signal(signal.SIGSTOP)
@@ -169,7 +169,7 @@ def test_within_a_block_the_same_thread_may_be_busy(tmp_path: Path, monkeypatch:
             pass
 
 
-def test_a_claim_tells_who_holds_it(tmp_path: Path) -> None:
+def test_a_claim_has_the_pid_of_its_holder(tmp_path: Path) -> None:
     mine, key, other = Claims(tmp_path / "claims"), "f" * 32, "0" * 32
     assert mine.take(key)
     theirs = Claims(tmp_path / "claims")
@@ -181,7 +181,7 @@ def test_a_claim_tells_who_holds_it(tmp_path: Path) -> None:
     assert theirs.take(key)
 
 
-def test_a_lock_that_is_closed_while_its_holders_are_looked_for_is_no_error(monkeypatch):
+def test_a_lock_that_is_closed_while_its_holders_are_read_is_no_error(monkeypatch):
     """The thread that tells may look just when the wait ends."""
     monkeypatch.setattr(holders, "PATIENCE_S", 0.0)
     monkeypatch.setattr(holders, "_AGAIN_S", 0.0)

@@ -30,7 +30,7 @@ def files(root):
     return [path for path in root.rglob("*") if path.is_file()]
 
 
-def test_what_one_invocation_keeps_another_one_has(known):
+def test_facts_of_one_invocation_are_known_to_the_next(known):
     assert known.remembered("ceilings:ab") is None
     assert known.revise("ceilings:ab", lambda text: f"{text}, then\nmore") == "None, then\nmore"
     assert MachineFacts(known.root, "this").remembered("ceilings:ab") == "None, then\nmore"
@@ -50,7 +50,7 @@ def test_a_value_that_stays_is_not_written_again(known):
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == before
 
 
-def test_what_is_looked_at_is_told_so_that_no_answer_outlives_it(known):
+def test_files_that_are_read_are_seen_so_that_no_recorded_answer_outlives_them(known):
     seen = []
     known.revise("ceilings:ab", lambda _: "1")
     MachineFacts(known.root, "this", seen.append).remembered("ceilings:ab")
@@ -67,14 +67,14 @@ for _ in range(100):
 """
 
 
-def test_of_two_processes_at_once_no_change_is_lost(known):
+def test_two_processes_at_once_lose_no_change(known):
     both = [subprocess.Popen([sys.executable, "-c", COUNTS, known.root]) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0]
     assert known.remembered("count:a") == "200"
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"no digest", b"00\n1"])
-def test_what_is_damaged_is_absent_and_made_anew(known, content):
+def test_a_damaged_value_is_missing_and_written_again(known, content):
     known.revise("ceilings:ab", lambda _: "1")
     (path,) = files(known.root)
     path.write_bytes(content)
@@ -90,7 +90,7 @@ def test_a_half_written_value_is_damaged(known):
     assert known.remembered("ceilings:ab") is None
 
 
-def test_an_object_is_whole_or_absent(known, tmp_path):
+def test_an_object_is_complete_or_missing(known, tmp_path):
     (tmp_path / "module").write_bytes(b"code")
     digest = digest_of(b"code")
     assert known.object(digest) is None
@@ -119,7 +119,7 @@ def in_a_loop(root):
 
 
 @pytest.mark.parametrize("place", [in_a_file, nowhere, in_a_loop])
-def test_where_nothing_can_be_written_nothing_is_known_and_nothing_fails(tmp_path, place):
+def test_without_a_writable_directory_nothing_is_known_and_nothing_fails(tmp_path, place):
     found = place(tmp_path / "home")
     (tmp_path / "module").write_bytes(b"code")
     found.keep(digest_of(b"code"), tmp_path / "module")
@@ -143,7 +143,7 @@ def test_on_a_network_file_system_nothing_is_kept(known, monkeypatch):
         ({"HOME": "/home/a", "DISPATCHFLOW_CACHE": ""}, "/home/a/.cache/dispatchflow"),
     ],
 )
-def test_the_directory_is_the_user_s_unless_told_otherwise(monkeypatch, variables, path):
+def test_the_directory_is_the_user_s_unless_a_variable_names_another(monkeypatch, variables, path):
     for name in ("HOME", "XDG_CACHE_HOME", "DISPATCHFLOW_CACHE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -194,7 +194,7 @@ def project(tmp_path, known):
     return lambda name, code="new", run="r0", at=known: Project(tmp_path / name, at, code, run)
 
 
-def test_a_new_project_goes_on_with_the_machine_s_history_and_modules(project):
+def test_a_new_project_continues_the_machine_s_history_with_its_modules(project):
     assert project("a").measure(1e6).sessions == 1
     other = project("b", code="of another compiler", run="r1")
     moment = other.measure(1.1e6)
@@ -203,7 +203,7 @@ def test_a_new_project_goes_on_with_the_machine_s_history_and_modules(project):
     assert list(other.machines.sessions) == ["r0", "r1"]
 
 
-def test_a_store_that_outlives_the_directory_goes_on_and_begins_it_anew(project, tmp_path):
+def test_a_store_that_outlives_the_directory_continues_and_writes_it_again(project, tmp_path):
     project("a").measure(1e6)
     again = project("a", run="r1", at=MachineFacts(tmp_path / "empty", "this"))
     assert again.measure(1.1e6).factor == pytest.approx(1.1)
@@ -249,7 +249,7 @@ def test_two_new_projects_at_once_with_other_compilers_each_have_their_own(proje
     assert list(second.history.sessions) == ["r1"]
 
 
-def test_a_history_that_is_lost_during_a_session_goes_on_from_the_store(project, known):
+def test_a_history_that_is_lost_during_a_session_continues_from_the_store(project, known):
     one = project("a")
     one.measure(1e6)
     for path in files(known.root):

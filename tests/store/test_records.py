@@ -17,13 +17,13 @@ RECORD = Record(
 )  # fmt: skip
 
 
-def test_record_comes_back_as_it_went_in(records):
+def test_record_is_read_as_it_was_written(records):
     records.add(RECORD)
     assert records.get(RECORD.key) == RECORD
     assert records.get(Key("other")) is None
 
 
-def test_newest_record_of_a_key_stands(records):
+def test_newest_record_of_a_key_counts(records):
     records.add(replace(RECORD, ok=False, reason="no"))
     records.add(RECORD)
     assert records.get(RECORD.key) == RECORD
@@ -93,7 +93,7 @@ def test_rows_are_numbered_in_the_order_in_which_they_were_added_through_all_par
     assert a + 2 == b + 1 == c
 
 
-def test_rows_of_a_new_database_come_behind_those_of_the_one_before(tmp_path, monkeypatch):
+def test_rows_of_a_new_database_follow_those_of_the_old_one(tmp_path, monkeypatch):
     numbers = []
     for path, clock in (("a", 1e9), ("b", 1e9 + 1)):
         monkeypatch.setattr("dispatchflow.store.records.time.time", lambda clock=clock: clock)
@@ -105,13 +105,13 @@ def test_rows_of_a_new_database_come_behind_those_of_the_one_before(tmp_path, mo
 
 
 @pytest.mark.parametrize("asked", [3, 2000])
-def test_what_was_said_last_of_a_name_is_known(records, asked):
+def test_identity_of_a_name_s_newest_row_is_known(records, asked):
     records.add_rows({f"n{i}": (f"i{i}", {}) for i in range(2)}, "run")
     assert records.newest_identities(f"n{i}" for i in range(asked)) == {"n0": "i0", "n1": "i1"}
     assert records.newest_identities([]) == {}
 
 
-def test_going_back_to_an_earlier_state_is_said_once_more_and_staying_there_is_not(records):
+def test_returning_to_an_earlier_state_adds_a_row_and_staying_there_does_not(records):
     said = [records.add_rows({"case": (state, {"state": state})}, f"run {i}") for i, state in enumerate("abaaab")]
     assert said == [1, 1, 1, 0, 0, 1]
     records.assign_rows("part")
@@ -181,14 +181,14 @@ def test_transaction_that_fails_leaves_nothing(records):
     assert records.get(RECORD.key) == RECORD
 
 
-def test_file_that_is_no_database_is_a_store_error_that_names_it(tmp_path):
+def test_file_that_is_not_a_database_is_a_store_error_that_names_it(tmp_path):
     (tmp_path / "records.sqlite").write_bytes(b"no database " * 100)
     with pytest.raises(StoreError, match="cannot be read") as caught:
         Records(tmp_path / "records.sqlite")
     assert caught.value.facts["file"] == tmp_path / "records.sqlite"
 
 
-def test_directory_in_the_place_of_the_records_is_told_with_the_way_out(tmp_path):
+def test_directory_in_place_of_the_records_is_an_error_with_a_hint(tmp_path):
     with pytest.raises(StoreError, match="cannot be read") as caught:
         Records(tmp_path)
     assert "Move the file away" in caught.value.hint

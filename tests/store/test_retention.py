@@ -24,11 +24,11 @@ def gone(found: Removal):
     return sorted(found.keys), sorted(found.objects)
 
 
-def test_without_a_criterion_only_what_no_record_names_goes():
+def test_without_a_criterion_only_unreferenced_objects_are_removed():
     assert gone(removal(SIZES, RECORDS)) == ([], ["x"])
 
 
-def test_what_is_not_kept_goes_with_its_records():
+def test_objects_that_are_not_kept_are_removed_with_their_records():
     assert gone(removal(SIZES, RECORDS, keep={Key("new")})) == (["middle", "old"], ["a", "b", "c", "x"])
 
 
@@ -36,7 +36,7 @@ def test_an_object_that_a_kept_record_names_stays():
     assert gone(removal(SIZES, RECORDS, keep={Key("middle")})) == (["new", "old"], ["a", "d", "x"])
 
 
-def test_a_record_all_of_whose_objects_stay_stays_too():
+def test_a_record_stays_if_all_of_its_objects_stay():
     twin = held("twin", 0.0, "c")
     assert gone(removal(SIZES, [*RECORDS, twin], keep={Key("middle")})) == (["new", "old"], ["a", "d", "x"])
 
@@ -82,7 +82,7 @@ some_records = st.lists(
     keep=st.none() | st.sets(st.sampled_from([f"k{i}" for i in range(8)])),
     limit=st.none() | st.integers(0, 60),
 )
-def test_whatever_goes_no_record_is_left_that_names_it(sizes, records, keep, limit):
+def test_no_record_that_names_a_removed_object_is_left(sizes, records, keep, limit):
     found = removal(sizes, records, keep, limit)
     left = {digest: size for digest, size in sizes.items() if digest not in found.objects}
     stay = [record for record in records if record.key not in found.keys]
@@ -133,6 +133,6 @@ def test_overview_ends_in_the_total_and_the_bytes_of_a_case():
     assert text.splitlines()[-1] == "1.00 MiB in all; 3 cases, 1.00 KiB each without toolchains"
 
 
-def test_more_than_the_limit_is_said():
+def test_more_than_the_limit_is_reported():
     words = report.cleaned({}, 0, (2, 4096), 1024, dry=False, unlimited=False)
     assert words.splitlines()[-1] == "note: what keep= names takes more than 1.00 KiB"

@@ -29,13 +29,13 @@ def user(tmp_path):
         yield process, Path(process.stdout.readline().strip())
 
 
-def test_a_directory_is_gone_afterwards(tmp_path):
+def test_a_directory_is_removed_afterwards(tmp_path):
     with scratch.directory(tmp_path) as path:
         (path / "file").write_text("x")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_in_use_stays_and_what_a_killed_process_left_is_swept(user, tmp_path):
+def test_a_directory_in_use_stays_and_that_of_a_killed_process_is_removed(user, tmp_path):
     process, path = user
     scratch.sweep(tmp_path)
     assert (path / "file").exists()
@@ -45,7 +45,7 @@ def test_what_is_in_use_stays_and_what_a_killed_process_left_is_swept(user, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_in_use_stays_where_the_user_s_process_is_not_seen(user, tmp_path):
+def test_a_directory_in_use_stays_where_its_process_is_not_visible(user, tmp_path):
     """As from another container."""
     _, path = user
     apart = ["unshare", "--pid", "--fork", "--mount-proc"]
@@ -55,13 +55,13 @@ def test_what_is_in_use_stays_where_the_user_s_process_is_not_seen(user, tmp_pat
     assert (path / "file").exists()
 
 
-def test_what_is_started_meanwhile_does_not_hold_the_directory(tmp_path):
+def test_a_program_that_is_started_does_not_hold_the_directory(tmp_path):
     with scratch.directory(tmp_path) as path:
         os.system(f"ls -l /proc/$$/fd > '{path}/held'")
         assert os.fspath(path) + "\n" not in (path / "held").read_text()
 
 
-def test_one_that_is_swept_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
+def test_a_directory_that_is_removed_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
     """Between its making and its opening, and between that and the lock."""
     opened, made = scratch._opened, []
 
@@ -80,7 +80,7 @@ def test_one_that_is_swept_before_it_is_locked_is_made_anew(tmp_path, monkeypatc
         assert path.is_dir()
 
 
-def test_sweeping_beside_who_makes_takes_nothing_from_anybody(tmp_path):
+def test_concurrent_sweeps_remove_no_directory_in_use(tmp_path):
     done = threading.Event()
 
     def sweep():
@@ -102,7 +102,7 @@ def test_sweeping_beside_who_makes_takes_nothing_from_anybody(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_directory_is_left_alone(tmp_path):
+def test_a_file_that_is_not_a_directory_is_left_alone(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path)
     scratch.sweep(tmp_path)

@@ -51,7 +51,7 @@ def truncated(path):
 
 
 @pytest.mark.parametrize("harm", [damaged, truncated, os.unlink])
-def test_harmed_object_is_noticed_and_dropped_with_every_record_that_names_it(store, harm):
+def test_damaged_object_is_dropped_with_every_record_that_names_it(store, harm):
     digest, other = store.put_bytes(b"content"), store.put_bytes(b"other")
     for key, outputs in {"a": {"x": digest, "y": other}, "b": {"z": digest}, "c": {"y": other}}.items():
         store.records.add(Record(Key(key), "compile", True, outputs=outputs))
@@ -80,7 +80,7 @@ def put(store, content):
         (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
     ],
 )
-def test_what_lies_in_an_object_s_place_and_is_no_file_is_told_and_left(store, lay, found, use):
+def test_something_else_in_an_object_s_place_is_an_error_and_left_alone(store, lay, found, use):
     store.records.add(Record(Key("a"), "compile", True, outputs={"x": digest_of(b"content")}))
     path = store.path(digest_of(b"content"))
     path.parent.mkdir()
@@ -93,7 +93,7 @@ def test_what_lies_in_an_object_s_place_and_is_no_file_is_told_and_left(store, l
     assert store.records.get(Key("a"))
 
 
-def test_lock_lets_one_in_at_a_time(store):
+def test_lock_has_one_holder_at_a_time(store):
     order = []
 
     def second():
@@ -159,7 +159,7 @@ def test_damaged_object_is_replaced_when_its_bytes_are_put_again(store):
     assert store.checked(digest)
 
 
-def test_place_that_cannot_be_written_is_a_store_error_with_a_way_out(tmp_path):
+def test_place_that_cannot_be_written_is_a_store_error_with_a_hint(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be written") as caught:
         Store(tmp_path / "file")
@@ -176,7 +176,7 @@ WAYS_OUT = {
 
 
 @pytest.mark.parametrize("code", WAYS_OUT)
-def test_what_the_system_refuses_has_its_own_way_out(code, store):
+def test_each_error_of_the_system_has_its_hint(code, store):
     with pytest.raises(StoreError, match="the store cannot be written") as caught, store.writing():
         raise OSError(code, os.strerror(code), "a file")
     assert WAYS_OUT[code] in caught.value.hint
@@ -198,6 +198,6 @@ def test_path_that_sqlite_does_not_take_is_named(tmp_path):
     assert "too long" in caught.value.hint
 
 
-def test_disk_without_inodes_says_so():
+def test_disk_without_inodes_is_reported_as_that():
     status = os.statvfs_result((4096, 4096, 1000, 1000, 1000, 100, 0, 0, 0, 255))
     assert disk._free(status) == "3.91 MiB, but no inode: too many files"

@@ -21,7 +21,7 @@ pytest_plugins = ["support.project", "support.release_index"]
 pytestmark = pytest.mark.iree
 
 
-def test_an_unknown_release_tells_the_known_ones_and_leaves_nothing(index: Index, store: Store) -> None:
+def test_an_unknown_release_is_an_error_that_lists_known_ones_and_leaves_nothing(index: Index, store: Store) -> None:
     with pytest.raises(ToolchainError, match="there is no such release") as caught:
         releases.fetch(store, "9.9.7", lambda line: None)
 
@@ -29,7 +29,9 @@ def test_an_unknown_release_tells_the_known_ones_and_leaves_nothing(index: Index
     assert_nothing_left(store)
 
 
-def test_without_a_network_it_says_so_and_leaves_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fetch_without_a_network_reports_that_and_leaves_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in NOWHERE.items():
         monkeypatch.setenv(name, value)
 
@@ -62,7 +64,7 @@ def test_a_full_disk_while_unpacking_is_an_error_and_leaves_nothing(
     assert_nothing_left(store)
 
 
-def test_a_full_disk_while_fetching_is_told_as_that(
+def test_a_full_disk_while_fetching_is_reported_as_a_full_disk(
     index: Index, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pip says it in a traceback; the lines it calls errors do not."""
@@ -93,7 +95,7 @@ def fetching(store: Store) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def test_a_killed_fetch_leaves_nothing_half_and_the_next_one_goes_on(index: Index, store: Store) -> None:
+def test_a_killed_fetch_leaves_nothing_incomplete_and_the_next_one_succeeds(index: Index, store: Store) -> None:
     index.open.clear()
     process = fetching(store)
     assert process.stdout is not None
@@ -115,7 +117,7 @@ def test_a_killed_fetch_leaves_nothing_half_and_the_next_one_goes_on(index: Inde
     assert toolchain.find(again, "9.9.0", lambda line: None).version == "9.9.0rc20990102"
 
 
-def test_two_at_once_fetch_it_once(index: Index, store: Store) -> None:
+def test_two_runs_at_once_fetch_a_release_once(index: Index, store: Store) -> None:
     index.open.clear()
     processes = [fetching(store)]
     assert wait_until(lambda: index.sent.total() == 1)

@@ -70,7 +70,7 @@ def test_tightest_limit_of_a_group_and_its_parents(mounts, groups, files, quota,
     assert (found and str(found), control_groups.memory_bytes(root)) == (quota, memory)
 
 
-def test_no_system_no_limit(tmp_path):
+def test_without_control_groups_there_is_no_limit(tmp_path):
     assert control_groups.cpu_quota(tmp_path) is None
     assert control_groups.memory_bytes(tmp_path) is None
 

@@ -25,7 +25,7 @@ name: another
 """
 
 
-def test_first_device_is_taken_and_its_driver_is_part_of_it():
+def test_first_device_is_taken_and_its_driver_is_part_of_its_identity():
     uri, identity = devices.parse(DUMP)
     assert uri == "vulkan://GPU-6d65"
     assert identity == {
@@ -64,7 +64,7 @@ def test_gpu_that_does_not_run_a_target_is_not_its_device(said, target, absent, 
 
 
 @pytest.mark.parametrize("capability", ["9.0", "8.9"])
-def test_hopper_card_is_told_whose_code_it_runs(capability, tmp_path):
+def test_hopper_card_has_a_note_on_the_code_that_it_runs(capability, tmp_path):
     tool = tmp_path / "tool"
     write_script(tool, f"printf '# --device=cuda://0\\n- gpu-compute-capability: {capability}\\n'")
     opened = Workspace(tmp_path, {})
@@ -78,7 +78,7 @@ def test_hopper_card_is_told_whose_code_it_runs(capability, tmp_path):
 @pytest.mark.parametrize(
     "target", [name for name, target in TARGETS.items() if target.driver in ("cuda", "hip", "metal")]
 )
-def test_without_its_device_a_target_is_compiled_and_no_failure(target, tmp_path):
+def test_target_without_its_device_is_compiled_and_not_a_failure(target, tmp_path):
     project = Project.make(tmp_path / "p", sweep(m=16, n=16, k=16, target=target, threads=1))
     outcome = project.doit("protocol=fast")
     (row,) = project.rows()
@@ -91,7 +91,7 @@ def test_without_its_device_a_target_is_compiled_and_no_failure(target, tmp_path
     assert "nothing made" in again.out
 
 
-def test_what_chooses_a_driver_reaches_what_runs_and_never_the_compiler():
+def test_variables_that_choose_a_driver_reach_tools_that_run_modules_and_never_the_compiler():
     chosen = {"VK_DRIVER_FILES": "a.json", "CUDA_VISIBLE_DEVICES": "1", "ROCR_VISIBLE_DEVICES": "2"}
     chosen["HIP_VISIBLE_DEVICES"] = ""
     given = chosen | {"LD_LIBRARY_PATH": "lib", "HOME": "/h"}
@@ -151,7 +151,7 @@ def test_found_gpu_has_its_driver_s_build(tmp_path, monkeypatch):
     ("driver", "variable"),
     [("cuda", "CUDA_VISIBLE_DEVICES"), ("hip", "ROCR_VISIBLE_DEVICES"), ("hip", "HIP_VISIBLE_DEVICES")],
 )
-def test_gpu_that_the_user_chose_is_the_one_that_is_asked(driver, variable, tmp_path, monkeypatch):
+def test_gpu_that_the_user_chose_is_the_one_that_is_detected(driver, variable, tmp_path, monkeypatch):
     tool = tmp_path / "tool"
     write_script(tool, f'printf "# --device={driver}://GPU-${{{variable}:-0}}\\nname: card ${{{variable}:-0}}\\n"')
     limits = Workspace(tmp_path, {}).settings.limits
@@ -163,13 +163,13 @@ def test_gpu_that_the_user_chose_is_the_one_that_is_asked(driver, variable, tmp_
     assert (first.identity["name"], second.identity["name"]) == ("card 0", "card 1")
 
 
-def test_reason_of_no_device_is_the_drivers_without_its_place_and_a_list_that_is_empty():
+def test_reason_for_no_device_is_the_driver_s_message_without_its_source_location():
     said = "iree/hal.c:63: UNAVAILABLE; HIP runtime library 'libamdhip64.so' not available: searched path: \n"
     assert devices._reason(said) == "UNAVAILABLE; HIP runtime library 'libamdhip64.so' not available: searched path"
 
 
 @pytest.mark.iree
-def test_devices_lists_every_target_and_why_one_is_missing(tmp_path):
+def test_devices_lists_every_target_and_the_reason_for_a_missing_one(tmp_path):
     outcome = Project.make(tmp_path / "p").doit("devices")
     assert outcome.code == 0, str(outcome)
     lines = {line.split()[0]: line for line in reversed(outcome.out.splitlines())}  # notes stand below the table

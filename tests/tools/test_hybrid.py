@@ -42,7 +42,7 @@ def test_fastest_cores_are_last(files, allowed, cores, hybrid, tmp_path):
     assert machine.reported(cores, root) == (cores[-1] if hybrid else 0)
 
 
-def test_cpu_is_the_one_that_one_thread_runs_on():
+def test_reported_cpu_is_the_one_that_a_single_thread_runs_on():
     text = "processor\t: 0\nmodel name\t: E\nflags\t\t: a\n\nprocessor\t: 5\nmodel name\t: P\nflags\t\t: a b\nmicrocode\t: 0x1\n\n"
     assert machine.described(text, 5) == machine.Cpu("P", "a b", "0x1")
     assert machine.described(text, 0) == machine.Cpu("E", "a", "")

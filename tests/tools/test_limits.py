@@ -22,7 +22,7 @@ def test_a_tool_that_took_too_long_hit_the_limit_it_ran_under(name, value):
         "iree/base/allocator.c:97: RESOURCE_EXHAUSTED; failed to allocate 1073741824 bytes",
     ],
 )
-def test_a_tool_that_says_it_has_no_memory_hit_the_limit_of_memory_if_there_is_one(stderr):
+def test_a_tool_that_reports_no_memory_hit_the_memory_limit_if_there_is_one(stderr):
     hit = LIMITS.hit("compile_limit", False, stderr)
     assert hit == LimitHit("memory_limit", 8 << 30)
     assert hit.reason("died") == "ran out of memory at memory_limit=8GiB; a higher memory_limit tries again"
@@ -33,7 +33,7 @@ def test_a_tool_that_failed_otherwise_hit_no_limit():
     assert LIMITS.hit("compile_limit", False, "error: 'linalg.matmul' op memory layout") is None
 
 
-def test_a_tool_that_failed_otherwise_may_have_hit_a_limit_of_memory_that_was_asked_for():
+def test_a_tool_that_failed_otherwise_may_have_hit_a_memory_limit_of_the_user():
     hit = Limits(memory_bytes=20 << 20, memory_asked=True).hit("compile_limit", False, "error: failed to link")
     assert hit == LimitHit("memory_limit", 20 << 20, certain=False)
     assert hit.reason("died") == "died, under memory_limit=20MiB; a higher memory_limit tries again"
@@ -55,7 +55,7 @@ def test_a_recorded_failure_is_tried_again_once_its_limit_was_raised(recorded, w
     assert LIMITS.raised(recorded) == why
 
 
-def test_no_limit_is_higher_than_any():
+def test_no_limit_counts_as_higher_than_any_limit():
     assert Limits().raised(["memory_limit", 1 << 40]) == "failed at memory_limit=1TiB, now none"
 
 

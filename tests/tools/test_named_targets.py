@@ -30,7 +30,7 @@ def test_any_cpu_or_gpu_can_be_named_as_the_compiler_calls_it(name, flag, driver
         *("llvm-cpu-", "llvm-cpu-znver4-2t", "llvm-cpu-host", "llvm-cpu-native", "a-b"),
     ],
 )
-def test_what_is_no_targets_name_names_none(name):
+def test_other_words_name_no_target(name):
     assert named(name) is None
 
 
@@ -54,7 +54,7 @@ OTHERS = {
 
 @pytest.mark.iree
 @pytest.mark.parametrize("target", OTHERS)
-def test_cpus_and_gpus_outside_the_table_are_the_compilers_to_know(target, tmp_path):
+def test_compiler_decides_which_cpus_and_gpus_outside_the_table_are_known(target, tmp_path):
     code, said = OTHERS[target]
     outcome = Project.make(tmp_path / "p").doit("m=4", "n=4", "k=4", "threads=1", f"target={target}", "verify")
     assert outcome.code == code, str(outcome)

@@ -12,7 +12,7 @@ from dispatchflow.tools.processes import Command, shortened
 pytest_plugins = ["support.programs"]
 
 
-def test_output_goes_to_files_whole(folder):
+def test_complete_output_goes_to_files(folder):
     assert shell(folder, "cat; echo wrong >&2", stdin=SHELL).code == 0
     assert (folder / "stdout").read_bytes() == Path(SHELL).read_bytes()
     assert (folder / "stderr").read_text() == "wrong\n"
@@ -21,7 +21,7 @@ def test_output_goes_to_files_whole(folder):
 PRINTS = "i=0; while [ $i -lt 20000 ]; do echo line $i >&2; i=$((i+1)); done"
 
 
-def test_of_much_output_the_first_and_the_last_is_kept(folder):
+def test_beginning_and_end_of_long_output_are_kept(folder):
     shell(folder, PRINTS, stderr="whole")
     outcome = shell(folder, PRINTS, output_limit_bytes=2000)
     whole, kept = (folder / "whole").read_bytes(), (folder / "stderr").read_bytes()
@@ -46,7 +46,7 @@ def test_output_that_cannot_be_written_is_an_error(folder):
     assert shell(folder, "exit 4").code == 4
 
 
-def test_stdout_begins_anew_and_stderr_is_appended_to(folder):
+def test_stdout_is_overwritten_and_stderr_is_appended_to(folder):
     for word in ("one", "two"):
         shell(folder, f"echo {word}; echo {word} >&2", stdout="out", stderr="err")
     assert (folder / "out").read_text() == "two\n"
@@ -63,7 +63,7 @@ def test_long_output_is_shown_shortened(tmp_path):
     assert shown == "a" * 50 + "\n… 9900 characters left out …\n" + "z" * 50
 
 
-def test_what_a_terminal_would_obey_is_not_shown_and_stays_in_the_log(tmp_path):
+def test_terminal_sequences_are_not_shown_and_stay_in_the_log(tmp_path):
     said = "error:\t\x1b[1;31mevil\x1b[0m \x1b]0;title\x07red\x9b2J\rover\b\n\x1b[3"
     (tmp_path / "stderr").write_bytes(said.encode())
     assert shortened(tmp_path / "stderr") == "error:\tevil red\\x9b2J\\x0dover\\x08\n\\x1b[3"

@@ -44,18 +44,18 @@ def written_pids(path: Path, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("code", "failure"), [(0, None), (1, "exit code 1"), (77, "exit code 77")])
-def test_exit_code_is_told(code, failure, folder):
+def test_exit_code_is_reported(code, failure, folder):
     outcome = shell(folder, f"exit {code}")
     assert (outcome.code, outcome.timed_out, outcome.failure) == (code, False, failure)
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
-def test_signal_is_told_by_name(number, folder):
+def test_signal_is_reported_by_name(number, folder):
     outcome = shell(folder, f"kill -{int(number)} $$")
     assert (outcome.code, outcome.failure) == (-number, f"died by {number.name}")
 
 
-def test_signal_without_a_name_is_told():
+def test_signal_without_a_name_is_reported_by_number():
     assert "40" in Outcome(-40, False, 0.0, 0.0, 0).failure
 
 
@@ -99,7 +99,7 @@ def test_directory_and_environment_of_any_bytes_arrive(tmp_path):
     assert (folder / "stderr").read_bytes().rstrip() == os.fsencode(folder)
 
 
-def test_environment_is_what_was_given_and_no_more(folder, monkeypatch):
+def test_environment_has_only_the_given_variables(folder, monkeypatch):
     monkeypatch.setenv("SECRET", "x")
     run(Command(("/usr/bin/env",), folder, env={"A": "1"}))
     assert (folder / "stdout").read_text() == "A=1\n"
@@ -132,12 +132,12 @@ def test_time_limit_kills_the_whole_group(folder):
     assert gone(written_pids(folder / "pids", 2))
 
 
-def test_what_a_program_leaves_behind_is_killed(folder):
+def test_processes_that_a_program_leaves_behind_are_killed(folder):
     assert shell(folder, "sleep 60 & echo $!", stdout="pids").code == 0
     assert gone(written_pids(folder / "pids", 1))
 
 
-def test_what_a_program_leaves_behind_in_a_session_of_its_own_is_killed(folder):
+def test_processes_that_a_program_leaves_behind_in_another_session_are_killed(folder):
     script = "setsid sh -c 'echo $$; sleep 60 & echo $!; exec sleep 61' & sleep 0.3"
     assert shell(folder, script, stdout="pids").code == 0
     assert gone(written_pids(folder / "pids", 2))
@@ -145,7 +145,7 @@ def test_what_a_program_leaves_behind_in_a_session_of_its_own_is_killed(folder):
     assert gone(written_pids(folder / "more", 2))
 
 
-def test_launcher_whose_asker_is_gone_ends_in_silence(folder):
+def test_launcher_ends_silently_when_its_parent_is_gone(folder):
     request = {"argv": ["/bin/sleep", "0.1"], "cwd": os.fspath(folder), "env": {}, "stdin": None, "cpus": []}
     request |= {"stdout": "o", "stderr": "e", "time_limit_s": 9, "memory_limit_bytes": None}
     request |= {"output_limit_bytes": 1000}
@@ -165,7 +165,7 @@ def test_launcher_whose_asker_is_gone_ends_in_silence(folder):
         assert launcher.returncode == 0
 
 
-def test_memory_limit_is_of_what_is_written_to_not_of_addresses(folder):
+def test_memory_limit_applies_to_written_memory_not_to_addresses(folder):
     script = "import mmap; mmap.mmap(-1, 1 << 30, mmap.MAP_PRIVATE, 0)"  # reserved, no access
     assert python(folder, script, memory_limit_bytes=128 << 20).code == 0
 
@@ -194,13 +194,13 @@ def test_times_are_measured(folder):
     assert 0.1 <= busy.cpu_s <= busy.wall_s * 1.5
 
 
-def test_program_runs_on_the_cpus_given(folder):
+def test_program_runs_on_the_given_cpus(folder):
     cpu = max(os.sched_getaffinity(0))
     python(folder, "import os; print(os.sched_getaffinity(0))", cpus=(cpu,))
     assert (folder / "stdout").read_text() == f"{{{cpu}}}\n"
 
 
-def test_threads_run_programs_side_by_side(tmp_path):
+def test_threads_run_programs_in_parallel(tmp_path):
     """Each program waits for the others: one after the other, the first would wait for ever."""
     codes: dict[int, int] = {}
 

@@ -41,7 +41,7 @@ def test_a_release_is_fetched_once_and_used_without_the_index(
     assert list((store.root / "tmp").iterdir()) == []
 
 
-def test_an_edited_release_is_told_by_a_run_and_by_a_check(index: Index, store: Store, tmp_path: Path) -> None:
+def test_an_edited_release_is_reported_by_a_run_and_by_a_check(index: Index, store: Store, tmp_path: Path) -> None:
     place = releases.fetch(store, "9.9.0", lambda line: None)
     said: list[str] = []
     toolchain.find(store, "9.9.0", said.append)
@@ -80,7 +80,7 @@ def test_a_release_has_one_name() -> None:
     assert not any(map(releases.is_version, ("03.12.0", "3.012", "3", "3.12.0.1", "v3.12.0", "3.1x")))
 
 
-def test_a_release_of_which_files_are_gone_says_how_to_fetch_it_anew(index: Index, store: Store) -> None:
+def test_a_release_with_missing_files_is_an_error_that_says_how_to_fetch_it_again(index: Index, store: Store) -> None:
     place = releases.fetch(store, "9.9.0", lambda line: None)
     (place / toolchain.COMPILER).unlink()
 

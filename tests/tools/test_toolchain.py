@@ -56,7 +56,7 @@ def found(store, root, limits=toolchain.DEFAULT):
 
 
 @pytest.mark.parametrize("order", [("3.9", "3.10", "3.11"), ("3.11", "3.10", "3.9")])
-def test_of_several_pythons_in_an_environment_the_newest_that_has_iree_is_taken(order, store, tmp_path):
+def test_newest_python_with_iree_in_an_environment_is_taken(order, store, tmp_path):
     for python in order:
         environment(tmp_path / "env", version=python, python=f"python{python}")
     (tmp_path / "env/lib/python3.12/site-packages").mkdir(parents=True)
@@ -71,7 +71,7 @@ def test_of_several_pythons_in_an_environment_the_newest_that_has_iree_is_taken(
         ("\\(unknown\\)", "unknown", None),
     ],
 )
-def test_a_build_tree_may_know_less_of_itself_than_a_release(says, version, revision, store, tmp_path):
+def test_a_build_tree_may_report_less_than_a_release(says, version, revision, store, tmp_path):
     """IREE_RELEASE_VERSION and IREE_RELEASE_REVISION are embedded where its build was told to."""
     printed = f"echo IREE \\(https://iree.dev\\): && echo '  ' IREE compiler version {says} && echo '  ' LLVM version 24.0.0git"
     (tmp_path / "build/tools").mkdir(parents=True)
@@ -91,7 +91,7 @@ def test_a_build_tree_may_know_less_of_itself_than_a_release(says, version, revi
 
 
 @pytest.mark.parametrize("word", ["3", "3.012.0", "current,3.12.0", ""])
-def test_a_word_that_is_no_toolchain_is_told_which_words_are(word, store, tmp_path, monkeypatch):
+def test_a_word_that_is_no_toolchain_is_an_error_that_lists_valid_ones(word, store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ToolchainError, match=f"^iree={word} has no compiler") as error:
         found(store, word)
@@ -101,7 +101,7 @@ def test_a_word_that_is_no_toolchain_is_told_which_words_are(word, store, tmp_pa
     )
 
 
-def test_versions_and_devices_hold_nothing_that_a_terminal_obeys(store, tmp_path):
+def test_versions_and_devices_contain_no_terminal_sequences(store, tmp_path):
     version = r"3.13.0\033[31mx @ 0abc\033]0;t\007def\033[2J"
     dump = r"printf '# --device=vulkan://a\033[31mX\nname: b\033[2Jc\ndriver: \001\n'"
     root = environment(tmp_path / "env", tool=dump)
@@ -117,7 +117,7 @@ def test_versions_and_devices_hold_nothing_that_a_terminal_obeys(store, tmp_path
 
 
 @pytest.mark.parametrize(("does", "limits", "says"), [TIME, MEMORY])
-def test_what_a_compiler_is_asked_first_has_the_limits_too(does, limits, says, store, tmp_path):
+def test_limits_apply_to_a_compiler_s_first_run_too(does, limits, says, store, tmp_path):
     tools = found(store, environment(tmp_path / "env", more=does))
     other = next(target for target in TARGETS.values() if target.gpu)
     for ask in (
@@ -133,7 +133,7 @@ def test_what_a_compiler_is_asked_first_has_the_limits_too(does, limits, says, s
 
 
 @pytest.mark.parametrize(("does", "limits", "says"), [TIME, MEMORY])
-def test_what_a_driver_is_asked_has_the_limits_too(does, limits, says, tmp_path):
+def test_limits_apply_to_a_driver_s_device_list_too(does, limits, says, tmp_path):
     write_script(tmp_path / "tool", does)
     tool = str(tmp_path / "tool")
     absent = devices.detect("vulkan", tool, limits).absent
@@ -143,14 +143,14 @@ def test_what_a_driver_is_asked_has_the_limits_too(does, limits, says, tmp_path)
     assert absent in replay._driver(asked)
 
 
-def test_a_compiler_that_says_nothing_of_this_cpu_is_quoted(store, tmp_path):
+def test_output_of_a_compiler_that_reports_no_cpu_is_quoted(store, tmp_path):
     tools = found(store, environment(tmp_path / "env", more="echo nonsense"))
     with pytest.raises(ToolchainError, match=r"found +nonsense\n.*iree="):
         devices.host_cpu(store, tools, toolchain.DEFAULT)
 
 
 @pytest.mark.parametrize("order", [("3.9.0", "3.13.0"), ("3.13.0", "3.9.0")])
-def test_this_cpu_is_what_its_own_compiler_says_whichever_was_asked_first(order, store, tmp_path):
+def test_each_compiler_names_this_cpu_itself_whichever_ran_first(order, store, tmp_path):
     known = {"3.9.0": ("znver4", "+avx,+fma"), "3.13.0": ("znver5", "+avx,+fma,+rdpru,-sse4a")}
     for version in order:
         cpu, features = known[version]

@@ -64,7 +64,7 @@ def found(store: Store, root: Path) -> toolchain.Toolchain:
 
 
 @pytest.mark.parametrize("reach", [links, links_of_links, scripts, scripts_of_another_process])
-def test_a_compiler_that_was_built_again_is_another_one_however_it_is_reached(
+def test_a_rebuilt_compiler_is_another_toolchain_however_it_is_reached(
     reach: Callable[[Path, Path], None], tree: Path, store: Store, tmp_path: Path
 ) -> None:
     (tmp_path / "by" / "tools").mkdir(parents=True)
@@ -86,7 +86,7 @@ def test_a_compiler_that_was_built_again_is_another_one_however_it_is_reached(
     assert found(store, tree) == found(store, tree)
 
 
-def test_libraries_elsewhere_that_a_runpath_names_are_part_of_it(tree: Path, store: Store, tmp_path: Path) -> None:
+def test_libraries_that_a_runpath_names_are_part_of_the_identity(tree: Path, store: Store, tmp_path: Path) -> None:
     """As in trees that were built with shared libraries: `tools/iree-compile`, `lib/libIREECompiler.so`."""
     (tmp_path / "built" / "tools").mkdir(parents=True)
     for name in TOOLS:

@@ -66,7 +66,7 @@ def test_operations_are_right_on_vulkan(operation, vulkan, tmp_path):
     assert verified == ["within bound"] * count  # bit by bit on exact inputs, where it has such
 
 
-def test_lavapipe_is_libraries_and_what_they_need_through_libraries():
+def test_lavapipe_is_its_libraries_and_their_dependencies():
     needs = """\
 libvulkan1
   Depends: libc6
@@ -92,7 +92,9 @@ libllvm15
         ("echo 'W: Failed to fetch http://x  Could not resolve x' >&2", "Could not resolve"),
     ],
 )
-def test_lavapipe_that_cannot_be_had_says_why_and_leaves_nothing(apt, says, tmp_path, monkeypatch):
+def test_lavapipe_that_is_not_available_is_an_error_with_the_reason_and_leaves_nothing(
+    apt, says, tmp_path, monkeypatch
+):
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("apt-get", "apt-cache", "dpkg-deb") if apt else ():

@@ -31,7 +31,7 @@ done.set()
 
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel counts no waits")
 @pytest.mark.parametrize("count", [1, 2])
-def test_it_is_told_how_long_a_neighbour_had_one_of_its_cpus(folder, count):
+def test_time_that_a_neighbour_had_one_of_its_cpus_is_reported(folder, count):
     """Its threads spin, and wait half of the time: a steady measurement that is wrong."""
     cpus = sorted(os.sched_getaffinity(0))[-count:]
     if len(cpus) < count:
@@ -45,7 +45,7 @@ def test_it_is_told_how_long_a_neighbour_had_one_of_its_cpus(folder, count):
     assert waited_too_long(outcome.waited_s / outcome.wall_s), outcome
 
 
-def test_what_sleeps_waits_for_no_cpu_and_what_nobody_asked_is_not_told(folder):
+def test_sleeping_is_no_wait_for_a_cpu_and_waits_are_reported_on_request_only(folder):
     cpus = (max(os.sched_getaffinity(0)),)
     assert (python(folder, "import time; time.sleep(0.3)", cpus=cpus, count_waits=True).waited_s or 0.0) < 0.1
     assert python(folder, "pass", cpus=cpus).waited_s is None
