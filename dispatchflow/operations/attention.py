@@ -215,7 +215,7 @@ class Attention(Operation):
         """Return `error` for the inputs of this recipe.
 
         Counted: 8·ULPS·u for the exponentials, sums and the quotient, and 2·u of Σ|terms| for each addition within a
-        score, because equal scores may be added up in different orders; all of Σ weight · |v|. Rounding queries or
+        score, because equal scores may be added up in different orders; both times Σ weight · |v|. Rounding queries or
         weights to the operands' type, w, changes all of them equally: 2·w of the result.
 
         Balanced: (2·growth + 4)·u of Σ|terms| of a score, because all its places contribute; 2·w for the weights.

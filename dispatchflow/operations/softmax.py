@@ -118,8 +118,8 @@ class Softmax(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Return `error`, or for counted and peaked 2·ULPS·u: exponential, quotient and their roundings.
 
-        The bound is less than the effect of one term on the sum. A result of 0 may be as large as an exponential leaves
-        that is cut off at the smallest number."""
+        The bound is less than the effect of one term on the sum. An expected 0 has a bound of 4 times the smallest
+        normal number, because an exponential may be cut off there."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
