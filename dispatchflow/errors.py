@@ -1,11 +1,11 @@
 """Every error that a user sees: problem, facts, hint.
 
 DispatchflowError           exit 2
-├── SpecError               a spec file or a variable says something that is not allowed
+├── SpecError               a spec file or a variable has something that is not allowed
 ├── NothingMatched          exit 3, a pattern matches no case or task
 ├── StoreError              the store cannot be used
-│   ├── DiskFull            no room for it; what was finished is recorded
-│   └── UnreadableObject    something else lies in an object's place, or the system refuses to read it
+│   ├── DiskFull            the disk is full; finished work is recorded
+│   └── UnreadableObject    an object's path is not a file, or the system refuses to read it
 ├── ToolchainError          no usable compiler or runtime
 └── ToolError               exit 1, one tool of one case failed; never stops the other cases
 """
@@ -15,30 +15,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-# Patterns as text: a run without errors compiles none of them.
+# Patterns are text, so that a run without errors compiles none of them.
 _STEERING = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
-"""What colours text, moves the cursor, or sets a title."""
+"""Sequences that colour text, move the cursor, or set a title."""
 
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 
 
 def plain(text: str) -> str:
-    """A tool's output without colours and other terminal sequences; other control characters are escaped."""
+    """Return a tool's output without terminal sequences; other control characters are escaped."""
     return escaped(re.sub(_STEERING, "", text))
 
 
 def escaped(text: str) -> str:
-    r"""A user's words with control characters as escapes, `\x1b`, so that a terminal shows them and obeys none."""
+    r"""Return text with control characters as escapes, `\x1b`, which a terminal shows and does not obey."""
     return re.sub(_CONTROL, lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 class DispatchflowError(Exception):
-    """A problem in one line, facts that locate it, and the way out.
+    """A problem in one line, facts that locate it, and a hint.
 
     Args:
         problem: lower case, the thing quoted.
         facts: label → value, printed aligned below the problem.
-        hint: one sentence that says what to do.
+        hint: one sentence that states what to do.
     """
 
     exit_code: int = 2
@@ -85,7 +85,7 @@ class ToolError(DispatchflowError):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """`did you mean 'x'?`, or an empty string when nothing is near and nothing begins so."""
+    """Return `Did you mean 'x'?`, or an empty string if no known word is similar or begins with `word`."""
     import difflib  # only on the way to an error message
 
     known = list(known)
@@ -95,12 +95,14 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def in_one_line(error: Exception) -> str:
-    """With its facts, as the reason why a case failed."""
+    """Return an error and its facts in one line, as the reason why a case failed."""
     return " ".join(str(error).split())
 
 
 def raised(error: BaseException) -> str:
-    """What a user's own code raised, and where: `ZeroDivisionError: division by zero (matmul.py, line 30)`."""
+    """Return what a user's code raised, and where.
+
+    For example `ZeroDivisionError: division by zero (matmul.py, line 30)`."""
     import traceback  # only on the way to an error message
     from pathlib import PurePath
 
@@ -110,5 +112,5 @@ def raised(error: BaseException) -> str:
 
 
 def written(value: object) -> str:
-    """As a spec has it: `'yes'`, `3`, `true`."""
+    """Return a value in a spec's notation: `'yes'`, `3`, `true`."""
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,9 +1,9 @@
-"""Value → Key: xxh3-128 over canonical, length-prefixed data. Bytes → Digest: BLAKE2b, 160 bits.
+"""Compute keys of values (xxh3-128 of canonical, length-prefixed data) and digests of bytes (BLAKE2b).
 
-Keys are of our own text. Bytes may come from anybody: a user's module, a shared store; with xxh3, which is no
-cryptographic hash, files that share a digest can be made by arithmetic.
+Keys are of our own text. Digests, of 160 bits, are of bytes that may come from anybody: a user's module, a shared
+store. xxh3 is not a cryptographic hash, so files that share a digest could be constructed.
 
-If you change what enters a key or how, raise `SCHEMA` and say so in docs/caching.md.
+If you change what enters a key or how, raise `SCHEMA` and document it in docs/caching.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NewType
 from xxhash import xxh3_128_hexdigest
 
 try:
-    from _blake2 import blake2b  # hashlib's own; that one loads OpenSSL first, which takes 3 ms of each start
+    from _blake2 import blake2b  # hashlib's own; importing hashlib loads OpenSSL first, which takes 3 ms of each start
 except ImportError:
     from hashlib import blake2b
 
@@ -29,12 +29,13 @@ Ingredient = str | int | bool | bytes | None | tuple["Ingredient", ...] | Mappin
 
 
 def canonical(value: Ingredient) -> bytes:
-    """The value's bytes: a type letter, a length, the content; mappings sorted by name.
+    """Return a value's bytes: a type letter, a length, the content; mappings are sorted by name.
 
     Raises:
-        TypeError: floats (not one spelling), sets (no order), paths (machine-dependent) and all else.
+        TypeError: the value is a float (several spellings), a set (no order), a path (machine-dependent) or any other
+            type.
     """
-    match value:  # in the order of how many there are: a plan of thousands of cases comes here for each of its words
+    match value:  # most frequent types first: a plan of thousands of cases calls this for each of its words
         case str():
             content, letter = value.encode("utf-8", "surrogatepass"), b"s"
         case tuple() | list():
@@ -55,17 +56,20 @@ def canonical(value: Ingredient) -> bytes:
 
 
 def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
-    """The key of one action: its kind, the schema number and everything that decides its outputs."""
+    """Return the key of an action: its kind, the schema number and everything that decides its outputs."""
     return Key(xxh3_128_hexdigest(canonical((SCHEMA, kind, ingredients))))
 
 
 _STAND_INS = 30
-"""So many strings can stand in a template, each a control character; their lengths must be those of their bytes."""
+"""The largest number of strings in a template.
+
+Each is represented by a control character, repeated because its length must be the string's in bytes."""
 
 
 class Form:
-    """Many keys of one kind whose ingredients differ in some strings only: `form.key(x, y)` is
-    `key_of(kind, ingredients(x, y))`, and spells the rest, which may be long, once."""
+    """Compute many keys of one kind whose ingredients differ only in some strings.
+
+    `form.key(x, y)` is `key_of(kind, ingredients(x, y))`, but spells the rest, which may be long, only once."""
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients
@@ -86,7 +90,7 @@ class Form:
         return key_of(self.kind, self.ingredients(*strings))
 
     def around(self, first: Sequence[str], last: Sequence[str]) -> Form:
-        """Of those of its keys whose first and last strings are these."""
+        """Return the form of those keys whose first and last strings are these."""
         form = Form(self.kind, lambda *middle: self.ingredients(*first, *middle, *last))
 
         def spell(lengths: tuple[int, ...]) -> list[str]:
@@ -109,7 +113,7 @@ class Form:
         return form
 
     def _spell_all(self, lengths: tuple[int, ...]) -> list[str]:
-        """The canonical text for strings of these lengths: what is before, between and after them."""
+        """Return the canonical text for strings of these lengths: the parts before, between and after them."""
         stand_ins = [chr(1 + index) * length for index, length in enumerate(lengths)]
         parts, rest = [], canonical((SCHEMA, self.kind, self.ingredients(*stand_ins))).decode("utf-8", "surrogatepass")
         for length, stand_in in zip(lengths, stand_ins, strict=True):
@@ -132,10 +136,10 @@ def digest_of(content: bytes) -> Digest:
 
 
 def digest_file(path: Path) -> Digest:
-    """The digest of a file's bytes.
+    """Return the digest of a file's bytes.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     hasher = blake2b(digest_size=_DIGEST_BYTES)
     with path.open("rb") as stream:

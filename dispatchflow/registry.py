@@ -1,4 +1,4 @@
-"""A folder is a registry: each public file but `api.py` holds one subclass of the folder's base."""
+"""Registries are folders: each public file except `api.py` has one subclass of the folder's base."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ T = TypeVar("T")
 
 
 FACE = "api"
-"""The file with the base, and the one that members import."""
+"""The file that has the base, and that members import."""
 
-HINT = "docs/adding.md says what such a file holds."
+HINT = "docs/adding.md describes what such a file needs."
 
 
 def members(package: str, base: Callable[..., T], word: str | None = None, suffix: str = "") -> list[type[T]]:
-    """The subclasses of `base` that the package's public files define, in the order of the files' names. `word`: the
-    attribute that repeats the file's name. `suffix` ends the names of the classes.
+    """Return the subclasses of `base` that the package's public files define, in the order of file names.
+
+    Args:
+        package: the folder's package.
+        base: the base class.
+        word: the attribute that repeats the file's name, if there is one.
+        suffix: the end of each class's name.
 
     Raises:
-        DispatchflowError: a file that defines none, a class not named as its file (`matmul.py` holds `Matmul`), or one
-            that is not whole.
+        DispatchflowError: a file does not define its class (`matmul.py` has `Matmul`), or the class is incomplete or
+            not named like its file.
     """
     assert isinstance(base, type)  # a Callable to mypy, which refuses an abstract class as type[T]
     found: list[type[T]] = []
@@ -44,10 +49,10 @@ def members(package: str, base: Callable[..., T], word: str | None = None, suffi
             facts = {"file": path, "defines": ", ".join(classes) or "nothing"}
             raise DispatchflowError(f"{path.name} must define class {name}({base.__name__})", facts, HINT)
         if lacking := _lacking(cls):
-            raise DispatchflowError(f"class {name} is not whole", {"file": path, "lacks": ", ".join(lacking)}, HINT)
+            raise DispatchflowError(f"class {name} is incomplete", {"file": path, "missing": ", ".join(lacking)}, HINT)
         if word is not None and getattr(cls, word) != path.stem:
             said = f"{word} = {getattr(cls, word)!r}"
-            raise DispatchflowError(f"class {name} is not named as its file", {"file": path, "says": said}, HINT)
+            raise DispatchflowError(f"class {name} is not named like its file", {"file": path, "says": said}, HINT)
         found.append(cast(type[T], cls))
     return found
 
@@ -61,7 +66,7 @@ def _imported(name: str, path: Path) -> ModuleType:
 
 
 def _lacking(cls: type) -> list[str]:
-    """Abstract methods, and class variables that some base declares and nobody gives."""
+    """Return abstract methods, and class variables that a base declares and the class does not define."""
     declared = {
         word
         for base in cls.__mro__

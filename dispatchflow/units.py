@@ -1,4 +1,4 @@
-"""Numbers as people write and read them: whole numbers; three or four significant digits and a unit."""
+"""Parse whole numbers, and print numbers with three or four significant digits and a unit."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ WHOLE = r"(?:0|[1-9][0-9]*)"
 
 
 def whole(text: str) -> int | None:
-    """The number that these digits say, as TOML has them: ASCII, without a leading zero; None for anything else."""
+    """Return a whole number in TOML's notation, ASCII without a leading zero; None for any other text."""
     return int(text) if re.fullmatch(WHOLE, text) else None
 
 
 def seconds(value_s: float) -> str:
-    """`412 ms`, `3.21 s`, `4 min 12 s`."""
+    """Return a time as text: `412 ms`, `3.21 s`, `4 min 12 s`."""
     if 60 <= value_s < 1e6:
         return f"{int(value_s // 60)} min {int(value_s % 60)} s"
     return nanoseconds(value_s * 1e9)
@@ -27,7 +27,7 @@ def nanoseconds(value_ns: float) -> str:
 
 
 def count(value: int, noun: str) -> str:
-    """`1 case`, `2 cases`."""
+    """Return a number with a noun: `1 case`, `2 cases`."""
     return f"{value:,} {noun}{'' if value == 1 else 's'}"
 
 
@@ -39,7 +39,7 @@ def size(value_bytes: float) -> str:
 
 
 def giga(value: float | None) -> str:
-    """A rate in 10^9 per second, without its unit."""
+    """Return a rate in 10^9 per second, without its unit; empty for None."""
     return "" if value is None else _digits(value / 1e9)
 
 

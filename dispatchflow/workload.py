@@ -1,4 +1,4 @@
-"""What a case runs, whoever wrote its module."""
+"""The base of what a case runs: an operation or a user's module."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import ClassVar
 
 ENTRY = "main"
-"""The function of every module that is made here. One name for all: it reaches the executables' names, and so the code
-digest."""
+"""The entry function of every generated module.
+
+It is the same for all, because the name reaches the executables' names, and with these the code digest."""
 
 
 @dataclass(frozen=True)
 class Workload(ABC):
-    """What a case runs: an `Operation`, whose module is made here, or a user's own `Module`."""
+    """The base of what a case runs: an `Operation`, whose module is generated, or a user's own `Module`."""
 
     name: ClassVar[str]
     """The spec's word and the row's `operation`."""
@@ -24,7 +25,7 @@ class Workload(ABC):
     @property
     @abstractmethod
     def recipes(self) -> tuple[str, ...]:
-        """The sets of inputs that it is verified on; the last is the one that it is measured on."""
+        """The recipes that it is verified with; the last one is also measured."""
 
     @property
     @abstractmethod
@@ -34,26 +35,26 @@ class Workload(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """What stands in a case's name after `name`, for people."""
+        """The part of a case's name after `name`, for people."""
 
     @cached_property
     def shape_name(self) -> str:
-        """What cases that compute the same thing share: operation, dims, types, layouts; or file and function."""
+        """The common name of cases that compute the same: operation, dims, types, layouts; or file, function."""
         return f"{self.name}_{self.label}"
 
     @property
     def function(self) -> str:
-        """What is called in the module."""
+        """The function that is called in the module."""
         return ENTRY
 
     @property
     def compared(self) -> bool:
-        """Whether there is something to compare its results with."""
+        """Whether its results can be compared with expected ones."""
         return True
 
     @property
     def element_types(self) -> str | None:
-        """`f16,f16->f32`; None where only the module knows."""
+        """Element types, `f16,f16->f32`; None if only the module has them."""
         return None
 
     @property
@@ -62,8 +63,8 @@ class Workload(ABC):
 
     @abstractmethod
     def flops(self) -> int | None:
-        """Arithmetic operations of one call; one multiply-add counts as two. None where nobody said."""
+        """Return the arithmetic operations of one call, a multiply-add as two; None if unknown."""
 
     @abstractmethod
     def traffic_bytes(self) -> int | None:
-        """Bytes of one call when every operand is read once and every result written once."""
+        """Return the bytes of one call if every operand is read once and every result written once."""

@@ -57,15 +57,15 @@ NUMBERS = count()
     ("old", "new", "says"),
     [
         ("", "", None),
-        ("    def flops", "    def flop", "class RowSum is not whole:\n  file   {file}\n  lacks  flops\n"),
-        ("    signatures: ", "    signature: ", "lacks  signatures"),
+        ("    def flops", "    def flop", "class RowSum is incomplete:\n  file     {file}\n  missing  flops\n"),
+        ("    signatures: ", "    signature: ", "missing  signatures"),
         ("class RowSum", "class Rowsum", "row_sum.py must define class RowSum(Operation):\n  file     {file}\n  defines  Rowsum"),
-        ('= "row_sum"', '= "matmul"', "not named as its file:\n  file  {file}\n  says  name = 'matmul'"),
+        ('= "row_sum"', '= "matmul"', "not named like its file:\n  file  {file}\n  says  name = 'matmul'"),
         ("signature, snippets", "signature, snipets", "cannot be imported:\n  file   {file}\n  found  ImportError: cannot import name 'snipets'"),
         ("    return ", "    return return ", "found  SyntaxError: invalid syntax"),
     ],
 )  # fmt: skip
-def test_a_file_that_holds_no_whole_class_is_named_with_what_it_lacks(old, new, says, tmp_path, monkeypatch):
+def test_an_incomplete_class_is_reported_with_its_file_and_what_is_missing(old, new, says, tmp_path, monkeypatch):
     (code,) = re.findall(r'^```python\n("""y\[m\] = Σ_k x.*?)^```', PAGE, re.M | re.S)
     package = tmp_path / f"registry_{next(NUMBERS)}"
     package.mkdir()
@@ -130,7 +130,7 @@ KIND = {"kind": Option(("sum",), "")}
         ({"dims": ("b", "kind")}, "'kind' appears twice"),
     ],
 )  # fmt: skip
-def test_words_that_nobody_can_say_are_refused(words, says):
+def test_words_that_cannot_be_written_are_refused(words, says):
     other = type("Other", (OPERATIONS["pooling"],), {"__module__": __name__, "dims": ("b",), "options": KIND, **words})
     with pytest.raises(DispatchflowError) as caught:
         options_of([other])
