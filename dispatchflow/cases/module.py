@@ -231,7 +231,7 @@ def integer(word: str, element: str) -> int:
     low, high = (0, 1) if bits == 1 else (-(1 << bits - 1), (1 << bits - 1) - 1)
     value = Decimal(word.replace("_", ""))
     if not (value.is_finite() and low <= value <= high and value == value.to_integral_value()):
-        raise ValueError(f"{word} is no {element}, {low} … {high}")
+        raise ValueError(f"{word} is not representable as {element}, {low} … {high}")
     return int(value)
 
 

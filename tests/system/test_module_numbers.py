@@ -97,7 +97,7 @@ def test_bare_numbers_are_compared(tmp_path):
     left_out = verify("expected=x.npy")
     assert left_out.code == 0 and said(left_out) == "result 1 was not compared"
     assert "expected results given: 2; main gives 5: " in said(verify("expected=x.npy;3"))
-    assert "expected result 2: 300 is no i8" in said(verify("expected=x.npy;3;300;254;0"))
+    assert "expected result 2: 300 is not representable as i8" in said(verify("expected=x.npy;3;300;254;0"))
 
 
 ROWS = """\
