@@ -1,1 +1,1 @@
-"""The state of a case → its row → Parquet."""
+"""The rows of cases, and the Parquet files that keep them."""

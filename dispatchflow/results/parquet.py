@@ -1,7 +1,6 @@
-"""The row schema, and Parquet in and out.
+"""The schema of rows; writing and reading them as Parquet.
 
-The schema grows by columns, never by renaming. Documented in docs/results.md.
-"""
+The schema only gains columns; no column is renamed. docs/results.md documents them."""
 
 from __future__ import annotations
 
@@ -24,10 +23,10 @@ _log = logging.getLogger(__name__)
 SCHEMA_VERSION = 1
 _MARK = "dispatchflow.schema_version"
 _PART = re.compile(r"\d{8}T\d{6}Z-\w+(-\d+)?\.parquet")
-"""Named after its run; with a number behind it when the run published before."""
+"""The file name of a part: its run's name, with a number if the run has published before."""
 _END = b"PAR1"
 
-# name → Arrow type. Units are in the names; a null is "not known" or "not done", never zero.
+# name → Arrow type. Units are in the names; a null means unknown or not done, never zero.
 _FIRST = {"schema_version": "int32", "case": "string", "operation": "string"}
 _OF_OPERATIONS = {
     **dict.fromkeys(DIMS, "int64"),
@@ -145,7 +144,9 @@ _TAKES: dict[str, type | tuple[type, ...]] = {"string": str, "double": (int, flo
 
 
 def mistyped_columns(row: Mapping[str, Any]) -> list[str]:
-    """The columns whose cells are not of their types. Nothing is converted: a float is no whole number."""
+    """Return the columns whose cells have the wrong type.
+
+    Values are not converted: a float is not accepted as an integer."""
     return [name for name in COLUMNS if not fits(name, row.get(name))]
 
 
@@ -160,12 +161,13 @@ def _fits(value: Any, kind: str) -> bool:
     if kind in _TAKES:
         return isinstance(value, _TAKES[kind])
     limit = 2 ** (int(kind.removeprefix("int")) - 1)
-    return type(value) is int and -limit <= value < limit  # no bool, nor an integer of numpy's
+    return type(value) is int and -limit <= value < limit  # neither bool nor a numpy integer
 
 
 def drop_mistyped_cells(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """(recorded rows without the cells that do not fit their columns, those columns): what an earlier version let in,
-    or an operation's file that has another type today."""
+    """Return (recorded rows without the cells that do not fit their columns, those columns).
+
+    Such a cell was recorded by an earlier version, or the operation's file has another type now."""
     unfit = [(row, mistyped_columns(row)) for row in rows]
     columns = sorted({name for _, names in unfit for name in names})
     return [{**row, **dict.fromkeys(names)} for row, names in unfit], columns
@@ -183,12 +185,14 @@ def in_arrow(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """One immutable part, synced. Each page has a checksum: without, one flipped bit of four changes a number and
-    nothing reports it."""
+    """Write one immutable part and sync it.
+
+    Each page has a checksum: without it, one in four flipped bits changes a number unnoticed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # Through memory: by path pyarrow takes UTF-8 only; with a Python stream its threads call Python, even at exit.
+    # The part is written to memory first: pyarrow accepts only UTF-8 paths, and its threads would call a Python stream
+    # even at exit.
     sink = pa.BufferOutputStream()
     pq.write_table(in_arrow(rows), sink, compression="zstd", write_page_checksum=True)
     with path.open("wb") as stream:
@@ -198,7 +202,7 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def is_complete(part: Path) -> bool:
-    """Whether it is there and ends as Parquet does, which one that was cut short does not."""
+    """Return whether a part exists and ends like a Parquet file, which a truncated one does not."""
     try:
         with part.open("rb") as stream:
             stream.seek(-len(_END), os.SEEK_END)
@@ -208,36 +212,38 @@ def is_complete(part: Path) -> bool:
 
 
 def table(part: Path) -> pa.Table | None:
-    """Its rows; None, and a warning, where it is nothing that dispatchflow wrote.
+    """Return a part's rows; warn and return None if dispatchflow did not write the file.
 
     Raises:
-        OSError, ValueError: it cannot be read, and has the name of a part.
+        OSError: the file cannot be read.
+        ValueError: the file has the name of a part, but its content cannot be read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     ours = _PART.fullmatch(part.name)
     try:
-        content = pa.BufferReader(part.read_bytes())  # by path pyarrow takes UTF-8 only
+        content = pa.BufferReader(part.read_bytes())  # pyarrow accepts only UTF-8 paths
         file = pq.ParquetFile(content, page_checksum_verification=True)
         if ours or _MARK.encode() in (file.schema_arrow.metadata or {}):
             found = file.read()
-            found.validate(full=True)  # text that is not UTF-8
+            found.validate(full=True)  # finds text that is not UTF-8
             return found
     except (OSError, ValueError, pa.ArrowException) as error:
         if ours:
             raise ValueError(f"{part.name}: {' '.join(str(error).split())}") from error
-    _log.warning("%s is no part of these results: left out", part)
+    _log.warning("%s is not a part of these results: ignored", part)
     return None
 
 
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]]) -> str | None:
-    """What of a part is not as these recorded rows, None when all is: `row 3 has another median_ns`. Columns that the
-    part does not have are those of a later version, where the record has nothing either."""
+    """Return in one line how a part differs from these recorded rows; None if it does not.
+
+    A column that only the schema has belongs to a later version than the part's; its recorded cells must be null."""
     wanted, names = in_arrow(drop_mistyped_cells(rows)[0]).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(COLUMNS)):
-        return f"it has a column {unknown[0]!r}, which dispatchflow has not"
-    if len(names) < len(found.column_names):  # a flipped bit makes `b` a second `c`: rows as dicts have one
+        return f"it has an unknown column {unknown[0]!r}"
+    if len(names) < len(found.column_names):  # a flipped bit turns `b` into a second `c`; a dict has one
         twice = next(name for name in found.column_names if found.column_names.count(name) > 1)
         return f"it has two columns {twice!r}"
     if found.num_rows != len(wanted):
@@ -245,15 +251,18 @@ def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]]) -> str | None
     for number, (row, want) in enumerate(zip(found.to_pylist(), wanted, strict=True), 1):
         for name in COLUMNS:
             if row.get(name) != want.get(name):
-                return f"row {number} has another {name} than the records"
+                return f"row {number} differs from the records in {name}"
     return None
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """All rows of all parts, oldest first; columns that a part lacks are None. No store is needed.
+    """Return all rows of all parts, oldest first; a column that a part does not have is None.
+
+    No store is needed.
 
     Raises:
-        OSError, ValueError: a part cannot be read.
+        OSError: a part cannot be read.
+        ValueError: a part's content cannot be read.
     """
     tables = [found for part in sorted(folder.glob("*.parquet")) if (found := table(part)) is not None]
     if not tables:
@@ -261,5 +270,5 @@ def read(folder: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
 
     rows: list[dict[str, Any]] = pa.concat_tables(tables, promote_options="default").to_pylist()
-    # Not by the clock, which may have been set back; parts of before have no numbers.
+    # Sorted by number, because the clock may have been set back; older parts have no numbers.
     return sorted(rows, key=lambda row: (row.get("number") or 0, row["recorded_at"]))

@@ -1,4 +1,6 @@
-"""Chains → rows → Parquet. Rows go to the records first: a killed run's are written by the next one."""
+"""Turn cases' states into rows, record them, and write them as Parquet.
+
+Rows are recorded before the part is written, so that the next run writes the rows of a killed one."""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def rows_of(
     ceilings: Ceilings,
     noisy_above: Callable[[Case], float],
 ) -> list[Row]:
-    """One row a chain, as it stands now."""
+    """Return one row for each case, with its present state."""
     around = RowContext(toolchain, platform.node(), machine.cpu().model, protocol.id, run, folder=str(Path.cwd()))
     now = time.time()
     known: dict[tuple[Any, ...], Roofline] = {}
@@ -61,43 +63,45 @@ def rows_of(
 
 
 def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> DispatchflowError | None:
-    """Append the rows that say another thing than the newest of their case and protocol.
+    """Append the rows that differ from the newest row of their case and protocol.
 
-    What is returned is to be told once everything else is: a row does not fit its columns. All others were appended."""
+    Returns an error if a row does not fit its columns, for the caller to report at the end; all other rows are
+    appended."""
     records, folder = store.records, str(Path.cwd())
     named = {f"{row.chain.case.name} {protocol.id}{_module_suffix(row, folder)}": (row.identity, row) for row in rows}
     published = records.newest_identities(named)
     new = {name: found for name, found in named.items() if published.get(name) != found[0]}
-    # Recorded, they would be said: and so not again once what gives them is mended.
+    # Rows that do not fit are not recorded: they would count as published, and stay unpublished after a fix.
     refused = [new.pop(name)[1] for name in [*new] if parquet.mistyped_columns(new[name][1].cells)]
     if new:
         records.add_rows({name: (found, row.cells) for name, (found, row) in new.items()}, run)
-    # Rows first belong to a part, then the part is written: whatever kills us, the next run writes what lacks.
+    # Rows are assigned to a part before it is written, so that the next run writes the part if this one is killed.
     records.assign_rows(_unused_part_name(run, records.parts()))
     for part in records.parts():
         path = store.results / part
         if not parquet.is_complete(path):
             rows_of_part, unfit = parquet.drop_mistyped_cells(records.rows_of(part))
             if unfit:
-                _log.warning("%s: cells of another type are left out: %s", part, ", ".join(unfit))
+                _log.warning("%s: cells of the wrong type are left out: %s", part, ", ".join(unfit))
             with store.scratch() as scratch, store.writing():
                 parquet.write_part(scratch / part, rows_of_part)
-                # Before it is in its place: a part that is there without its digest would be checked by its rows alone.
+                # The digest is recorded before the rename: a part without one would be checked by its rows only.
                 records.remember(_digest_of_part(part), digest_file(scratch / part))
                 (scratch / part).rename(path)
     return _refusal(refused) if refused else None
 
 
 def damage(store: Store, part: Path, found: pa.Table) -> str | None:
-    """What of a part, which holds `found`, is not as it was recorded; None when all is: its rows, and its bytes too,
-    since others may read it by what is not shown here, as the footer's statistics. Parts that an earlier version wrote
-    have no digest."""
+    """Return how a part, which holds `found`, differs from what was recorded; None if it does not.
+
+    Its rows are compared, and also its bytes: other readers use parts of the file that rows do not show, such as the
+    footer's statistics. Parts of earlier versions have no digest."""
     if (other := parquet.difference(found, store.records.rows_of(part.name))) is not None:
         return other
     written = store.records.remembered(_digest_of_part(part.name))
     if written is None or digest_file(part) == written:
         return None
-    return "its bytes are not those that were written, though its rows are"
+    return "its bytes differ from those that were written, although its rows do not"
 
 
 def _digest_of_part(name: str) -> str:
@@ -105,13 +109,17 @@ def _digest_of_part(name: str) -> str:
 
 
 def _module_suffix(row: Row, folder: str) -> str:
-    """Modules of two projects that share a store may have one name: each has its own newest row."""
+    """Return a suffix for the name of a module's newest row.
+
+    Modules of two projects that share a store can have the same name; the suffix makes them distinct."""
     program = row.chain.case.operation
     return f" {digest_of(str(file_of(program, folder)).encode())}" if type(program) is Module else ""
 
 
 def _unused_part_name(run: str, parts: Collection[str]) -> str:
-    """The next part of a run: a part is never written again, and a run publishes before each task of the user's own."""
+    """Return the name of a run's next part.
+
+    A part is never written twice, but a run publishes before each task of the user's own."""
     names = (f"{run}{f'-{number}' if number > 1 else ''}.parquet" for number in count(1))
     return next(name for name in names if name not in parts)
 
@@ -125,7 +133,7 @@ def _refusal(refused: Sequence[Row]) -> DispatchflowError:
         "case": cells["case"],
         "column": f"{column}, {parquet.COLUMNS[column]}",
         "value": said,
-        "rows": f"{len(refused)} not written, the others are",
+        "rows": f"{len(refused)} not written; the others are",
     }
-    hint = "Mend the operation's file (docs/adding.md), and run again: what was measured is recorded."
+    hint = "Fix the operation's file (docs/adding.md), then run again; the measurements are recorded."
     return DispatchflowError("a row does not fit its columns", facts, hint)

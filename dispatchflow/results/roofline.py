@@ -1,4 +1,4 @@
-"""What a machine allows a program: its amounts beside the ceilings, and which of the two a call is near."""
+"""The roofline: a workload's flops and traffic against the machine's ceilings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dispatchflow.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """What one call of a program does, and how fast that can be here."""
+    """The amounts of one call of a workload, and the ceilings for it on this machine."""
 
     amount_cells: tuple[Any, Any]
     """The cells of `flops` and `traffic_bytes`."""
     ceilings: tuple[float | None, float | None]
-    """Flops and bytes per s."""
+    """The highest flops per s and bytes per s; None if unknown."""
     credible_ns: float
-    """The shortest call that the ceilings allow, each times the margin; 0 when unknown."""
+    """The shortest credible time of a call: at the ceilings, each times the margin; 0 if unknown."""
     noisy: float = NOISY
-    """Half-widths above this are."""
+    """The half-width above which a measurement is noisy."""
 
     @classmethod
     def of(
@@ -34,7 +34,7 @@ class Roofline:
 
     @property
     def amounts(self) -> tuple[int | None, int | None]:
-        """(flops, bytes) of one call; None as in `amounts.traffic_bytes`."""
+        """(flops, bytes) of one call; None if unknown, as in `amounts.traffic_bytes`."""
         flops, traffic_bytes = map(amounts.valid_amount, self.amount_cells)
         return flops, traffic_bytes
 
@@ -42,8 +42,10 @@ class Roofline:
 def roofline(
     flops: int | None, traffic_bytes: int | None, ceilings: tuple[float | None, float | None], median_ns: float
 ) -> dict[str, Any]:
-    """`bound`: what keeps a call from being faster at last, `compute` or `memory`; and the part of that peak that it
-    reached, in percent. None where a ceiling that counts is not known."""
+    """Return the cells `bound` and `percent_of_peak`, which are None if an amount or ceiling is missing.
+
+    `bound` is the side of the roofline that limits the call, `compute` or `memory`; `percent_of_peak` is the percentage
+    of that ceiling which the call reached."""
     if flops is None or traffic_bytes is None or ceilings[1] is None or (flops and ceilings[0] is None):
         return {"bound": None, "percent_of_peak": None}
     compute_ns = flops / ceilings[0] * 1e9 if ceilings[0] else 0.0

@@ -1,4 +1,4 @@
-"""Chain → row: one case's line, as `parquet.COLUMNS` names its cells."""
+"""Build the row of a case; `parquet.COLUMNS` lists its cells."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowContext:
-    """What rows say beside their chain: this machine, this invocation."""
+    """The facts of rows that do not depend on the case: this machine and this invocation."""
 
     toolchain: Toolchain
     host: str
@@ -35,7 +35,7 @@ class RowContext:
     protocol: str
     run: str
     folder: str = ""
-    """From where relative paths are."""
+    """The folder to which relative paths refer."""
 
 
 _AMOUNTS = ("flops", "traffic_bytes")
@@ -44,7 +44,7 @@ _CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "disturbed_blocks", 
 
 
 def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowContext, now: float) -> dict[str, Any]:
-    """One case's line. Rates are of the median and the operation's own flops and compulsory traffic."""
+    """Return a case's row; rates use the median and the operation's own flops and compulsory traffic."""
     case, operation = chain.case, chain.case.operation
     compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
     facts = compiled.record.facts if compiled.record else {}
@@ -114,29 +114,28 @@ def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowC
 
 
 def file_of(program: Workload, folder: str) -> str | None:
-    """Where a user's module lies. Bytes of a path that are no UTF-8 are escaped: Parquet takes text only."""
+    """Return the path of a user's module; bytes that are not UTF-8 are escaped, as Parquet requires."""
     if not isinstance(program, Module):
         return None
     return os.path.join(folder, program.source.path).encode(errors="backslashreplace").decode()  # noqa: PTH118 (text)
 
 
 def _data_digest(chain: CaseState) -> str | None:
-    """Of the inputs that a case is measured on, with their types; None while they are not made, or where nothing asks
-    for them."""
+    """Return the digest of the measured inputs and their types; None if they are missing or not needed."""
     if (action := chain["profile"].action) is None:
         return None
     return key_of("data", {name: action.ingredients[name] for name in ("arguments", "data")})
 
 
 def _verified_with(verdict: Mapping[str, Any], toolchain: Toolchain) -> str | None:
-    """The version of the runtime, or of the library, that ran what was compared. Records of before have a digest."""
+    """Return the version of the runtime or library that ran the verification; old records have a digest."""
     known: str | None = verdict.get("runtime")
     mine = verdict.get("runtime_digest") == toolchain.runtime_digest
     return known or (toolchain.runtime_version if mine else None)
 
 
 def _versions(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
-    """Of a library there is one version only, which `_times` finds where it was measured."""
+    """Return the toolchain's columns, which are null for a library; see `_times` for its version."""
     if chain.case.library is not None:
         return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))
     return {
@@ -161,7 +160,7 @@ _KNOWN: dict[str, Callable[[CaseState], Any]] = {
 
 
 class Row(Mapping[str, Any]):
-    """One case's line. What is asked of every case is known at once, the rest is found when one is shown or new."""
+    """A case's row. Cells that are read for every case cost little; the others are built on first use."""
 
     __slots__ = ("_bounds", "_cells", "_identity", "_make", "chain", "status")
 
@@ -175,19 +174,20 @@ class Row(Mapping[str, Any]):
 
     @property
     def identity(self) -> str:
-        """Equal identities say the same result: such a row is written once. The status is in it, since a judgement may
-        be corrected, and so are the operation's amounts."""
+        """The identity of the result: rows with equal identities are written once.
+
+        It contains the status, since a judgement may be corrected, and also the operation's amounts."""
         if self._identity is None:
             measured = self.chain["profile"].measurement
             words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]
             for step in self.chain.steps.values():
                 words += (step.key or "-", step.state)
             words += map(str, self._bounds.amount_cells)
-            # Rows of before have no such column, and count as passed by an older ladder: each is written once more.
+            # Older rows have no such column and count as verified by an older ladder, so they are written once more.
             words.append(f"verification-{verification_version_of(self.chain)}")
             if (doubt := self.chain["profile"].doubt) is not None:
                 words.append(digest_of(doubt.encode("utf-8", "surrogatepass")))
-            # None of these words but what an operation's file raised has white space.
+            # Only an error that an operation's file raised can have white space here.
             self._identity = digest_of(" ".join(words).encode("utf-8", "surrogatepass"))
         return self._identity
 
@@ -203,7 +203,7 @@ class Row(Mapping[str, Any]):
         if self._cells is None:
             if (known := _KNOWN.get(name)) is not None:
                 return known(self.chain)
-            if name == "reason" and self.status == "measured":  # which needs none of its own
+            if name == "reason" and self.status == "measured":  # a status without a reason
                 return reason_of(self.chain, self.status, None)
         return self.cells[name]
 
@@ -248,7 +248,7 @@ def _times(chain: CaseState, row: Mapping[str, Any], bounds: Roofline) -> dict[s
 
 
 def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What another session would say; None of it where the blocks are too few for an interval."""
+    """Return the cells about other sessions; only `within_session` if an interval or session is missing."""
     within = times.log_half_width
     if within is None or recorded is None:
         return {"within_session": times.half_width}
@@ -281,8 +281,10 @@ def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str
 
 
 def dispatches(chain: CaseState) -> list[tuple[str, str, float | None]]:
-    """Of each different dispatch, in the order of the compiler's dump: its name, its applied configuration, and the
-    median over blocks of what all its executions in one call took, in ns; None where the runtime tells none."""
+    """Return (name, applied configuration, median in ns) of each dispatch, in the order of the dump.
+
+    Each block's time is the sum of a dispatch's executions in one call; the median is None if the runtime reports
+    none."""
     compiled, found = chain["compile"].record, measured(chain)
     times = found.conditions.get("dispatches_ns", {}) if found else {}
     return [

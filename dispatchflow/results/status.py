@@ -1,4 +1,4 @@
-"""How a case stands, in a row's words: the status, the verification, and the reason for a reader."""
+"""The status of a case, its verification, and the reason, in the words of a row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def standing(chain: CaseState, bounds: Roofline) -> str:
-    """The row's status. A median that the bounds do not allow is suspect."""
+    """Return the row's status; a median that the bounds rule out is `suspect`."""
     if chain.failure is not None:
         return "failed" if chain.known is None else KNOWN
     if chain["profile"].state == "absent":
@@ -32,7 +32,7 @@ def standing(chain: CaseState, bounds: Roofline) -> str:
 
 
 def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
-    """The status's own reason, and what else a reader should know of the case."""
+    """Return the status's reason, together with other facts that a reader needs."""
     verified, profiled = chain["verify"], chain["profile"]
     unsure = verified.state == "absent" or (verified.state == "off" and verification_of(chain) == "different")
     if reason is None and unsure:
@@ -59,7 +59,9 @@ def verification_of(chain: CaseState) -> str:
 
 
 def verification_version_of(chain: CaseState) -> int | None:
-    """Of the ladder that gave the verdict: it is in the key, so that none of another version is found."""
+    """Return the version of the verification ladder that gave the verdict.
+
+    The version is in the key, so no verdict of another version is found."""
     return VERIFICATION if chain["verify"].record else None
 
 

@@ -29,7 +29,7 @@ def test_a_row_that_does_not_fit_its_columns_is_told_and_written_once_it_does(st
     told = publish.publish(store, RUN, FAST, [row_with("b", {"flops": 1.5}), good, row_with("c", {"flops": 2.0})])
     assert str(told).startswith(
         "a row does not fit its columns:\n  case    b\n  column  flops, int64\n  value   1.5, float\n"
-        "  rows    2 not written, the others are\n"
+        "  rows    2 not written; the others are\n"
     )
     assert [row["case"] for row in read(store.results)] == ["a"]
     assert publish.publish(store, "run-2", FAST, [row_with("b", {"flops": 2}), good]) is None
@@ -42,7 +42,7 @@ def test_recorded_rows_that_do_not_fit_are_written_without_those_cells(store, ca
     publish.publish(store, RUN, FAST, [])
     found = [(row["case"], row["kind"], row["flops"]) for row in read(store.results)]
     assert found == [("a", None, 7), ("b", "sum", None)]
-    assert caplog.messages == [f"{RUN}.parquet: cells of another type are left out: kind"]
+    assert caplog.messages == [f"{RUN}.parquet: cells of the wrong type are left out: kind"]
 
 
 def test_rows_that_a_run_publishes_later_have_a_part_of_their_own(store):
@@ -117,4 +117,6 @@ def test_a_part_that_shows_the_same_by_other_bytes_is_reported(store, part):
     found = parquet.table(part)
     assert found.equals(shown)
     assert parquet.difference(found, store.records.rows_of(part.name)) is None
-    assert publish.damage(store, part, found) == "its bytes are not those that were written, though its rows are"
+    assert (
+        publish.damage(store, part, found) == "its bytes differ from those that were written, although its rows do not"
+    )
