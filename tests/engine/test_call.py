@@ -38,5 +38,5 @@ CAUSE = "cfg/b.mlir:8:6: error: 'func.func' op failed to distribute"
         (1, "all went well\nand then not", "and then not"),
     ],
 )  # fmt: skip
-def test_a_failure_is_told_by_its_signal_and_its_cause_never_by_a_backtrace(code, stderr, reason):
+def test_failure_is_reported_with_its_signal_and_cause_and_without_a_backtrace(code, stderr, reason):
     assert reason_of(Outcome(code, False, 1.0, 1.0, 0), stderr) == reason

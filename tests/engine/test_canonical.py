@@ -69,7 +69,7 @@ def test_different_values_have_different_bytes(one, other):
     assert (canonical(one) == canonical(other)) == (strict(one) == strict(other))
 
 
-def test_neighbours_have_different_bytes():
+def test_similar_values_have_different_bytes():
     alike = [
         *(1, True, "1", b"1", (1,), None, (), {}, "", b"", 0, False, "0", "None", (None,), ((),), -1, "-1"),
         *(("a", "b"), ("ab",), ("a", "", "b"), ("", "ab"), "ab", ("a", ("b",)), (("a",), "b"), "s1:a", ("s1:a",)),
@@ -90,7 +90,7 @@ def test_order_of_a_mapping_does_not_matter(mapping, random):
     "value", [1.0, float("nan"), {1}, frozenset(), Path("a"), 1j, object(), np.int64(1), np.float64(1), bytearray(b"a")]
 )
 @pytest.mark.parametrize("wrap", [lambda v: v, lambda v: (v,), lambda v: {"a": {"b": v}}])
-def test_what_has_no_one_spelling_is_refused(value, wrap):
+def test_value_without_a_canonical_spelling_is_refused(value, wrap):
     with pytest.raises(TypeError, match=type(value).__name__):
         canonical(wrap(value))
 
@@ -114,7 +114,7 @@ def test_digest_of_a_file_is_that_of_its_bytes(tmp_path):
 
 
 @given(st.lists(st.text(max_size=12), max_size=40), st.text(max_size=5))
-def test_form_gives_the_key_of_its_ingredients(strings, rest):
+def test_key_of_a_form_is_that_of_its_ingredients(strings, rest):
     def ingredients(*strings):
         return {"a": strings, "b": {"%s": rest}, "c": 7}
 
@@ -137,7 +137,7 @@ def test_form_around_strings_gives_the_key_of_all_of_them(first, middle, last):
     assert whole.around(last, first).key(*middle) == key_of("kind", ingredients(*last, *middle, *first))
 
 
-def test_contents_made_to_share_an_xxh3_digest_have_two():
+def test_contents_with_colliding_xxh3_digests_have_different_digests():
     """Its secret is public: a lane whose low half equals the secret's adds nothing, whatever the high half is."""
     secret = bytes.fromhex("b8fe6c3923a44bbe7c01812cf721ad1c")
 

@@ -137,7 +137,7 @@ class Renamed(Default):
     family: ClassVar[str] = "renamed"
 
 
-def test_threads_and_the_tuning_s_name_are_no_part_of_the_compile_key(case_of, resolver_of):
+def test_threads_and_the_tuning_s_name_do_not_enter_the_compile_key(case_of, resolver_of):
     case = case_of(threads=1)
     same = [
         case,
@@ -148,7 +148,7 @@ def test_threads_and_the_tuning_s_name_are_no_part_of_the_compile_key(case_of, r
     assert len({resolver_of().chain(c)["compile"].key for c in same}) == 1
 
 
-def test_spec_file_and_tags_are_no_part_of_a_case(plan_of):
+def test_spec_file_and_tags_do_not_enter_a_case(plan_of):
     one = '[[sweep]]\noperation = "matmul"\nm = 8\nn = 8\nk = 8\n'
     assert plan_of(one).cases == plan_of("# moved\n\n" + one + 'tags = "x"\n').cases
 

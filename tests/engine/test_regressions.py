@@ -62,7 +62,7 @@ def failure(resolver_of, case_of):
 
 
 @pytest.mark.parametrize("stage", ["compile", "verify"])
-def test_what_passed_with_another_toolchain_is_a_regression(stage, recorded, failure):
+def test_failure_that_passed_with_another_toolchain_is_a_regression(stage, recorded, failure):
     recorded(stage, False)
     assert failure(stage) == (True, "never")
     recorded(stage, False, toolchain=OLD)
@@ -73,7 +73,7 @@ def test_what_passed_with_another_toolchain_is_a_regression(stage, recorded, fai
 
 
 @pytest.mark.parametrize("stage", ["compile", "verify"])
-def test_failure_that_nobody_knows_is_a_regression_too(stage, recorded, resolver_of, case_of):
+def test_unknown_failure_is_a_regression_too(stage, recorded, resolver_of, case_of):
     recorded(stage, False)
     assert resolver_of().chain(case_of(threads=1)).failure.why == "never"
     recorded(stage, True, toolchain=OLD)
@@ -81,7 +81,7 @@ def test_failure_that_nobody_knows_is_a_regression_too(stage, recorded, resolver
     assert (chain.known, chain.failure.why) == (None, "regression: passed with 3.12.0; never")
 
 
-def test_what_passed_with_another_runtime_is_a_regression(recorded, failure, records, resolver_of, case_of):
+def test_failure_that_passed_with_another_runtime_is_a_regression(recorded, failure, records, resolver_of, case_of):
     recorded("verify", True)
     of_old = "code = 'old', facts = json_set(facts, '$.runtime_digest', 'old', '$.runtime', '3.12.0')"
     records._db.execute(f"update record set {of_old} where stage = 'verify'")

@@ -61,7 +61,7 @@ REFERENCE = sweep(
 )
 
 
-def test_what_a_module_never_wrote_is_told_with_a_reference_with_expected_results_and_with_neither(tmp_path):
+def test_unwritten_result_of_a_module_is_reported_with_a_reference_with_expected_results_and_with_neither(tmp_path):
     spec = ONCE + GIVEN + AS_POISON
     spec += REFERENCE.replace('["u.mlir", "f.mlir"]', '"u.mlir"').replace("{}", "nothing")
     spec += REFERENCE.replace('["u.mlir", "f.mlir"]', '"f.mlir"').replace("{}", "row")
@@ -99,7 +99,7 @@ func.func @main(%a: tensor<8xf32>, %i: index) -> (tensor<8xf32>, f32) {
 """
 
 
-def test_a_bare_number_that_was_never_written_is_told_though_it_is_right(tmp_path):
+def test_unwritten_bare_number_is_reported_although_it_is_right(tmp_path):
     project = Project.make(tmp_path)
     (tmp_path / "n.mlir").write_text(NUMBER)
     (tmp_path / "ones.bin").write_bytes(np.ones(8, "float32").tobytes())
@@ -110,7 +110,7 @@ def test_a_bare_number_that_was_never_written_is_told_though_it_is_right(tmp_pat
     assert "FAILED: result 1 depends on memory that was never written; 0.0, -4.3160208e+08 where it" in outcome.out
 
 
-def test_a_result_that_differs_from_call_to_call_is_mistrusted_where_each_is_right_and_wrong_where_one_is(tmp_path):
+def test_result_that_differs_between_calls_is_mistrusted_if_all_are_right_and_wrong_if_one_is_wrong(tmp_path):
     """The tool counts its calls in the last result's last byte: within rtol = 1, or not."""
     spec = sweep(
         operation="module", file="f.mlir", inputs="33x40xf32=1", expected="twos.bin", rtol=1.0, m=None, n=None, k=None
@@ -154,7 +154,7 @@ func.func @main(%a: tensor<33x40xi8>) -> tensor<40x33xi8> {
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("there", [0, -51], ids=["zero", "poison"])
-def test_what_an_operation_never_wrote_is_told_where_what_lies_there_is_right(tmp_path, threads, there):
+def test_unwritten_result_of_an_operation_is_reported_although_the_memory_is_right(tmp_path, threads, there):
     workspace = Workspace(tmp_path, {})
     turn = OPERATIONS["transpose"]
     operation = turn((33, 40), turn.signatures["i8"], "t", ())

@@ -50,7 +50,7 @@ def verified(records, resolver_of):
     return make
 
 
-def test_what_is_measured_now_is_verified_now_and_what_is_reused_is_not(compiled, verified, resolver_of):
+def test_code_is_verified_again_if_it_is_measured_now_and_not_if_it_is_reused(compiled, verified, resolver_of):
     reused, never = compiled(OTHER), compiled(m=5)
     for case in (reused, never):
         verified(case, OTHER, ok=True)

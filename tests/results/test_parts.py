@@ -21,7 +21,7 @@ FULL = {name: VALUES[kind] for name, kind in COLUMNS.items()}
 AT = datetime.datetime.fromtimestamp(1_700_000_000.25, datetime.UTC)
 
 
-def test_row_comes_back_from_parquet_as_it_went_in(tmp_path):
+def test_row_is_read_back_from_parquet_unchanged(tmp_path):
     write_part(tmp_path / "a.parquet", [FULL, {"recorded_at": 1.8e9, "number": 2**41}])
     first, second = read(tmp_path)
     assert first == FULL | {name: AT for name, kind in COLUMNS.items() if kind == "timestamp"}
@@ -49,7 +49,7 @@ def test_rows_of_all_parts_come_oldest_first(tmp_path):
     assert [row["case"] for row in read(tmp_path)] == ["first", "second", "third"]
 
 
-def test_rows_with_numbers_come_by_them_whatever_the_clock_said_and_behind_those_without(tmp_path):
+def test_rows_are_sorted_by_number_and_not_by_time_after_those_without_a_number(tmp_path):
     write_part(tmp_path / "z.parquet", [{"case": "old", "recorded_at": 4.0}])
     write_part(tmp_path / "b.parquet", [{"case": "newer", "recorded_at": 1.0, "number": 2}])
     write_part(tmp_path / "a.parquet", [{"case": "newest", "recorded_at": 2.0, "number": 3}])
@@ -57,7 +57,7 @@ def test_rows_with_numbers_come_by_them_whatever_the_clock_said_and_behind_those
     assert [row["case"] for row in read(tmp_path)] == ["old", "new", "newer", "newest"]
 
 
-def test_column_that_an_older_part_lacks_is_none(tmp_path):
+def test_column_that_an_older_part_does_not_have_is_none(tmp_path):
     write_part(tmp_path / "old.parquet", [FULL])
     old = pq.read_table(tmp_path / "old.parquet").drop_columns(["score", "tags"])
     pq.write_table(old, tmp_path / "old.parquet")
@@ -72,7 +72,7 @@ def test_folder_without_parts_has_no_rows(tmp_path):
     assert read(tmp_path) == []
 
 
-def test_a_cell_of_another_type_is_no_fit_and_nothing_is_converted():
+def test_cell_of_the_wrong_type_does_not_fit_and_is_not_converted():
     assert (
         parquet.mistyped_columns({**FULL, **dict.fromkeys(("score", "kind")), "median_ns": 3, "of another time": 1})
         == []
@@ -98,7 +98,7 @@ def test_a_sound_part_below_a_directory_of_any_bytes_is_read_and_one_cut_short_i
         read(part.parent)
 
 
-def test_what_is_no_part_is_left_out_and_named(tmp_path, caplog):
+def test_file_that_is_not_a_part_is_ignored_and_named(tmp_path, caplog):
     write_part(tmp_path / PART, [FULL])
     write_part(tmp_path / "of another machine.parquet", [FULL])
     (tmp_path / "a.parquet").write_bytes(b"PAR1 but no more")

@@ -24,7 +24,7 @@ def row_with(name, cells):
     return SimpleNamespace(chain=chain, identity=f"of {name}", cells={"case": name, "recorded_at": 1.0} | cells)
 
 
-def test_a_row_that_does_not_fit_its_columns_is_told_and_written_once_it_does(store):
+def test_row_that_does_not_fit_its_columns_is_reported_and_written_once_it_fits(store):
     good = row_with("a", {"flops": 7})
     told = publish.publish(store, RUN, FAST, [row_with("b", {"flops": 1.5}), good, row_with("c", {"flops": 2.0})])
     assert str(told).startswith(
@@ -108,7 +108,7 @@ def test_a_column_that_a_flipped_bit_gives_the_name_of_another_is_reported(store
     assert parquet.difference(found, store.records.rows_of(part.name)) == "it has two columns 'c'"
 
 
-def test_a_part_that_shows_the_same_by_other_bytes_is_reported(store, part):
+def test_part_with_equal_rows_and_other_bytes_is_reported(store, part):
     """The footer's statistics, by which other readers leave out rows."""
     right = part.read_bytes()
     shown = parquet.table(part)

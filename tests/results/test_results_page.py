@@ -28,7 +28,7 @@ def test_the_table_has_the_columns_of_the_schema_with_their_types():
     assert {name: kind.removesuffix("[us, UTC]") for name, (kind, _) in documented().items()} == COLUMNS
 
 
-def test_what_a_user_s_module_does_not_know_is_not_never_null():
+def test_columns_unknown_for_a_user_s_module_are_documented_as_nullable():
     spec = {"operation": "module", "file": "m.mlir", "threads": 1}
     (case,) = expand([sweep(spec, "here", lambda path: (path, b"func.func @main() { return }"))]).cases
     known = {name: getattr(case.operation, name) for name in ("element_types", "layout")}

@@ -85,7 +85,7 @@ def test_row_of_a_measured_case_has_its_times_rates_and_conditions(row):
     assert set(found) <= set(COLUMNS)
 
 
-def test_row_says_what_another_session_would(row):
+def test_row_has_the_interval_for_another_session(row):
     moment = {
         "session_sd": 0.02, "case_sd": 0.01, "sessions": 12, "factor": 1.25, "factor_sd": 0.004,
         "anchors_ns": [1.25e6, 1.25e4], "reference_ns": [1e6, 1e4], "unusual": 0.2,
@@ -129,13 +129,13 @@ def test_row_has_each_dispatch_in_the_dump_s_order_with_its_configuration_and_ti
 
 
 @pytest.mark.parametrize("told", [None, {"product": [6.0]}])
-def test_dispatch_of_which_the_runtime_tells_no_time_has_none(row, told):
+def test_dispatch_without_a_reported_time_has_none(row, told):
     found = row([100.0] * 6, verify=RIGHT, dispatches=told)
     assert found["dispatches"] == ["pack", "product"]
     assert found["dispatch_medians_ns"] == [None, 6.0 if told else None]
 
 
-def test_row_that_was_measured_goes_through_parquet_whole(row, tmp_path):
+def test_row_of_a_measured_case_passes_through_parquet_unchanged(row, tmp_path):
     found = row([100.0] * 6, verify=RIGHT)
     write_part(tmp_path / "a.parquet", [json.loads(json.dumps(found))])
     (back,) = read(tmp_path)
@@ -153,7 +153,7 @@ def _raise(*_):
 @pytest.mark.parametrize(
     "method", [lambda _: 1.5, lambda _: "many", lambda _: 2**5000, lambda _: True, _raise, lambda _: sys.exit(3)]
 )
-def test_amount_that_is_no_whole_number_makes_an_unfit_cell_and_no_rate(row, monkeypatch, amount, method):
+def test_amount_that_is_not_an_integer_gives_a_cell_that_does_not_fit_and_no_rate(row, monkeypatch, amount, method):
     monkeypatch.setattr(OPERATIONS["matmul"], amount, method)
     found = row([100.0] * 6, verify=RIGHT, ceilings=(1e12, 1e12))
     assert parquet.mistyped_columns(found) == [amount]
@@ -184,7 +184,7 @@ def test_roofline_side_and_percent_of_peak(row, ceilings, bound, percent):
     assert found["percent_of_peak"] == (None if percent is None else pytest.approx(percent))
 
 
-def test_what_only_moves_is_bound_by_memory():
+def test_operation_without_flops_is_bound_by_memory():
     assert roofline.roofline(0, 100, (None, 1e9), 200.0) == {"bound": "memory", "percent_of_peak": 50}
 
 
@@ -238,7 +238,7 @@ def test_noisy_row_says_how_noisy(row):
     assert (found["status"], found["reason"]) == ("noisy", "the median's interval is ±10.0% after 6 blocks")
 
 
-def test_row_is_noisy_above_the_limit_that_the_user_said(row):
+def test_row_is_noisy_above_the_user_s_limit(row):
     blocks = [97.0, 103.0, 99.0, 101.0, 100.0, 98.0, 102.0, 100.0, 100.0]  # ± 2 %
     assert [row(blocks, verify=RIGHT, noisy=limit)["status"] for limit in (0.05, 0.01)] == ["measured", "noisy"]
     loud = [100.0, 120.0, 80.0, 110.0, 90.0, 100.0, 85.0, 115.0, 100.0]

@@ -68,14 +68,14 @@ def verdicts(noise: Noise, count: int, effect: float, times: int, floor: float =
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("count", [10, 28])
-def test_of_a_hundred_pairs_of_equal_code_one_at_most_is_called_faster_or_slower(noise, count):
+def test_at_most_one_of_a_hundred_pairs_of_equal_code_is_called_faster_or_slower(noise, count):
     words = verdicts(noise, count, 0.0, 600)
     false = [word in ("faster", "slower") for word in words]
     assert sum(false[:100]) <= 1
     assert sum(false) <= 4  # 0.2 % of 600 is 1.2; more than 4 come less than once in 100 times
 
 
-def test_without_the_lot_drift_would_be_a_verdict():
+def test_without_random_order_drift_would_be_a_verdict():
     lot = random.Random(1)
     warming = [math.exp(0.015 * i + lot.gauss(0, 0.002)) for i in range(28)]
     assert compare(warming[::2], warming[1::2]).verdict == "slower"
@@ -93,7 +93,7 @@ def test_a_difference_of_five_percent_is_found(noise, count, found):
     assert words.count("faster") + words.count("same") == 0
 
 
-def test_a_difference_below_the_floor_is_none():
+def test_difference_below_the_floor_does_not_count():
     words = verdicts(drifting, 28, 0.015, 200, floor=0.03)
     assert words.count("slower") + words.count("faster") == 0
     assert words.count("same") > 50
@@ -105,7 +105,7 @@ WORDS = {"faster": "slower", "slower": "faster", "same": "same", "undecided": "u
 
 
 @given(TIMES, st.sampled_from([0.0, 0.02, 0.5]))
-def test_the_other_way_round_it_says_the_opposite(pairs, floor):
+def test_swapped_series_give_the_opposite_verdict(pairs, floor):
     old, new = zip(*pairs, strict=True)
     there, back = compare(old, new, floor), compare(new, old, floor)
     assert back.ratio == pytest.approx(1 / there.ratio)
@@ -148,7 +148,7 @@ def test_verdict_needs_the_interval_and_the_margin(candidate, floor, verdict):
     assert compare([100.0] * len(candidate), candidate, floor).verdict == verdict
 
 
-def test_nothing_can_be_said_of_nothing_or_of_halves():
+def test_comparison_refuses_empty_series_and_series_of_different_lengths():
     with pytest.raises(ValueError, match="no rounds"):
         compare([], [])
     with pytest.raises(ValueError, match="shorter"):
@@ -165,11 +165,11 @@ def test_nothing_can_be_said_of_nothing_or_of_halves():
         ([100.0] * 5, [150.0] * 14, "undecided"),  # no interval on one side
     ],
 )
-def test_series_taken_apart_differ_when_their_intervals_do_and_more_than_the_floor(old, new, verdict):
+def test_separate_series_differ_if_their_intervals_do_by_more_than_the_floor(old, new, verdict):
     assert compare_apart(old, new, 0.1).verdict == verdict
 
 
-def test_change_is_shown_with_its_interval_however_that_lies_about_it():
+def test_change_is_shown_with_its_interval_even_if_asymmetric():
     """One that holds no change looked as if it excluded it: half of its width is less than the change."""
     assert Comparison(1.249, 0.95, 1.499, 10, "undecided").change == "+24.9%, between -5.0% and +49.9%"
     assert Comparison(0.9, None, None, 3, "undecided").change == "-10.0%"

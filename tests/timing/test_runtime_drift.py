@@ -68,7 +68,7 @@ def judge(records, resolver_of, case_of):
     return make
 
 
-def test_what_another_runtime_measured_counts_until_it_moved(measured, judge, resolver_of):
+def test_measurement_of_another_runtime_counts_until_the_runtime_moved(measured, judge, resolver_of):
     case = measured(OTHER)
 
     resolver = resolver_of()
@@ -98,7 +98,7 @@ def test_judgement_counts_both_ways_and_on_its_device_only(measured, judge, reso
     assert runtime_drift.name("a", "b", identity) != runtime_drift.name("a", "b", identity | {"uri": "local-task"})
 
 
-def test_after_it_moved_the_newest_that_counts_is_shown(measured, judge, resolver_of):
+def test_after_the_runtime_moved_the_newest_valid_measurement_is_shown(measured, judge, resolver_of):
     own = TOOLCHAIN.runtime_digest
     judge(MOVED)
     orders = {(own, own, OTHER): 2, (OTHER, own): 2, (OTHER, own, OTHER, OTHER): 2, (own, THIRD, OTHER): 2}
@@ -118,7 +118,7 @@ def test_failure_of_another_runtime_is_not_reused(measured, resolver_of):
 
 
 @pytest.mark.parametrize(("runtime", "again"), [(OTHER, True), (TOOLCHAIN.runtime_digest, False), (None, False)])
-def test_what_another_runtime_could_not_run_is_tried_again(runtime, again, resolver_of):
+def test_case_that_another_runtime_could_not_run_is_tried_again(runtime, again, resolver_of):
     facts = {"verification": "not compared", **({"runtime_digest": runtime} if runtime else {})}
     failed = Record(Key("k"), "verify", False, "run failed: died by SIGSEGV", facts=facts)
     assert (resolver_of().reason_to_retry(failed) is not None) == again
@@ -130,7 +130,7 @@ def test_measurement_of_an_unknown_runtime_counts(measured, resolver_of):
     assert resolver.unjudged == {}
 
 
-def test_judgement_of_few_controls_is_asked_again_when_more_can_be_had(measured, judge, resolver_of):
+def test_judgement_of_few_controls_is_repeated_once_more_are_available(measured, judge, resolver_of):
     judge(judgement(control()))
     one, two = measured(OTHER), measured(OTHER, m=5)
 
@@ -147,7 +147,7 @@ def test_judgement_of_few_controls_is_asked_again_when_more_can_be_had(measured,
 UNKNOWN = judgement(*(Control(name, True, Comparison(1.1, 0.9, 1.3, 28, "undecided"), None, (), ()) for name in "abc"))
 
 
-def test_controls_that_are_all_undecided_say_nothing_and_another_run_asks_again(measured, judge, resolver_of):
+def test_judgement_of_undecided_controls_is_unknown_and_another_run_repeats_it(measured, judge, resolver_of):
     case = measured(OTHER)
     judge(UNKNOWN)
     resolver = resolver_of()
@@ -167,14 +167,14 @@ def test_row_of_another_runtime_says_that_no_control_was_run(measured, judge, re
     assert resolver_of().chain(case)["profile"].doubt is None
 
 
-def test_where_one_runtime_gives_other_results_the_other_ones_verification_does_not_count(measured, judge, resolver_of):
+def test_verification_of_another_runtime_does_not_count_if_a_control_gives_other_results(measured, judge, resolver_of):
     case = measured(OTHER)
     judge(judgement(control(failure=f"{runtime_drift.UNSOUND}exit code 7")))
     chain = resolver_of().chain(case)
     assert chain.pending("profile")[-2:] == ["verify", "profile"]
 
 
-def test_failed_measurement_hides_no_complete_one(measured, records, resolver_of):
+def test_failed_measurement_does_not_replace_a_complete_one(measured, records, resolver_of):
     case = measured(TOOLCHAIN.runtime_digest)
     key = resolver_of().chain(case)["profile"].key
     facts = {"runtime_digest": TOOLCHAIN.runtime_digest}
@@ -195,7 +195,7 @@ def test_controls_are_the_shortest_the_longest_that_is_cheap_and_one_between(mea
     assert choose([], 0.1) == []
 
 
-def test_each_pair_of_runtimes_is_a_question(measured, resolver_of):
+def test_each_pair_of_runtimes_has_its_own_judgement(measured, resolver_of):
     resolver = resolver_of()
     chains = [resolver.chain(measured(runtime, m=m)) for m, runtime in ((2, OTHER), (3, THIRD), (5, OTHER))]
     found = questions(chains, resolver.reuse.judged, 0.1, "now")
@@ -206,7 +206,7 @@ def test_each_pair_of_runtimes_is_a_question(measured, resolver_of):
 
 
 @pytest.mark.parametrize("found", [HELD, MOVED, judgement(control(failure="benchmark failed"))])
-def test_judgement_comes_back_as_it_was_recorded(found):
+def test_recorded_judgement_is_read_back_unchanged(found):
     assert runtime_drift.from_json(found.json()) == found
 
 
@@ -253,7 +253,7 @@ class Noisy(Controls):
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_of_two_hundred_upgrades_that_move_nothing_few_raise_an_alarm(noise):
+def test_few_of_two_hundred_upgrades_without_a_change_raise_an_alarm(noise):
     lot = random.Random(noise.__name__)
     alarms = sum(Noisy(noise, (0, 0, 0), lot).judged().moved for _ in range(200))
     assert alarms <= 3  # three controls: 0.32 % of 200 is 0.6 at most; more than 3 come once in 200 times
@@ -276,7 +276,7 @@ def test_quiet_controls_take_half_the_rounds_and_so_do_those_that_plainly_moved(
         assert found.blocks == runtime_drift.FIRST_ROUNDS * 3 * 2
 
 
-def test_what_another_machine_measured_is_measured_again_here(records, measured, resolver_of):
+def test_measurement_of_another_machine_is_repeated_here(records, measured, resolver_of):
     case = measured()
     key = resolver_of().chain(case)["profile"].key
     for machine in ("here", "there"):

@@ -22,7 +22,7 @@ def runs(sensitivity, count=20, apart=0.1, own_sd=0.01, seed=1):
 
 
 @pytest.mark.parametrize("sensitivity", [0.0, 0.8, 1.0, 3.0])
-def test_many_runs_tell_the_sensitivity_and_what_is_the_case_s_own(sensitivity):
+def test_many_runs_determine_the_sensitivity_and_the_case_s_own_noise(sensitivity):
     found = PRIOR.learned(runs(sensitivity))
     assert found.mean == pytest.approx(sensitivity, abs=2 * found.sd)
     assert found.sd < 0.1
@@ -30,7 +30,7 @@ def test_many_runs_tell_the_sensitivity_and_what_is_the_case_s_own(sensitivity):
 
 
 @pytest.mark.parametrize("few", [[], [(0.1, 5.0)]])
-def test_no_run_or_one_tells_nothing(few):
+def test_no_run_or_one_leaves_the_prior(few):
     found = PRIOR.learned(few)
     assert (found.mean, found.sd, found.case_sd) == pytest.approx((PRIOR.mean, PRIOR.sd, PRIOR.case_sd))
 
@@ -40,7 +40,7 @@ def test_quiet_runs_leave_the_prior_since_their_anchors_did_not_move():
     assert (found.mean, found.sd) == pytest.approx((PRIOR.mean, PRIOR.sd), rel=0.05)
 
 
-def test_level_of_a_case_plays_no_part():
+def test_level_of_a_case_does_not_matter():
     found = runs(2.0)
     assert PRIOR.learned([(x + 1, y - 7) for x, y in found]).mean == pytest.approx(PRIOR.learned(found).mean)
 
@@ -69,7 +69,7 @@ def left(apart: list[float], y: list[float], sensitivity: list[float]) -> float:
     return pstdev(remains)
 
 
-def test_of_ten_real_runs_less_is_left_than_by_dividing_and_than_by_no_correction():
+def test_ten_real_runs_vary_less_than_with_division_and_without_correction():
     times, anchors = defaultdict(list), {}
     for row in csv.DictReader(RUNS.open()):
         anchors[row["run"]] = log(float(row["anchor_1_ns"]) * float(row["anchor_2_ns"])) / 2
@@ -89,7 +89,7 @@ def test_of_ten_real_runs_less_is_left_than_by_dividing_and_than_by_no_correctio
     assert rms[0] < 0.8 * rms[1], rms
 
 
-def test_uncertainty_is_what_the_learned_ones_are_off():
+def test_uncertainty_matches_the_error_of_learned_sensitivities():
     off = []
     for seed in range(200):
         sensitivity = Random(seed).gauss(PRIOR.mean, PRIOR.sd)
