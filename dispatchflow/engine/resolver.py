@@ -193,7 +193,7 @@ class Resolver:
         if (why := self.settings.limits.raised(facts.get("limit"))) is not None:
             return why
         if facts.get("runtime_digest", mine := self.toolchain.runtime_digest) != mine:
-            return "with another runtime, it failed or its results were wrong"
+            return "failed or gave wrong results with another runtime"
         return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
     def _step(self, action: Action, missing: str) -> StageState:
@@ -275,7 +275,7 @@ class Resolver:
         if isinstance(wish, int) and self._now - found.at > wish * 86400:
             return f"measured more than {wish} days ago"
         if isinstance(wish, int) and found.at > self._now + 86400:
-            return "measured at a time in the future, so its age is unknown"
+            return "measured at a time in the future; the age is unknown"
         if found.status != "failed":
             return None
         if self.settings.retry:
