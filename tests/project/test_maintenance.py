@@ -189,7 +189,7 @@ def test_a_check_removes_damaged_objects_and_the_next_run_builds_them_again(copi
 
     assert outcome.code == 1, str(outcome)
     assert f"object {digest} (compile of " in outcome.out
-    assert "is damaged: dropped" in outcome.out
+    assert "is damaged: removed" in outcome.out
     assert f"object {missing} (inputs of " in outcome.out
     # Not every run does: what calibration compiled is made by one that calibrates.
     assert "is missing: removed; a run that needs it builds it again" in outcome.out

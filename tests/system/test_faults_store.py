@@ -74,7 +74,7 @@ def test_objects_and_views_that_were_deleted_come_back(copied: Project) -> None:
 
     shutil.rmtree(copied.store / "objects")
     checked = copied.doit("store", "check")
-    assert (checked.code, "is missing: dropped" in checked.out) == (1, True)
+    assert (checked.code, "is missing: removed" in checked.out) == (1, True)
     made, _ = copied.made_by("protocol=fast", f"profile:{NAME}")
     assert made == only(emit=1, compile=1)
     assert (folder / "module.vmfb").read_bytes()
@@ -125,7 +125,7 @@ def test_a_directory_or_a_pipe_in_an_object_s_place_is_told_and_the_check_goes_o
     assert (outcome.code, "an object cannot be read" in outcome.err) == (2, True), str(outcome)
     assert os.fspath(path) in outcome.err
     assert f"Move {path} away" in checked.out, checked
-    assert "is missing: dropped" in checked.out
+    assert "is missing: removed" in checked.out
     assert (checked.code, checked.out.splitlines()[-1]) == (1, "2 wrong")
 
 
