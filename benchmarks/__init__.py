@@ -1,1 +1,1 @@
-"""What dispatchflow costs beside the tools that it runs: `python -m benchmarks`, on a quiet machine."""
+"""Measure dispatchflow's overhead beside the tools that it runs: `python -m benchmarks`."""

@@ -1,4 +1,7 @@
-"""One command, one table: `python -m benchmarks`, on a quiet machine; `--only noop --cases 1000` for a part of it."""
+"""Run the benchmarks on a quiet machine and print one table: `python -m benchmarks`.
+
+`--only noop --cases 1000` runs a part of them.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,15 @@ SIZES = (1_000, 10_000, 100_000)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", action="append", choices=PARTS, help="may be repeated; all when left out")
+    parser.add_argument("--only", action="append", choices=PARTS, help="may be repeated; default: all")
     parser.add_argument(
         "--cases", type=_tens, action="append", help=f"sizes of `noop` and `looks`, multiples of ten [{SIZES}]"
     )
     parser.add_argument("--pairs", type=_count, default=5)
-    parser.add_argument("--compiles", type=_count, default=40, help="cases of `cold`")
-    parser.add_argument("--measured", type=_count, default=12, help="cases of `full`")
-    parser.add_argument("--protocol", choices=PROTOCOLS, default="std", help="of `full`")
-    parser.add_argument("--comparisons", type=_count, default=100, help="of `same`")
+    parser.add_argument("--compiles", type=_count, default=40, help="number of cases of `cold`")
+    parser.add_argument("--measured", type=_count, default=12, help="number of cases of `full`")
+    parser.add_argument("--protocol", choices=PROTOCOLS, default="std", help="protocol of `full`")
+    parser.add_argument("--comparisons", type=_count, default=100, help="number of comparisons of `same`")
     options = parser.parse_args()
     parts = options.only or [*PARTS]
     if "noop" in parts and not Path(ninja.NINJA).exists():
@@ -54,7 +57,7 @@ def _tens(text: str) -> int:
 
 
 def table(lines: Sequence[CommandLine]) -> str:
-    """Markdown, as it stands in docs/performance.md."""
+    """Return the table in Markdown, in the form of docs/performance.md."""
     rows = [("what", "ours", "against", "ratio", "bar"), ("---",) * 5]
     rows += [
         (line.what, line.ours, line.against, "" if line.ratio is None else f"{line.ratio:.2f}", _bar(line))

@@ -1,9 +1,12 @@
-"""How often the stated intervals are true, simulated: `python -m benchmarks.coverage` prints docs/measurement.md's table.
+"""Simulate how often the reported intervals hold: `python -m benchmarks.coverage` prints a table.
 
-Sessions of a machine are simulated block by block under models of noise; the project's own statistics say the intervals.
-Each machine has a history of sessions, and one of it alone (`first`). `here`: the interval within the session holds what
-the session's blocks are spread about. `±`: the interval of another session holds the next session's median; `anchored`:
-that of anchored medians, where it is stated, the next anchored one. All are nominally 95 %.
+docs/measurement.md has that table. Sessions of a machine are simulated block by block under models of noise, and the
+project's own statistics compute the intervals, all nominally 95 %. Columns of the table:
+
+- here: the interval within the session contains the true median of the session's blocks
+- ±: the interval for another session contains the next session's median
+- anchored: the interval for another session's anchored median, if there is one, contains the next anchored median
+- first: the same for a machine whose history is a single session
 """
 
 from __future__ import annotations
@@ -26,16 +29,19 @@ ANCHORS = {"compute": 1e6, "read": 1e4}
 
 @dataclass(frozen=True)
 class Model:
-    """`noise`: logarithms of a session's blocks, about 0. `session_sd`, `own_sd`: of the factor that all share in a
-    session, and of each case's and anchor's own. `slowed`: the part of sessions that others slow, by up to 30 %. Cases
-    feel what is shared by a factor between the two of `sensitivity`."""
+    """A model of the noise of one machine, in logarithms of times."""
 
     name: str
     noise: Noise
+    """Yields the deviations of a session's blocks, about 0."""
     session_sd: float = 0.0
+    """Standard deviation of the deviation that all cases and anchors share in a session."""
     own_sd: float = 0.0
+    """Standard deviation of each case's and anchor's own deviation in a session."""
     slowed: float = 0.0
+    """The fraction of sessions that other processes slow down, by up to 30 %."""
     sensitivity: tuple[float, float] = (1.0, 1.0)
+    """The smallest and largest factor by which a case feels the shared deviation."""
 
 
 def independent(sd: float) -> Noise:
@@ -57,7 +63,7 @@ def correlated(rho: float, sd: float) -> Noise:
 
 
 def bursts(part: float, most: float) -> Noise:
-    """Blocks of which this part takes up to so much longer."""
+    """Return noise in which this part of the blocks takes longer, by up to `most` (a fraction)."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         while True:
@@ -67,7 +73,7 @@ def bursts(part: float, most: float) -> Noise:
 
 
 def two_speeds(part: float, slower: float, stay: int) -> Noise:
-    """Slower in this part of the time, for so many blocks on average."""
+    """Return noise that is slower for this part of the time, in periods of `stay` blocks on average."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         slow = lot.random() < part
@@ -98,7 +104,7 @@ MODELS = (
 def machine(
     model: Model, protocol: Protocol, lot: random.Random
 ) -> Iterator[tuple[History, list[float], dict[str, list[float]]]]:
-    """Sessions of one machine: the history with this one, a case's blocks and the anchors', all of it in ns."""
+    """Yield each session of one machine: history with this session, a case's and the anchors' blocks (ns)."""
     history, number, sensitivity = History(), 0, lot.uniform(*model.sensitivity)
     while True:
         shared = lot.gauss(0, model.session_sd) + (lot.uniform(0, 0.3) if lot.random() < model.slowed else 0)
@@ -114,8 +120,9 @@ def machine(
 
 
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
-    """Parts of 1 of intervals that held, of first sessions (`first`) and of those after `sessions` others; and the
-    half-widths, as medians."""
+    """Return column → fraction of intervals that held, and `COLUMN width` → their median half-width.
+
+    Intervals are those of first sessions (`first`), and of sessions after `sessions` others."""
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None
     held: dict[str, list[bool]] = {}
@@ -150,7 +157,7 @@ def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, see
 
 
 def _centre(model: Model) -> float:
-    """The median of the blocks of very many sessions."""
+    """Return the median of the first blocks of 40,001 sessions, for the true median of the noise."""
     lot = random.Random(0)
     return median(sorted(next(model.noise(lot)) for _ in range(40_001)))
 

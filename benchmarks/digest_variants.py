@@ -1,4 +1,4 @@
-"""What the digest study compiles: a small module as the product compiles it, and variants with one thing changed."""
+"""The compiles of the digest study: a small module, compiled as usual, and variants with one change."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ def module(
     body: str = "maximumf",
     swapped: bool = False,
 ) -> str:
-    """Two launches that do not need each other: a product with constant weights, the last of them `weight`, and an
-    elementwise operation with a constant in its executable, `scale`, and one that the host passes to it, `added`."""
+    """Return the text of a module with two independent launches.
+
+    One is a product with constant weights, the last of them `weight`. The other is an elementwise operation with the
+    constant `scale` in its executable, and the constant `added`, which the host passes to it."""
     weights = struct.pack("<1024f", *(float(i % 7) for i in range(1023)), weight).hex()
     product = f"""\
     %zeros = linalg.fill ins(%zero : f32) outs(%space : tensor<{rows}x16xf32>) -> tensor<{rows}x16xf32> loc(unknown)
@@ -84,12 +86,12 @@ module @dispatch {{
 
 @dataclass(frozen=True)
 class Compilation:
-    """Only `text` and `flags` may decide the code."""
+    """One call of the compiler; only `text` and `flags` may influence the code."""
 
     text: str
     flags: tuple[str, ...]
     source: str = "-"
-    """What the compiler reads; `-` is standard input."""
+    """The file that the compiler reads; `-` is standard input."""
     output: str = "module.vmfb"
     folder: str = "."
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -103,7 +105,7 @@ class CompileFailed(Exception):
 
 
 class Study:
-    """One toolchain, used as the product uses it."""
+    """One toolchain, used as dispatchflow uses it."""
 
     def __init__(self, store: Store, word: str = "current") -> None:
         self.store = store
@@ -116,8 +118,9 @@ class Study:
         return Compilation(module(), flags(backend, self.host))
 
     def staged(self, backend: str) -> Compilation:
-        """The base after code generation, when workgroup counts are known and executables are not yet bytes. Compiled
-        from there, a change of the host program leaves the executables as they are."""
+        """Return the base after code generation: workgroup counts are known, executables are not yet bytes.
+
+        In a compile that starts there, a change of the host program leaves the executables unchanged."""
         if backend not in self._staged:
             base = self.base(backend)
             text = self.compiled(replace(base, flags=(*base.flags, "--compile-to=executable-targets"))).decode()
@@ -125,7 +128,7 @@ class Study:
         return self._staged[backend]
 
     def original(self, backend: str, staged: bool) -> bytes:
-        """What a variant is compared with, compiled once."""
+        """Return the output that variants are compared with; it is compiled once."""
         key = (backend, staged)
         if key not in self._originals:
             self._originals[key] = self.compiled(self.staged(backend) if staged else self.base(backend))
@@ -136,7 +139,9 @@ class Study:
         return self._run(c, (*c.prefix, compiler, c.source, *rest))
 
     def stripped(self, text: str) -> str:
-        """Every location is unknown, and printed: what has none would get its place in the text."""
+        """Return the text with all locations unknown.
+
+        They are printed, because the parser gives an op without a location its position in the text."""
         program = os.fspath(Path(self.toolchain.compiler).with_name("iree-opt"))
         argv = (program, "-", "--strip-debuginfo", "--mlir-print-debuginfo", "-o", "module.vmfb")
         return self._run(Compilation(text, ()), argv).decode()
@@ -161,10 +166,10 @@ class Study:
 @dataclass(frozen=True)
 class Variant:
     moves: bool | None
-    """Whether the digest must move; None: it may."""
+    """Whether the digest must change; None if it may."""
     make: Callable[[Study, str], Compilation]
     staged: bool = False
-    """Compared with `Study.staged`."""
+    """Whether the variant is compared with `Study.staged`."""
 
 
 def _with(moves: bool, **words: Any) -> Variant:
@@ -209,7 +214,7 @@ def one_launch_more(text: str) -> str:
 
 
 def located(text: str) -> str:
-    """As from a file of a user."""
+    """Return the text with the locations of a user's file."""
     lines = count(1)
     return re.sub(r"loc\(unknown\)", lambda _: f'loc("/home/someone/a model.mlir":{next(lines)}:5)', text)
 
@@ -243,7 +248,7 @@ SURROUNDINGS: dict[str, dict[str, Any]] = {
 
 _RENAMED = 'hostname another-machine && test "$(uname -n)" = another-machine && exec "$0" "$@"'
 RENAME = ("/usr/bin/unshare", "--map-root-user", "--uts", "/bin/sh", "-c", _RENAMED)
-"""Runs a program on a machine of another name, where users may have name spaces of their own."""
+"""Runs a program under another host name, if users may create name spaces."""
 
 
 def _around(**changed: Any) -> Variant:

@@ -1,5 +1,7 @@
-"""When the code digest moves: `python -m benchmarks.digests` prints the first table of docs/digest-study.md, with
-`--against 3.12.0` the second. tests/system/test_digest.py asserts what is printed here.
+"""Study which changes move the code digest: `python -m benchmarks.digests`.
+
+It prints the first table of docs/digest-study.md; with `--against 3.12.0`, the second. tests/system/test_digest.py
+asserts the contents.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from dispatchflow.store.store import Store
 
 
 def moved(before: bytes, after: bytes) -> str:
-    """Which kinds of entries differ: `host` program, `data` (constants), `code` (executables); empty: none."""
+    """Return the kinds of entries that differ: `host` (program), `data` (constants), `code` (executables)."""
     kinds: dict[str, list[dict[str, bytes]]] = {"host": [], "data": [], "code": []}
     for content in (before, after):
         entries = _entries(content)
@@ -42,14 +44,14 @@ def _kind(entry: str) -> str:
 
 
 def change(before: bytes, after: bytes) -> str:
-    """`moved`, but of the digest: `=` when it stays."""
+    """Return `moved`, or `=` if the digest is the same; they must agree."""
     same = vmfb.inspect(before).code_digest == vmfb.inspect(after).code_digest
     assert same == (not moved(before, after)), "the digest is of the entries, all of them"
     return "=" if same else moved(before, after)
 
 
 def programs(study: Study) -> dict[str, str]:
-    """Modules for a comparison of releases: the one above, and what the product emits."""
+    """Return modules for a comparison of releases: the study's own, and some that dispatchflow emits."""
     words: dict[str, dict[str, Any]] = {
         "matmul f32": {"dtype": "f32"},
         "matmul f32, both transposed": {"dtype": "f32", "layout": "nn"},

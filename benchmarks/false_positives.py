@@ -1,4 +1,4 @@
-"""The same code measured twice, many times: how often is one called faster?"""
+"""Compare code with itself many times, and count how often one side is called faster."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ _BLOCK = Protocol("same", 1, warmup_s=0.005, block_s=0.01, blocks=1, span_s=0.0,
 
 
 def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Comparison]:
-    """So many comparisons of one module with itself, by the real runtime: rounds of one block each side, the first by
-    lot."""
+    """Yield `count` comparisons of one module with itself by the real runtime.
+
+    Each round has one block of each side, in random order."""
     (case,) = expand([sweep({"operation": "matmul", "m": 64, "n": 64, "k": 64, "threads": 1}, COMMAND_LINE)]).cases
     workspace, lot = Workspace(folder, {}), random.Random(seed)
     compiled = workspace.executor.compile(case)

@@ -1,4 +1,4 @@
-"""Runs that make something: what is spent beside the tools, and what the blocks give."""
+"""Measure runs with something to do: the time spent outside the tools, and the blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OBSERVED = (sys.executable, os.fspath(Path(__file__).with_name("traced_doit.py"
 
 
 def _project(root: Path, cases: int) -> Path:
-    """So many shapes, default tuning, one thread; nothing is made, the machine and the toolchain are known."""
+    """Set up a project of `cases` shapes; its store only has the facts about machine and toolchain."""
     (root / "specs").mkdir(parents=True)
     (root / "dodo.py").write_text(DODO)
     sweep = f'operation = "matmul"\nm = "32:{32 * cases}:32"\nn = 128\nk = 128\nthreads = 1\n'
@@ -36,8 +36,9 @@ def _project(root: Path, cases: int) -> Path:
 
 
 def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
-    """`doit -n 2 'compile:*'` into a store that has nothing, against `xargs -P2` of the bare compiler on the same
-    modules with the same flags."""
+    """Compare `doit -n 2 'compile:*'` on an empty store with the bare compiler under `xargs -P2`.
+
+    Both compile the same modules with the same flags."""
     project, modules = _project(folder / "cold", cases), folder / "modules"
     shutil.copytree(project / ".dispatchflow", folder / "empty")
     workspace = Workspace(project, {})
@@ -70,7 +71,7 @@ def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 
 
 def full(folder: Path, cases: int, protocol: str) -> Iterator[CommandLine]:
-    """From nothing to measured, stage by stage for our own CPU time, then at once for the shares."""
+    """Run all stages one by one to get our own CPU time, then together to get the shares."""
     project = _project(folder / "stages", cases)
     before = _observed(project, folder, "plan")["own_cpu_s"]
     for stage in STAGES:
@@ -97,7 +98,7 @@ def _observed(project: Path, folder: Path, *words: str) -> Mapping[str, Any]:
 
 
 def _measurements(project: Path, protocol: str) -> Iterator[CommandLine]:
-    """Blocks and seconds of each measurement, calibration aside."""
+    """Yield a line on the blocks and seconds of each measurement, without calibration."""
     with sqlite3.connect(project / ".dispatchflow/records.sqlite") as database:
         query = (
             "select status, count(*), sum(cost_s) from measurement join block on measurement = measurement.id "

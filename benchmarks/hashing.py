@@ -1,6 +1,7 @@
-"""`python -m benchmarks.hashing FILE …`: seconds to digest these files with BLAKE2b, as dispatchflow does, and otherwise.
+"""Time the digest of files by BLAKE2b and other hashes: `python -m benchmarks.hashing FILE …`.
 
-Each file is read once before, so that the disk plays no part; the least of three times, alternating.
+Each file is read once before, so that the disk has no influence. The hashes alternate, three times each; the shortest
+time of each is printed.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""`python -m benchmarks.mutations [NAME …]`: the smallest error that is certain to be found, by operation and type.
+"""Find the smallest error that is certain to be detected: `python -m benchmarks.mutations [NAME …]`.
 
-Errors are planted at random places of right results, and judged as verification does: on each recipe, by the same
-comparison. An error is found when one recipe finds it. Of each kind `--places` are planted in each operation, shared
-out over its types, of sizes 1, 1/2, 1/4, ….
+Errors are planted at random places of correct results, and judged as in verification: on each recipe, by the same
+comparison. An error is detected if it is with one recipe. In each operation `--places` errors of each kind are planted,
+distributed over its types, with sizes 1, 1/2, 1/4, …. The table has one line per operation and type:
 
-- one result: a single element times 1 ± size; the size from which on none is missed. An integer is off by 1.
-- one term: an element of an operand counts 1 ± size times, in a single result or in all that it is a part of; the
-  change of a result, as a share of its Σ|terms|, from which on none is missed
-- lost or doubled: how many are found of elements that do not count, or count twice, in a single result; in all
-- digits: an operand is read with so many binary digits, for 16 results that lie side by side; the most digits with
-  which that is found at every place
+- one result: a single element is multiplied by 1 ± size; the smallest size above which no error is missed. An integer
+  is off by 1.
+- one term: an element of an operand counts 1 ± size times, in a single result or in all results that it contributes to;
+  the change of a result, as a fraction of its Σ|terms|, above which no error is missed
+- lost or doubled: the fraction detected of elements that count zero times or twice, in a single result; in all results
+- digits: an operand is rounded to a number of binary digits, for 16 neighbouring results; the largest number with which
+  this is detected at every place
 
-Right results are those of the reference, rounded to the result's type: a kernel's own rounding is not part of this.
+Correct results are those of the reference, rounded to the result's type; they do not have a kernel's own rounding.
 """
 
 from __future__ import annotations
@@ -60,17 +61,20 @@ class Side(NamedTuple):
 
     recipe: str
     operands: list[Any]
-    """In float64 or int64."""
+    """The operands, in float64 or int64."""
     right: Any
-    """The results that are expected, unrounded."""
+    """The expected results, unrounded."""
     dtype: np.dtype[Any]
     scale: Any
-    """Σ|terms| of each result, flattened; of what is no sum of products the result, or the root of their mean square."""
+    """Σ|terms| of each result, flattened.
+
+    For a floating-point operation without products: the magnitude of the result or the root mean square of all
+    results, whichever is larger."""
     against: tuple[Any, ...]
-    """What results are compared with: the expected ones, or the reference and its tolerance."""
+    """The arguments of the comparison: the expected results, or the reference and its tolerance."""
 
     def finds(self, places: Any, results: Any) -> bool:
-        """Whether these elements are found wrong, of the flattened results."""
+        """Return whether the comparison rejects `results` at these places of the flattened results."""
         with np.errstate(over="ignore", invalid="ignore"):
             got = np.asarray(results).astype(self.dtype)
         beside = [array.reshape(-1)[places] for array in self.against]
@@ -79,15 +83,16 @@ class Side(NamedTuple):
 
 
 class Planted(NamedTuple):
-    """`share`: of Σ|terms| of the result that it changes most."""
+    """A planted error."""
 
     share: float
+    """The largest change of a result, as a fraction of its Σ|terms|."""
     found: bool
 
 
 @dataclass(frozen=True)
 class Subject:
-    """An operation whose results errors are planted in."""
+    """An operation in whose results errors are planted."""
 
     operation: Operation
 
@@ -125,13 +130,13 @@ class Subject:
         return found
 
     def one_term(self, random: np.random.Generator, single: bool, size: float) -> Planted | None:
-        """An element of an operand, at a random place, counts 1 ± size times. None where no result changes."""
+        """Let a random element of an operand count 1 ± size times; return None if no result changes."""
         operands = self.sides[-1].operands
         index = int(random.integers(len(operands)))
         element = tuple(int(random.integers(length)) for length in operands[index].shape)
         weight, chosen = 1 + random.choice((-1, 1)) * size, random.random()
         place, share, found = None, 0.0, False
-        for side in reversed(self.sides):  # of random inputs nearly all results change
+        for side in reversed(self.sides):  # with the last recipe, random, nearly all results change
             wrong = [array.copy() for array in side.operands]
             with np.errstate(all="ignore"):
                 wrong[index][element] *= np.asarray(weight).astype(wrong[index].dtype)
@@ -147,7 +152,7 @@ class Subject:
         return Planted(share, found) if share else None
 
     def digits(self, index: int, count: int, starts: Sequence[int]) -> bool:
-        """Whether it is found, in each of these runs of results, that an operand was read with this many digits."""
+        """Return whether rounding an operand to `count` digits is detected in each of these runs of results."""
         wrong = []
         for side in self.sides:
             operands = [_rounded(array, count) if i == index else array for i, array in enumerate(side.operands)]
@@ -159,14 +164,16 @@ class Subject:
 
 
 def _rounded(array: Any, digits: int) -> Any:
-    """To so many binary digits, ties to even."""
+    """Round to a number of binary digits, ties to even."""
     fraction, exponent = np.frexp(array)
     return np.ldexp(np.round(np.ldexp(fraction, digits)), exponent - digits)
 
 
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
-    """The size from which on none of these errors is missed; None where some are missed at 1. The first ones are
-    planted at every size, then all, half of them at the smallest that is left: when one is missed, that is given up."""
+    """Return the smallest size down to which none of these errors is missed; None if some are missed at 1.
+
+    The first `_FIRST` errors are planted at every size. Then all errors are planted, half of them at the smallest
+    remaining size, which is given up if one is missed."""
     first = errors[:_FIRST]
     missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))
     level = next(missed, _LEVELS) - 1
@@ -179,7 +186,7 @@ def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
 
 
 def none_missed_from(planted: Iterable[Planted]) -> float:
-    """The power of two from which on no share is missed."""
+    """Return the power of two above which no error with such a share is missed; 0 if none is missed."""
     largest = max((each.share for each in planted if not each.found), default=0.0)
     return float(2.0 ** np.ceil(np.log2(largest))) if largest else 0.0
 
@@ -222,7 +229,7 @@ def _percent(planted: Sequence[Planted]) -> str:
 
 
 def _digits(subject: Subject, index: int, starts: Sequence[int]) -> str:
-    """`24→22`: with 22 of 24 digits it is found in all these runs of results."""
+    """Return `24→22`: rounding to 22 of 24 digits is detected in all these runs of results."""
     element = subject.operation.operands()[index].type.element
     if not element.is_float:
         return "–"

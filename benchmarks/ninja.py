@@ -1,8 +1,9 @@
-"""The graph of a plan as a ninja build in which everything is up to date.
+"""Write the graph of a plan as a ninja build in which everything is up to date.
 
-The same nodes: a case's module, its compile's two outputs, what verification and measurement leave, a shape's inputs
-and expected results, the tools. The same command lines, compared by ninja as keys are by us; they are the same words
-for all cases, so that one small run tells ninja's hash of each, and the log of a large graph can be written.
+The nodes are the same: a case's module, the two outputs of its compile, the results of verification and measurement, a
+shape's inputs and expected results, the tools. The command lines are the same too; ninja compares them as we compare
+keys. They are equal for all cases, so one small run gives ninja's hash of each, with which the log of a large graph is
+written.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _SOURCES = (
 _MTIME_NS = 1_700_000_000_000_000_000
 
 Edge = tuple[tuple[str, ...], str, tuple[str, ...]]
-"""(outputs, rule, inputs)"""
+"""A build edge: (outputs, rule, inputs)."""
 
 
 def project(root: Path, workspace: Workspace) -> Path:
-    """A directory with build.ninja, its log and all files of this plan."""
+    """Write a directory with build.ninja, its log and all files of this plan."""
     root.mkdir()
     for name in _SOURCES:
         _touch(root / name)
@@ -85,7 +86,7 @@ def _compile_rule(case: Case) -> str:
 
 
 def _rules(workspace: Workspace) -> Mapping[str, str]:
-    """Rule → command. Relative names, as in our own: a case's directory is where the command runs."""
+    """Return rule → command; file names are relative to the case's directory, as in our own commands."""
     resolver = workspace.resolver
     device = command_lines.device_flags("local-sync", (1,))
     given = [f"512x512xf32=@random_{index}.bin" for index in (0, 1)]
@@ -108,7 +109,7 @@ def _write_rules(build: TextIO, rules: Mapping[str, str]) -> None:
 
 
 def _hashes(folder: Path, rules: Mapping[str, str]) -> dict[str, str]:
-    """What ninja itself calls each command, from a build in which the tools are `true`."""
+    """Return rule → ninja's own hash of its command, from a build in which all tools are `true`."""
     (folder / "bin").mkdir(parents=True)
     for command in rules.values():
         (folder / "bin" / command.split()[0]).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Runs that make nothing, against ninja on the same graph where ninja has such a thing."""
+"""Measure runs with nothing to do, and compare them with ninja on the same graph, or with stock doit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from benchmarks.timing import DISPATCHFLOW, DOIT, CommandLine, Cost, pairs, peak
 from dispatchflow.project.workspace import Workspace
 
 RATIO, WALL_S, PEAK_BYTES, ONE_S = 2.5, 0.5, 150e6, 0.3
-"""To ninja; for 10,000 cases; one of these."""
+"""Bars: ratio to ninja; time and memory for 10,000 cases; time for one of 10,000 cases."""
 ANEW_RATIO = 5
-"""To ninja, of so many that the start is no matter, where everything is planned anew."""
+"""Bar of the ratio to ninja if everything is planned again, with enough cases to hide the start."""
 
 
 def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
-    """`profile:*`, nothing to do."""
+    """Compare `profile:*` with nothing to do with ninja."""
     project = synthetic.project(folder / f"{cases}", cases)
     graph = ninja.project(folder / f"{cases}-ninja", Workspace(project, {}))
 
@@ -39,7 +39,7 @@ def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
         if (dodo := project / "dodo.py").read_text() != synthetic.OWN:
             (project / "helper.py").touch()
             dodo.write_text(synthetic.OWN)
-            ours()  # what changed is planned anew once
+            ours()  # the change is planned once, untimed
         return ours()
 
     what = f"{cases:,} cases, nothing to do"
@@ -50,7 +50,7 @@ def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
         "`doit`, the spec has a comment more": anew,
     }
     for when, run_ours in ways.items():
-        for _ in range(2):  # what the system keeps is warm; the answer of an idle run is kept
+        for _ in range(2):  # warms the system's caches, and keeps the answer of an idle run
             run_ours(), theirs()
         mine, other, ratio = pairs(run_ours, theirs, count)
         ours_told, theirs_told = (f"{wall_s(side):.3f} s, {peak_bytes(side) / 1e6:.0f} MB" for side in (mine, other))
@@ -63,7 +63,7 @@ def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 
 
 def looks(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
-    """What else makes nothing, beside the start of stock doit."""
+    """Compare other commands that execute nothing with the start of stock doit."""
     project = folder / f"{cases}"
     if not project.exists():
         synthetic.project(project, cases)

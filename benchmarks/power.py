@@ -1,7 +1,7 @@
-"""`python -m benchmarks.power [NAME …]`: the operations of which the recipes together would overlook an error.
+"""List operations in which all recipes would miss an error: `python -m benchmarks.power [NAME …]`.
 
-Every type and option of each operation, at three sizes: a small one, one of networks, and one of a single row. See
-`dispatchflow.verification.power` for the errors.
+It tries every type and option of each operation at three sizes: a small one, one from networks, and one of a single
+row. `dispatchflow.verification.power` defines the errors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.rounding`: what correct sums of products need of `growth`, over orders, sizes and types.
+"""Measure the `growth` that correct sums of products need: `python -m benchmarks.rounding`.
 
-Prints the largest |error| / (u · Σ|terms|) of `--results` sums for each number of terms, order of summation and type;
-operands are the random recipe's.
+It prints the largest |error| / (u · Σ|terms|) of `--results` sums for each number of terms, order of summation and
+type. Operands are those of the random recipe.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def pairwise(terms: Any, dtype: Any) -> Any:
 
 
 def fused(exact: Any, dtype: Any) -> Any:
-    """Multiplied without rounding, added with one."""
+    """Return the sum with exact products and one rounding per addition."""
     total = np.zeros(exact.shape[:-1], dtype)
     for i in range(exact.shape[-1]):
         total = (total.astype(np.float64) + exact[..., i]).astype(dtype)
@@ -77,7 +77,7 @@ ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def needed(word: str, count: int, results: int) -> dict[str, float]:
-    """Order → the largest |error| / (u · Σ|terms|)."""
+    """Return order → the largest |error| / (u · Σ|terms|)."""
     dtype, unit = TYPES[word]
     known = OPERATIONS["matmul"].signatures
     side = max(2, round(results**0.5))
@@ -96,7 +96,7 @@ def main() -> None:
     print("| type | order | " + " | ".join(f"{count:,}" for count in TERMS) + " |")
     print("|---|---|" + "---|" * len(TERMS))
     for word in TYPES:
-        # The same number of products for each: sums of many terms are fewer.
+        # The number of products is bounded, so there are fewer sums of many terms.
         columns = [needed(word, count, max(16, min(options.results, 2**25 // count))) for count in TERMS]
         for name in columns[0]:
             print(f"| {word} | {name} | " + " | ".join(f"{column[name]:.1f}" for column in columns) + " |")

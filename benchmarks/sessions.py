@@ -1,11 +1,11 @@
-"""Separate runs of the same six cases: does the next run's median fall where the interval says?
+"""Repeat runs of the same six cases: does the interval contain the next run's median?
 
-    python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; goes on where it was stopped
-    python -m benchmarks.sessions --folder sessions --table   # what is known so far
+    python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; can be resumed
+    python -m benchmarks.sessions --folder sessions --table   # the results so far
 
-Each run is a process of its own with a fresh store: a copy, so that its files lie elsewhere in memory. Only what the
-machine remembers of its anchors and ceilings goes from one to the next, as in a store that is used day after day.
-`busy`: beside a process that computes for random times on the first CPU; cases run on the last one.
+Each run is a new process with a new copy of the store, so that its files are elsewhere in memory. Only the machine's
+anchors and ceilings are passed from run to run, as in a store that is used day after day. In the condition `busy`
+another process computes for random times on the first CPU; cases run on the last CPU.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ Run = dict[str, dict[str, Any]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, required=True, help="where runs are kept, so that it can go on later")
-    parser.add_argument("--runs", type=int, default=30, help="of each condition and protocol")
-    parser.add_argument("--condition", choices=CONDITIONS, action="append", help="may be repeated; both when left out")
-    parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="may be repeated; std and fast")
-    parser.add_argument("--table", action="store_true", help="measure nothing")
+    parser.add_argument("--folder", type=Path, required=True, help="where runs are kept; a later call continues there")
+    parser.add_argument("--runs", type=int, default=30, help="number of runs of each condition and protocol")
+    parser.add_argument("--condition", choices=CONDITIONS, action="append", help="may be repeated; default: both")
+    parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="may be repeated; default: std and fast")
+    parser.add_argument("--table", action="store_true", help="only print the table")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for protocol in options.protocol or ("std", "fast"):
@@ -103,7 +103,7 @@ def read(part: Path) -> list[Run]:
 
 
 def measure(folder: Path, protocol: str, condition: str, runs: int) -> None:
-    """Until there are so many."""
+    """Run the cases until there are `runs` results of this protocol and condition."""
     part, remembered = folder / f"{protocol}-{condition}.jsonl", dict[str, str]()
     if part.exists() and (lines := part.read_text().splitlines()):
         remembered = json.loads(lines[-1])["remembered"]
@@ -130,7 +130,7 @@ def _store(project: Path) -> Path:
 
 
 def _template(folder: Path) -> Path:
-    """A project whose cases are verified, and nothing is measured."""
+    """Set up a project whose cases are verified but not measured."""
     project = folder / "template"
     if not (project / "ready").exists():
         shutil.rmtree(project, ignore_errors=True)
@@ -172,8 +172,10 @@ def _beside(condition: str) -> Iterator[None]:
 
 
 def table(found: dict[str, list[Run]]) -> str:
-    """Of each condition and each interval: how often the next run's median is inside, and those of all other runs; how
-    many pairs of intervals do not overlap; how far medians of runs are apart (standard deviation of logarithms)."""
+    """Return the table with one line per condition and interval.
+
+    It shows how often the interval contains the next run's median, and those of all other runs; the fraction of pairs
+    of intervals that do not overlap; and the spread of the medians of runs (standard deviation of logarithms)."""
     rows = []
     for name, runs in found.items():
         for which, columns in INTERVALS.items():
@@ -210,7 +212,7 @@ def _covered(runs: Sequence[Run], columns: tuple[str, str, str]) -> dict[str, st
 
 
 def cases(found: dict[str, list[Run]]) -> str:
-    """Of each case: the spread of its medians, plain and anchored."""
+    """Return a table of the spread of each case's medians, plain and anchored."""
     rows = []
     for name, runs in found.items():
         for case in runs[0]:

@@ -1,7 +1,7 @@
-"""A store in which every case is complete, made in seconds: what an idle run meets after days of work.
+"""Fill a store with complete cases in seconds, as an idle run finds it after days of work.
 
-The keys are the real ones and the records go through the store's own methods; the outcomes in them are invented. So
-idle runs can be timed on it, and nothing else.
+The keys are real and the records are written by the store's own methods, but their outcomes are invented. Therefore
+only idle runs can be timed on it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def task_check():
 
 main()
 '''
-"""With a task of its own, and a module beside it."""
+"""A dodo.py with a task of its own, which imports a module beside it."""
 BLOCKS = 8
-"""A measurement under `std` has 6 to 20."""
+"""The number of blocks of a measurement; under `std` there are 6 to 20."""
 
 _TUNINGS = 10
 _APPLIED = (
@@ -42,7 +42,7 @@ _APPLIED = (
 
 
 def spec(cases: int) -> str:
-    """Ten tunings of as many shapes as make so many cases (a multiple of ten)."""
+    """Return a spec of ten tunings and a tenth of `cases` shapes; `cases` is a multiple of ten."""
     tunings = ", ".join(f'"double_tiling_64x64_8x{8 * (i + 1)}x1"' for i in (0, 1, 3, 7))
     tunings += ", " + ", ".join(f'"double_tiling_{64 * i}x128_4x16x4"' for i in (1, 2, 3, 4))
     k, m = _factors(cases // _TUNINGS)
@@ -58,13 +58,13 @@ tuning = ["default", "data_tiling", {tunings}]
 
 
 def _factors(count: int) -> tuple[int, int]:
-    """Two factors, near each other."""
+    """Return two factors of `count` that are close to each other, the smaller one first."""
     small = next(n for n in range(int(count**0.5), 0, -1) if count % n == 0)
     return small, count // small
 
 
 class _Bulk(Records):
-    """All additions in one transaction: filling is no part of what is timed."""
+    """Records that are added in one transaction, since the time of filling does not matter."""
 
     @contextmanager
     def _transaction(self, changes: bool = True) -> Iterator[None]:
@@ -75,7 +75,7 @@ class _Bulk(Records):
 
 
 def project(root: Path, cases: int) -> Path:
-    """A directory with a spec of so many cases, all of them emitted, compiled, verified and measured."""
+    """Set up a project of `cases` cases, all of them emitted, compiled, verified and measured."""
     (root / "specs").mkdir(parents=True)
     (root / "dodo.py").write_text(DODO)
     (root / "specs/generated.toml").write_text(spec(cases))
@@ -87,7 +87,7 @@ def fill(workspace: Workspace) -> None:
     store = workspace.store
     shared = {name: store.put_bytes(name.encode()) for name in ("module", "vmfb", "configurations", "operand")}
     store.records = records = _Bulk(store.root / "records.sqlite")
-    assert workspace.toolchain and workspace.resolver.host  # what a machine learns once
+    assert workspace.toolchain and workspace.resolver.host  # stores the facts about the machine
     rates = dict.fromkeys(("f32", "f64", "cache", "memory"), 1e12)
     with records.in_one_transaction():
         for case in workspace.plan.cases:
@@ -102,7 +102,7 @@ def fill(workspace: Workspace) -> None:
             workspace.noisy_above,
         )  # fmt: skip
         publish.publish(store, workspace.run, protocol, rows)
-        for row in rows:  # or the next run would write the views
+        for row in rows:  # otherwise the next run would write the views
             name = row.chain.case.name
             records.set_latest(name, {}, {f"{name} {workspace.view_name}": row.identity})
     workspace.close()

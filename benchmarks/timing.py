@@ -1,4 +1,4 @@
-"""Runs a command, tells what it cost, and compares two by pairs."""
+"""Measure the cost of a command, and compare two commands in pairs of runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dispatchflow.tools import processes
 
 DOIT = (sys.executable, "-m", "doit")
 DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
-"""The same words, without the start of doit where nothing changed."""
+"""The same command without doit: it does not start doit if nothing changed."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one process and its children; the peak is the largest of them."""
+    """The cost of one process and its children; the peak is that of the largest process."""
 
     wall_s: float
     cpu_s: float
@@ -29,27 +29,34 @@ class Cost:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """One line of the table: medians of ours and of what it is compared with, the median of the pairs' ratios; the bar
-    that it is held to, if any, and whether it was held."""
+    """One line of the table."""
 
     what: str
     ours: str
+    """Our value with its unit, such as the median of our times."""
     against: str = ""
+    """The value that ours is compared with, or other facts about the measurement."""
     ratio: float | None = None
+    """The median of the pairs' ratios, or a share."""
     bar: str = ""
+    """The limit that the line should meet, if any."""
     held: bool | None = None
+    """Whether the limit was met."""
 
 
 def environment() -> dict[str, str]:
-    """A user's: compiled modules are kept, the store is the project's; so is, here, what is known of the machine: each
-    project is as the first one."""
+    """Return a user's environment: Python keeps bytecode, and the store is the project's.
+
+    The facts about the machine are kept in the project too, so that each project is like a user's first."""
     left_out = ("PYTHONDONTWRITEBYTECODE", "DISPATCHFLOW_STORE", "PYTHONPATH", "PYTHONUNBUFFERED")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     return kept | {"DISPATCHFLOW_CACHE": ".dispatchflow/machine"}
 
 
 def run(argv: Sequence[str], folder: Path, stdin: str | None = None, env: Mapping[str, str] | None = None) -> Cost:
-    """To its end, which must be a good one. Started from a small process: a child's peak begins with its parent's."""
+    """Run a command and return its cost; exit if it fails.
+
+    It is started from a small process, because a child's peak memory starts at its parent's."""
     with tempfile.TemporaryDirectory(prefix="dispatchflow-output-") as output:
         command = processes.Command(
             tuple(argv), folder, env or environment(), stdin, stdout=f"{output}/stdout", stderr=f"{output}/stderr"
@@ -63,7 +70,9 @@ def run(argv: Sequence[str], folder: Path, stdin: str | None = None, env: Mappin
 
 
 def pairs(ours: Callable[[], Cost], theirs: Callable[[], Cost], count: int) -> tuple[list[Cost], list[Cost], float]:
-    """Both by turns, now one first and now the other; the median of the pairs' ratios of wall time."""
+    """Run both in turn, each first in half of the pairs.
+
+    Returns the costs of each, and the median of the pairs' ratios of wall time."""
     found: tuple[list[Cost], list[Cost]] = ([], [])
     for number in range(count):
         sides = [(0, ours), (1, theirs)]

@@ -1,6 +1,7 @@
-"""`doit WORDS` as it is, with a note of how it spent its time: `python traced_doit.py NOTE.json WORDS`.
+"""Run `doit WORDS` and write how it spent its time: `python traced_doit.py NOTE.json WORDS`.
 
-Seconds in which at least one tool (compiler, runtime, benchmark) ran, and the CPU time of this process alone.
+The note has the seconds in which at least one tool (compiler, runtime, benchmark) ran, and the CPU time of this process
+alone.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _noted(command: processes.Command) -> Outcome:
 
 
 def covered(spans: list[tuple[float, float]]) -> float:
-    """Seconds inside at least one of them."""
+    """Return the seconds that are inside at least one span."""
     total, until = 0.0, 0.0
     for begin, end in sorted(spans):
         total += max(0.0, end - max(begin, until))
@@ -56,6 +57,6 @@ def _note(path: Path) -> None:
 if __name__ == "__main__":
     atexit.register(_note, Path(sys.argv.pop(1)))
     processes.run = _noted
-    sys.path[0] = ""  # as for `python -m doit`, instead of this folder
+    sys.path[0] = ""  # the working directory, as for `python -m doit`, instead of this folder
     sys.argv[0] = "doit"
     sys.exit(doit())
