@@ -27,7 +27,7 @@ CONFIGURATION_CHECK = 5
 PRINTING = 4
 """Version of the facts that are read from a user's module when it is printed."""
 
-VERIFICATION = 6
+VERIFICATION = 7
 """Version of the verification ladder. Raise it when it accepts other results than before."""
 
 

@@ -92,6 +92,9 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     for bit in range((groups - 1).bit_length()):
         code = 1.0 - 2.0 * (np.arange(groups + 1) >> bit & 1)
         places.append((_GAP / 2, code[target], code[np.minimum(group, groups - 1)]))
+    # Keys that no query of the first half may see score far above those that it sees: a causal mask of -30 hides none.
+    middle_key = (shape.last.min() + shape.last.max() + 1) // 2
+    places.append((_GAP * 16, shape.last < middle_key, key >= middle_key))
     for place, (score, of_query, of_key) in enumerate(places[:k1]):
         query, key_ = _split(shape, score)
         q[:, :, place], k[:, :, place] = of_query * query, of_key * key_

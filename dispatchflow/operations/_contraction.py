@@ -58,6 +58,10 @@ def dynamic(*dims: str) -> Option:
     return Option(("no", *dims), "dims whose sizes are unknown at compile time, one letter each: `?` in the module")
 
 
+def _others(dims: str) -> tuple[int, ...]:
+    return tuple(axis for axis, dim in enumerate(dims) if dim != "k")
+
+
 class Contraction(Summed):
     """A named op of linalg that sums over `k`.
 
@@ -120,8 +124,8 @@ class Contraction(Summed):
         lhs, rhs = self._stored()
         left, right = lhs.index("k"), rhs.index("k")
         factors = (
-            Operand(self._tensor(lhs, 0), summed=(left,), shared=left),
-            Operand(self._tensor(rhs, 1), shared=right, crossed=(right,)),
+            Operand(self._tensor(lhs, 0), summed=(left,), shared=left, lines=_others(lhs)),
+            Operand(self._tensor(rhs, 1), shared=right, crossed=(right,), lines=_others(rhs)),
         )
         added = (Operand(self._tensor(self.out, 2)),) if self.accumulates else ()
         return (*factors, *added, *self.parameters())

@@ -51,7 +51,8 @@ class Convolution(Summed, Window):
         summed = tuple(axis for axis, letter in enumerate(letters) if letter in self.summed)
         # With groups, a channel of the weights meets one channel of each group: no axis is shared.
         shared = letters.index("c") if self.groups == 1 else None
-        return Operand(TensorType(tuple(sizes.values()), self.signature.operands[1]), summed, shared)
+        tensor = TensorType(tuple(sizes.values()), self.signature.operands[1])
+        return Operand(tensor, summed, shared, lines=(letters.index(self.outs),))
 
     def operands(self) -> tuple[Operand, ...]:
         image = self.image(self.size("h"), self.size("w"), self.size("c"), 0)
@@ -59,7 +60,8 @@ class Convolution(Summed, Window):
         shared = self.layout.index("c") if weights.shared is not None else None
         begun = (Operand(self.image(*self.outputs, self.size(self.outs), -2)),) if self.accumulates else ()
         crossed = (self.layout.index("c"),) if "c" in self.summed else ()
-        return (Operand(image, shared=shared, crossed=crossed), weights, *begun, *self.parameters())
+        lines = (0, self.layout.index("c")) if self.outs == "c" else (0,)
+        return (Operand(image, shared=shared, crossed=crossed, lines=lines), weights, *begun, *self.parameters())
 
     def result(self) -> TensorType:
         return self.image(*self.outputs, self.size(self.outs), -1)

@@ -54,6 +54,10 @@ class Operand(msgspec.Struct, frozen=True):
     """Axis along which an element meets only equal indices of the other factor (see `inputs.wide`)."""
     crossed: tuple[int, ...] = ()
     """Axes along which this factor can have the zeros, instead of the one that has `summed`."""
+    lines: tuple[int, ...] = ()
+    """Axes of the result without a window: each line may have its own power of two.
+
+    See `_range.spans`."""
     low: float = -1.0
     high: float = 1.0
     """The range of random floating-point values, from `low` to `high`."""

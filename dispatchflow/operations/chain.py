@@ -37,9 +37,9 @@ class Chain(Operation):
 
     def operands(self) -> tuple[Operand, ...]:
         return (
-            Operand(self._tensor("mk"), summed=(1,)),
+            Operand(self._tensor("mk"), summed=(1,), lines=(0,)),
             Operand(self._tensor("kl"), crossed=(0,)),
-            Operand(self._tensor("ln"), summed=(0,)),
+            Operand(self._tensor("ln"), summed=(0,), lines=(1,)),
         )
 
     def result(self) -> TensorType:

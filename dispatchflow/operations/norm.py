@@ -63,12 +63,16 @@ class Norm(Operation):
         Shifted: the same around a mean that is 1024 times the distance. If the variance is computed as the mean of
         squares minus the square of the mean, it loses most of its digits there.
 
-        Few: four elements of a row have all digits of their type, all others are 0, so that no sum is long."""
+        Few: four elements of a row have all digits of their type, all others are 0, so that no sum is long.
+
+        Three of four rows of both are scaled to the largest numbers of their type, so that squares overflow narrower
+        types. Every third shifted row has the mean of a counted one, so that its distances are as large."""
         if recipe == "random":
             return None
         import numpy as np
 
         from dispatchflow.operations._random import full, stream, uniform
+        from dispatchflow.operations._range import exponents
 
         (m, n), (_, *vectors) = self.sizes, self.operands()
         step, odd = 2.0**-8, n % 2
@@ -79,7 +83,11 @@ class Norm(Operation):
             x = np.where(order < 4, digits, 0.0)
         elif self._layer:
             x = np.where(order == n - 1, 2 * step, x) if odd else x
-            x = x - x.mean(axis=1, keepdims=True) + (1024 if recipe == "shifted" else 1 / 16) * step
+            shifted = (recipe == "shifted") & (np.arange(m)[:, None] % 3 < 2)
+            x = x - x.mean(axis=1, keepdims=True) + np.where(shifted, 1024, 1 / 16) * step
+        if recipe != "counted":  # the accumulator holds the squares
+            most = min(exponents(self.signature.operands[0])[1] - 1, 40) - np.ceil(np.log2(abs(x).max(axis=1)))
+            x = x * 2.0 ** (most[:, None] * (np.arange(m)[:, None] % 4 != 3))
         row = (uniform(stream(1 + i, 1, n), v.type.element, v.low, v.high) for i, v in enumerate(vectors))
         return [x, *(values.astype(np.float64) for values in row)]
 

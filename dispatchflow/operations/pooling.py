@@ -51,13 +51,15 @@ class Pooling(Window):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of the recipes exact and wide.
 
-        Exact, for `max`: numbers in -100 … -1; a result is larger if it begins with 0 or treats padding as 0. Wide:
+        Exact, for `max`: numbers in -100 … -1; a result is larger if it begins with 0 or treats padding as 0. In every
+        third channel they are near the lowest number of the type, for a maximum that begins with any other one. Wide:
         numbers with all digits, so far apart that no window reads two of them."""
         if recipe == "random" or (recipe == "exact" and self.option("kind") == "sum"):
             return None
         import numpy as np
 
         from dispatchflow.operations._random import below, full, stream
+        from dispatchflow.operations._range import lowered
 
         tensor = self.operands()[0].type
         if recipe == "wide":
@@ -68,7 +70,8 @@ class Pooling(Window):
                 kept = [size % apart == 0 for size in range(tensor.shape[axis])]
                 values = values * np.reshape(kept, [-1 if i == axis else 1 for i in range(4)])
             return [values]
-        return [-1.0 - below(stream(0, 0, tensor.size), 100).reshape(tensor.shape)]
+        values = -1.0 - below(stream(0, 0, tensor.size), 100).reshape(tensor.shape)
+        return [lowered(values, (self.layout.index("n"), self.layout.index("c")), tensor.element)]
 
     def operands(self) -> tuple[Operand, ...]:
         return (Operand(self.image(self.size("h"), self.size("w"), self.size("c"), 0)),)

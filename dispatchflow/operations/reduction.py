@@ -55,10 +55,12 @@ class Reduction(Operation):
 
         The larger element is -1 for integers, and otherwise differs from -2 in its type's last digit. It is the last
         one of the first line, and others in the next lines. A result that begins with 0, or treats padding as 0, is
-        larger."""
+        larger. Every third line is near the lowest number of the type, for a maximum that begins with any other one."""
         if recipe != "exact" or self.option("kind") == "sum":
             return None
         import numpy as np
+
+        from dispatchflow.operations._range import lowered
 
         element = self.signature.operands[0]
         largest = 2.0 ** (1 - element.digits) - 2 if element.is_float else -1
@@ -68,7 +70,8 @@ class Reduction(Operation):
         lines = {"inner": x, "outer": x.T, "all": x.reshape(1, m * k)}[self.option("axis")]
         line = np.arange(len(lines))
         lines[line, (lines.shape[1] - 1 + line * int(0.618 * lines.shape[1])) % lines.shape[1]] = largest
-        return [x]
+        line_axes = {"inner": (0,), "outer": (1,), "all": ()}[self.option("axis")]
+        return [lowered(x, line_axes, element)]
 
     @property
     def parallel(self) -> tuple[str, ...]:
@@ -76,7 +79,8 @@ class Reduction(Operation):
 
     def operands(self) -> tuple[Operand, ...]:
         summed = _AXES[self.option("axis")][2] if self.option("kind") == "sum" else ()
-        return (Operand(TensorType(self.sizes, self.signature.operands[0]), summed),)
+        lines = tuple({0, 1} - set(summed)) if summed else ()
+        return (Operand(TensorType(self.sizes, self.signature.operands[0]), summed, lines=lines),)
 
     def result(self) -> TensorType:
         sizes = dict(zip(self.dims, self.sizes, strict=True))

@@ -53,8 +53,8 @@ class ScaledMatmul(Operation):
         a, b = self.signature.operands
         scale = ElementType.F8E8M0FNU
         return (
-            Operand(TensorType((m, groups, BLOCK), a), summed=(1, 2), shared=2),
-            Operand(TensorType((n, groups, BLOCK), b), shared=2, crossed=(1, 2)),
+            Operand(TensorType((m, groups, BLOCK), a), summed=(1, 2), shared=2, lines=(0,)),
+            Operand(TensorType((n, groups, BLOCK), b), shared=2, crossed=(1, 2), lines=(0,)),
             Operand(TensorType((m, groups), scale), low=0.25, high=4.0),
             Operand(TensorType((n, groups), scale), low=0.25, high=4.0),
         )

@@ -45,7 +45,7 @@ class Softmax(Operation):
         every second, fourth … of them, and others in the next row. One of eight rows has a single largest element, so
         that it shows if the maximum leaves an element out. Values are 128 or -128, and 256 less: their exponentials
         overflow or vanish in f32 and f16 if the maximum is not subtracted, and if a zero of padding is taken for one of
-        them.
+        them. Every third row is 2**14 or more away from 0, for a maximum that begins with any other number.
 
         Peaked: two elements of a row are 128 and a little more, which half of the type's digits cannot distinguish from
         128; all others are 256 less. The two results show how much more."""
@@ -65,11 +65,13 @@ class Softmax(Operation):
         single = row % 8 == 7
         among = (n - 1 - column) % apart == (row - row // 8) % apart
         alone = column == (n - 1 + row // 8 * int(0.618 * n)) % n
-        largest = np.where(row % 2 == 0, -128.0, 128.0)
+        far = 2.0 ** (14 if self.signature.operands[0].bits == 16 else 24)
+        largest = np.where(row % 2 == 0, -128.0, 128.0) * np.where(row % 3 == 0, far / 128, 1.0)
         return [largest - 256.0 * ~np.where(single, alone, among)]
 
     def operands(self) -> tuple[Operand, ...]:
-        return (Operand(TensorType(self.sizes, self.signature.operands[0]), low=-4.0, high=4.0),)
+        most = 4.0 if self.signature.accumulator.bits == 16 else 16.0  # exp(-32) is a normal number of f32
+        return (Operand(TensorType(self.sizes, self.signature.operands[0]), low=-most, high=most),)
 
     def result(self) -> TensorType:
         return TensorType(self.sizes, self.signature.result)

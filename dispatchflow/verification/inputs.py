@@ -7,6 +7,7 @@ operation makes itself (`Operation.made`):
 - exact: small integers, thinned out over the reduction so that every partial sum is an integer that the accumulator
   holds. Any order of summation gives the same bits, so a difference is a bug and not rounding. The density rule is
   benchdnn's (oneDNN, tests/benchdnn/matmul), here with exactly `safe` terms per result instead of that many on average.
+  Lines are multiplied by powers of two, and integer operands are large and sums wrap (see `operations._range`).
 - wide: like exact, but with the operands' full significand. In each product one factor has all its digits and the
   other is 1 or -1, in turn along the sum; few terms are nonzero, and they are adjacent. A narrower operand, or a
   narrower accumulator within a part of the sum, cannot give these bits.
@@ -31,6 +32,7 @@ from dispatchflow.operations._random import dtype_of as dtype_of
 from dispatchflow.operations._random import full
 from dispatchflow.operations._random import stream as stream
 from dispatchflow.operations._random import uniform as uniform
+from dispatchflow.operations._range import one_sided, powers, spans
 
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
@@ -73,7 +75,9 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
     """Return the operands of one set of exact inputs, in the shapes of `operation.operands()`."""
     numbers, thinning = exact_range(operation), thinnings(operation)[which]
     made = []
-    for index, (operand, axes) in enumerate(zip(operation.operands(), thinning.axes, strict=True)):
+    for index, (operand, axes, span) in enumerate(
+        zip(operation.operands(), thinning.axes, spans(operation), strict=True)
+    ):
         tensor = operand.type
         raw = stream(index, 5 + which if which else 0, tensor.size)
         values = below(raw, 2 * numbers.r) - numbers.r
@@ -81,6 +85,10 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
         if not _multiplied(operand) and operation.factors > 1:
             values += numbers.shift
         values = _held(values, tensor.element).reshape(tensor.shape)
+        if _multiplied(operand) and not tensor.element.is_float:
+            values = one_sided(raw, tensor.element, tensor.shape, operand.lines)
+        elif any(span):
+            values = values * powers(tensor.shape, operand.lines, span)
         if axes:
             values = values * _mask(tensor.shape, axes, thinning.share, part=thinning.part, parts=thinning.parts)
         made.append(values.astype(dtype_of(tensor.element)))

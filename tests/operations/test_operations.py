@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from support.lines import unscaled
 from support.operation_faults import seen_by
 from support.project import REPOSITORY
 from support.variants import SHAPES, by_name, epilogue_of, judged_by, verdicts
@@ -54,8 +55,10 @@ def test_dims_and_options_are_columns_and_no_word_means_two_things():
 def test_partial_sums_of_exact_inputs_are_exact(name):
     for operation in by_name(name):
         for recipe in operation.recipes:
-            if recipe.startswith("exact"):
-                operands = [abs(operand) for operand in widened(made(operation, recipe))]
+            if not operation.types.accumulator.is_float:
+                continue  # integers wrap
+            if recipe.startswith("exact") and operation.made(recipe) is None:
+                operands = [abs(operand) for operand in unscaled(operation, made(operation, recipe))]
                 assert np.abs(operation.reference(operands)).max() <= 2**operation.types.accumulator.digits
 
 

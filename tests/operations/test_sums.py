@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract.test_plants import called, different, module, workspace  # noqa: F401 (a fixture)
+from support.lines import unscaled
 from support.weighted_sums import ATTENTION, NORM, POOLING, REDUCTION, positions
 
 from dispatchflow.iree.targets import TARGETS
@@ -53,7 +54,8 @@ def test_every_term_of_a_sum_counts(types: str, k: int, axis: str) -> None:
 def test_a_sum_in_f16_counts_2048_terms_of_a_line() -> None:
     """What docs/verification.md says of longer ones."""
     for k in (4096, 65536):
-        x = made(REDUCTION.make((4, k), "f16"), "exact")[0]
+        operation = REDUCTION.make((4, k), "f16")
+        (x,) = unscaled(operation, made(operation, "exact"))
         assert [int((line != 0).sum()) for line in x] == [2048] * 4
         assert set(abs(x).ravel().tolist()) == {0.0, 1.0}
 

@@ -1,0 +1,87 @@
+"""Exact inputs near the ends of what their types hold.
+
+A kernel that reads bf16 as f16, has no infinity or adds in fewer bits is right for small numbers. Therefore lines of
+floating operands are multiplied by powers of two, which changes no digit of any partial sum, and integers have the
+upper half of their magnitudes and one sign along each sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor, log2, prod
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from dispatchflow.operations._exact import exact_range
+from dispatchflow.operations._random import below, dtype_of
+
+if TYPE_CHECKING:
+    from dispatchflow.operations.api import Array, ElementType, Operation
+
+Span = tuple[int, int]
+"""The least and the largest exponent of an operand's lines."""
+
+
+def exponents(element: ElementType) -> Span:
+    """Return the exponents of the smallest normal number of a type and of its largest power of two."""
+    return _exponents(element, 1, False)
+
+
+def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
+    """Return the exponents of the smallest number, or normal number, and of the largest one / `times`."""
+    info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
+    least = info.smallest_subnormal if subnormal else info.smallest_normal
+    return round(log2(float(least))), floor(log2(float(info.max) / times))
+
+
+def spans(operation: Operation) -> list[Span]:
+    """Return the span of each operand of the exact recipe, (0, 0) for lines that stay as they are.
+
+    All terms of a result share its lines. Its sum, times the powers of two of these, is normal and finite in the
+    accumulator and in the result. Operations that add to a sum, or clip it, keep their lines.
+    """
+    operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
+    found, scaled = [(0, 0)] * len(operands), [i for i, operand in enumerate(operands) if operand.lines]
+    if operation.addends or operation.clips or not types.accumulator.is_float:
+        return found
+    ends = [exponents(element) for element in (types.accumulator, types.result)]
+    largest = min(operation.terms, max(numbers.safe, 1)) * numbers.r**operation.factors
+    low, high = max(least for least, _ in ends), min(most for _, most in ends) - ceil(log2(largest))
+    for left, index in zip(range(len(scaled), 0, -1), scaled, strict=True):
+        element = operands[index].type.element  # no hardware flushes subnormal operands of 8 bits and fewer
+        least, most = _exponents(element, numbers.r, subnormal=element.bits <= 8)
+        span = min(0, max(least, ceil(low / left))), max(0, min(most, high // left))
+        found[index], low, high = span, low - span[0], high - span[1]
+    return found
+
+
+def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
+    """Return the number of each line along the axes `lines`, in a shape that broadcasts to `shape`."""
+    sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
+    return np.arange(prod(sizes)).reshape(sizes)
+
+
+def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
+    """Return a power of two for each line: the span's largest for the first, others for the next."""
+    count = span[1] - span[0] + 1
+    return 2.0 ** (span[1] - line_numbers(shape, lines) * (int(0.618 * count) | 1) % count)
+
+
+def one_sided(raw: Array, element: ElementType, shape: Sequence[int], lines: Sequence[int]) -> Array:
+    """Return integers of the upper half of a type's magnitudes, all negative in every second line."""
+    half = 2 ** (element.digits - 1)
+    values: Array = (half + below(raw, min(half, 2**31))).reshape(shape)
+    return values if element.is_unsigned else values * (1 - 2 * (line_numbers(shape, lines) % 2))
+
+
+def lowered(values: Array, lines: Sequence[int], element: ElementType) -> Array:
+    """Return negative numbers with every third line moved near to the lowest number of the type.
+
+    The first line is one of these. The numbers of a line keep their order and their digits."""
+    far = line_numbers(values.shape, lines) % 3 == 0
+    if element.is_float:
+        magnitude = ceil(log2(float(abs(values).max())))
+        return np.where(far, values * 2.0 ** (exponents(element)[1] - 1 - magnitude), values)
+    return np.where(far, values - 2.0**element.digits - values.min(), values)

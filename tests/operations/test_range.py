@@ -1,0 +1,141 @@
+"""Kernels that are right for small numbers alone: a narrower exponent, a shorter integer, another first maximum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.variants import BY_NAME
+
+from dispatchflow.operations import OPERATIONS, Operation
+from dispatchflow.operations._range import exponents, spans
+from dispatchflow.operations.norm import EPSILON
+from dispatchflow.verification.inputs import dtype_of, made
+from dispatchflow.verification.reference import bounds, expected, widened
+from dispatchflow.verification.verdict import compare_bits, compare_bounded
+
+Kernel = Callable[..., Any]
+
+
+def is_reported(operation: Operation, kernel: Kernel) -> bool:
+    """Return whether some recipe reports the kernel, and check that none reports the reference."""
+    found = False
+    for recipe in operation.recipes:
+        operands, dtype = made(operation, recipe), dtype_of(operation.types.result)
+        with np.errstate(all="ignore"):
+            right, got = expected(operation, operands), np.asarray(kernel(*widened(operands))).astype(dtype)
+        if operation.compares_bits(recipe):
+            assert compare_bits(right, right).word == "equal"
+            found |= compare_bits(got, right).word == "different"
+        else:
+            wanted = bounds(operation, operands, recipe)
+            assert compare_bounded(right, *wanted).word == "within bound"
+            found |= compare_bounded(got, *wanted).word == "different"
+    return found
+
+
+def as_f16(x: Any) -> Any:
+    return x.astype(np.float16).astype(np.float64)
+
+
+def wrapped(bits: int) -> Kernel:
+    return lambda a, b: (a @ b + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+
+
+def greatest(first: float) -> Kernel:
+    return lambda x: np.maximum(x.max(axis=1), first)
+
+
+def norm_with_squares_in_f16(x: Any, scale: Any, shift: Any = 0) -> Any:
+    centered = x - x.mean(axis=1, keepdims=True) if np.ndim(shift) else x
+    squares = as_f16(centered**2).mean(axis=1, keepdims=True)
+    return centered / np.sqrt(squares + EPSILON) * scale + shift
+
+
+def norm_with_a_clamped_variance(x: Any, scale: Any, shift: Any) -> Any:
+    centered = x - x.mean(axis=1, keepdims=True)
+    return centered / np.sqrt(np.minimum((centered**2).mean(axis=1, keepdims=True) + EPSILON, 2)) * scale + shift
+
+
+def softmax_that_cuts(x: Any) -> Any:
+    below = x - x.max(axis=1, keepdims=True)
+    powers = np.where(below < -8.125, 0, np.exp(below))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def softmax_from(first: float) -> Kernel:
+    def softmax(x: Any) -> Any:
+        powers = np.exp(x - np.maximum(x.max(axis=1, keepdims=True), first))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    return softmax
+
+
+CASES: list[tuple[str, tuple[int, ...], str, dict[str, Any], Kernel]] = [
+    ("matmul", (32, 32, 64), "bf16", {}, lambda a, b: as_f16(a) @ as_f16(b)),
+    ("matmul", (1, 32, 64), "bf16", {}, lambda a, b: as_f16(a) @ b),
+    ("conv2d", (1, 9, 9, 16, 8, 3, 3), "bf16", {}, lambda a, b: OPERATIONS["conv2d"].make((1, 9, 9, 16, 8, 3, 3)).reference([as_f16(a), b])),
+    ("matmul", (32, 32, 64), "f8E4M3FN", {}, lambda a, b: np.where(abs(a) >= 256, np.inf, a) @ b),
+    ("matmul", (32, 32, 4096), "i8", {}, lambda a, b: np.cumsum(a[:, :, None].astype(np.float32) * b.astype(np.float32), axis=1)[:, -1]),
+    ("matmul", (32, 32, 4096), "i4", {}, wrapped(16)),
+    ("reduction", (16, 2048), "i8", {}, lambda x: (x.sum(axis=1) + 2**15) % 2**16 - 2**15),
+    ("reduction", (16, 2048), "f32", {"kind": "max"}, greatest(-1000.0)),
+    ("reduction", (16, 2048), "i32", {"kind": "max"}, greatest(-32768)),
+    ("softmax", (8, 1000), "f32", {}, softmax_that_cuts),
+    ("softmax", (8, 1000), "f32", {}, softmax_from(-1000.0)),
+    ("softmax", (8, 1000), "f16_f32_f16", {}, softmax_from(-1000.0)),
+    ("norm", (8, 1000), "f16_f32_f16", {"kind": "rms"}, norm_with_squares_in_f16),
+    ("norm", (8, 1000), "f16_f32_f16", {"kind": "layer"}, norm_with_squares_in_f16),
+    ("norm", (8, 1000), "f32", {"kind": "layer"}, norm_with_a_clamped_variance),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "sizes", "types", "options", "kernel"), CASES)
+def test_kernel_that_is_right_for_small_numbers_alone_is_reported(
+    name: str, sizes: tuple[int, ...], types: str, options: dict[str, Any], kernel: Kernel
+) -> None:
+    assert is_reported(OPERATIONS[name].make(sizes, types, None, **options), kernel)
+
+
+@pytest.mark.parametrize("types", ["f8E4M3FN", "f8E5M2", "f4E2M1FN"])
+def test_exact_inputs_hold_the_largest_numbers_of_a_narrow_type(types: str) -> None:
+    operation = OPERATIONS["scaled_matmul"].make((32, 32, 64), types)
+    element = operation.signature.operands[0]
+    for values in made(operation, "exact")[:2]:
+        assert float(abs(values.astype(np.float64)).max()) >= 2.0 ** exponents(element)[1]
+
+
+def test_pooling_sees_another_number_than_the_lowest_as_padding() -> None:
+    operation = OPERATIONS["pooling"].make((1, 9, 9, 6, 3, 3), "f32", None, kind="max", padding=1)
+    (x,) = made(operation, "exact")
+    assert (operation.reference([x]) < -1000).any()
+
+
+@pytest.mark.parametrize("types", ["f32", "f16"])
+def test_a_causal_mask_of_minus_30_is_reported(types: str) -> None:
+    operation = OPERATIONS["attention"].make((1, 32, 64, 64, 32), types, None, causal="yes")
+
+    def masked_by(low: float) -> Kernel:
+        def attention(q: Any, k: Any, v: Any) -> Any:
+            hidden = np.arange(32)[None, :] > np.arange(32)[:, None]
+            scores = q @ np.swapaxes(k, 1, 2) / 8 + np.where(hidden, low, 0.0)
+            powers = np.exp(scores - scores.max(axis=2, keepdims=True))
+            return powers / powers.sum(axis=2, keepdims=True) @ v
+
+        return attention
+
+    assert is_reported(operation, masked_by(-30.0))
+    assert not is_reported(operation, masked_by(-np.inf))
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_results_of_scaled_lines_are_finite_and_normal(name: str) -> None:
+    for operation in BY_NAME[name]:
+        if any(map(any, spans(operation))):
+            result = abs(expected(operation, made(operation, "exact")).astype(np.float64))
+            least = float(ml_dtypes.finfo(dtype_of(operation.types.result)).smallest_normal)
+            assert np.isfinite(result).all()
+            assert (result[result > 0] >= least).all(), operation.shape_name

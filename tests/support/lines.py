@@ -1,0 +1,23 @@
+"""Exact inputs without the powers of two of their lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dispatchflow.operations import Operation
+from dispatchflow.operations._range import powers, spans
+
+
+def unscaled(operation: Operation, operands: Sequence[Any]) -> list[Any]:
+    """Return the operands in float64, or in int64 if they are integers."""
+    found = []
+    for operand, span, values in zip(operation.operands(), spans(operation), operands, strict=True):
+        if not operand.type.element.is_float:
+            found.append(values.astype(np.int64))
+        else:
+            scales = powers(operand.type.shape, operand.lines, span) if any(span) else 1.0
+            found.append(values.astype(np.float64) / scales)
+    return found
