@@ -20,6 +20,9 @@ from dispatchflow.operations._random import below, dtype_of
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array, ElementType, Operation
 
+_FURTHEST = 300
+"""The largest exponent that is used. Only f64 holds more, and numpy's squares of it must be finite."""
+
 Span = tuple[int, int]
 """The least and the largest exponent of an operand's lines."""
 
@@ -33,7 +36,7 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
     """Return the exponents of the smallest number, or normal number, and of the largest one / `times`."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     least = info.smallest_subnormal if subnormal else info.smallest_normal
-    return round(log2(float(least))), floor(log2(float(info.max) / times))
+    return max(round(log2(float(least))), -_FURTHEST), min(floor(log2(float(info.max) / times)), _FURTHEST)
 
 
 def spans(operation: Operation) -> list[Span]:

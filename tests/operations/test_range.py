@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from support.variants import BY_NAME
+from support.variants import by_name
 
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.operations._range import exponents, spans
@@ -133,7 +133,7 @@ def test_a_causal_mask_of_minus_30_is_reported(types: str) -> None:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_results_of_scaled_lines_are_finite_and_normal(name: str) -> None:
-    for operation in BY_NAME[name]:
+    for operation in by_name(name):
         if any(map(any, spans(operation))):
             result = abs(expected(operation, made(operation, "exact")).astype(np.float64))
             least = float(ml_dtypes.finfo(dtype_of(operation.types.result)).smallest_normal)
