@@ -1,7 +1,6 @@
 """Check the English of docstrings, comments and pages: `python tests/support/prose.py [PATH… | --count]`.
 
-The settings are `[tool.prose]` in pyproject.toml: `pending` lists the folders and files that are not rewritten yet,
-`exceptions` the words that a file may keep.
+`[tool.prose.exceptions]` in pyproject.toml lists the words that a file may keep.
 """
 
 from __future__ import annotations
@@ -190,7 +189,7 @@ def print_counts(found: list[Hit]) -> None:
 
 
 def main(settings: Mapping[str, Any], arguments: list[str]) -> int:
-    """Print the hits in the paths of `arguments`, or in everything that is not pending; return the exit code."""
+    """Print the hits in the paths of `arguments`, or in all of them; return the exit code."""
     files = [*ROOT.glob("dispatchflow/**/*.py"), *ROOT.glob("benchmarks/*.py"), ROOT / "dodo.py"]
     files += [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     found = [hit for file in sorted(files) for hit in hits(file.relative_to(ROOT).as_posix(), file.read_text())]
@@ -202,7 +201,7 @@ def main(settings: Mapping[str, Any], arguments: list[str]) -> int:
     for hit in found:
         excepted = {(path, words) for path, words in exceptions if path == hit.path and words in hit.words}
         unused -= excepted
-        if not excepted and (within(hit.path, arguments) if arguments else not within(hit.path, settings["pending"])):
+        if not excepted and (not arguments or within(hit.path, arguments)):
             print(hit)
             wrong = True
     for path, words in sorted(unused):
