@@ -240,7 +240,7 @@ def summary(
         example = next(skip.name for skip in skips if skip.reason == reason)
         lines.append(f"skipped: {reason} ({_example(example, n)})")
     stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count)
-    stages = stages or (f"{in_vain} tried" if in_vain else "nothing made")
+    stages = stages or (f"{in_vain} tried" if in_vain else "nothing to do")
     bad = {*unrecorded, *stale, *(row["case"] for row in failed)}
     done = {row["case"] for row in known} | bad
     reused = sum(row["case"] not in done and row["case"] not in fresh for row in rows)

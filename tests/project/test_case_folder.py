@@ -47,7 +47,7 @@ def test_the_view_and_explain_go_back_with_the_case(tmp_path: Path) -> None:
         explained = project.doit("explain", "verify:*").out
         assert "CHANGED" not in explained
         assert f"also in {folder}:" in explained
-    assert "nothing made" in outcome.out
+    assert "nothing to do" in outcome.out
 
     elsewhere = project.copy(tmp_path / "elsewhere")  # the same store, a view of its own
     multiplied_by(2, project)

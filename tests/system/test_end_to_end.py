@@ -92,7 +92,7 @@ def test_the_second_run_makes_nothing_and_touches_nothing(copied: Project) -> No
     counts, outcome = copied.made_by("protocol=fast", "profile:matmul_*")
 
     assert counts == NOTHING
-    assert "4 cases: nothing made; 4 reused, 0 failed, 0 skipped; " in outcome.out
+    assert "4 cases: nothing to do; 4 reused, 0 failed, 0 skipped; " in outcome.out
     assert outcome.out.count("reused\n") == 4
     assert copied.files() == files
     assert (copied.parts(), copied.rows()) == (parts, rows)
@@ -102,7 +102,7 @@ def test_the_stages_before_profile_need_no_protocol_and_are_made_too(copied: Pro
     for stage in ("emit", "compile", "verify", f"verify:{NAME}"):
         counts, outcome = copied.made_by(stage)
         assert counts == NOTHING
-        assert "nothing made" in outcome.out
+        assert "nothing to do" in outcome.out
 
 
 def test_a_new_case_alone_is_made(copied: Project) -> None:
@@ -122,12 +122,12 @@ def test_a_case_taken_away_and_brought_back_is_not_made_again(copied: Project) -
     spec = (copied.root / "specs/a.toml").read_text()
     (copied.root / "specs/a.toml").write_text(sweep(m=[16]))
     counts, outcome = copied.made_by("protocol=fast")
-    assert (counts, "1 case: nothing made" in outcome.out) == (NOTHING, True)
+    assert (counts, "1 case: nothing to do" in outcome.out) == (NOTHING, True)
 
     (copied.root / "specs/a.toml").write_text(spec)
     counts, outcome = copied.made_by("protocol=fast")
 
-    assert (counts, "4 cases: nothing made" in outcome.out) == (NOTHING, True)
+    assert (counts, "4 cases: nothing to do" in outcome.out) == (NOTHING, True)
 
 
 def test_equal_code_is_verified_and_measured_once(copied: Project) -> None:
@@ -207,5 +207,5 @@ def test_an_idle_run_is_quick(made: Project) -> None:
     """Far above what it takes: only a run that starts a compiler or a benchmark takes so long."""
     began = time.monotonic()
 
-    assert "nothing made" in made.doit("protocol=fast").out
+    assert "nothing to do" in made.doit("protocol=fast").out
     assert time.monotonic() - began < 20

@@ -67,9 +67,9 @@ def test_a_tool_that_hangs_is_ended_at_its_limit_and_tried_again_under_a_higher_
     assert_whole(project)
 
     # Under the same limit it stands.
-    assert "nothing made" in project.doit(*words, f"{limit}=1", **given).out
+    assert "nothing to do" in project.doit(*words, f"{limit}=1", **given).out
     (tmp_path / "mended").touch()
-    assert "nothing made" in project.doit(*words, f"{limit}=0.5", **given).out
+    assert "nothing to do" in project.doit(*words, f"{limit}=0.5", **given).out
     assert f"failed at {limit}=1, now 60" in project.doit("plan", *words, f"{limit}=60", **given).out
     again = project.doit(*words, f"{limit}=60", **given)
     assert again.code == 0, str(again)
@@ -107,7 +107,7 @@ def test_what_failed_under_a_limit_of_memory_says_it_and_is_tried_again_above(pr
         assert outcome.code == 1, str(outcome)
         told = rf"compile failed: .* memory_limit={limit}; a higher memory_limit tries again"
         assert re.search(told, outcome.out), str(outcome)
-    assert "nothing made" in project.doit("memory_limit=20MiB", f"compile:{NEW}").out
+    assert "nothing to do" in project.doit("memory_limit=20MiB", f"compile:{NEW}").out
     outcome = project.doit("memory_limit=none", f"compile:{NEW}")
     assert outcome.code == 0, str(outcome)
 
@@ -132,7 +132,7 @@ def test_a_failed_measurement_hides_no_complete_one(project: Project) -> None:
     assert row["status"] in ("measured", "noisy")
     assert "a later measurement failed: benchmark failed: " in row["reason"]
     again = project.doit("protocol=fast", f"profile:{NAME}")
-    assert (again.code, "nothing made" in again.out) == (0, True), str(again)
+    assert (again.code, "nothing to do" in again.out) == (0, True), str(again)
 
 
 @pytest.mark.parametrize("tool", ["iree_compile", "iree_benchmark_module"])
@@ -186,7 +186,7 @@ def test_a_benchmark_that_misbehaves_fails_its_case_and_no_other(project: Projec
     assert all(row["median_ns"] is None and row["blocks_ns"] is None for m, row in rows.items() if m != 20)
     assert project.query("select count(*) from measurement where status = 'open'") == [(0,)]
     # What would fail again is not tried again by itself.
-    assert "nothing made" in project.doit("protocol=fast", **given).out
+    assert "nothing to do" in project.doit("protocol=fast", **given).out
     assert f"profile  {len(NONSENSE)} to make" in project.doit("plan", "protocol=fast", "retry=yes", **given).out
 
 

@@ -230,7 +230,7 @@ def test_a_store_elsewhere(made: Project, copied: Project, tmp_path: Path) -> No
 
     counts = copied.doit("protocol=fast", DISPATCHFLOW_STORE=str(tmp_path / "elsewhere"))
 
-    assert "nothing made" in counts.out
+    assert "nothing to do" in counts.out
     assert not copied.store.exists()
 
 

@@ -108,7 +108,7 @@ def test_modules_of_any_dialect_are_verified_and_measured(project):
             None,
         )
     again = project.doit("profile", "protocol=fast")
-    assert "6 cases: nothing made" in again.out
+    assert "6 cases: nothing to do" in again.out
 
 
 def test_editing_the_file_redoes_only_it_and_a_comment_only_prints_it_again(project, tmp_path):
@@ -125,7 +125,7 @@ def test_editing_the_file_redoes_only_it_and_a_comment_only_prints_it_again(proj
     assert "dialect" not in outcome.out
     assert not any(f"compile module_{name}" in outcome.out for name in DIALECTS)
     file.write_text(SCALED.format(comment="another comment", factor=2.0))
-    assert "6 cases: nothing made" in copied.doit("profile", "protocol=fast").out
+    assert "6 cases: nothing to do" in copied.doit("profile", "protocol=fast").out
 
 
 def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
@@ -159,7 +159,7 @@ def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
     assert (rows["alone"]["status"], rows["alone"]["verification"]) == ("no device", "not compared")
     assert rows["alone"]["reason"].startswith("the reference, module on metal: ")
     again = copied.doit("profile", "protocol=fast")
-    assert "nothing made" in again.out
+    assert "nothing to do" in again.out
     assert "3 failed" in again.out
     warned = copied.doit("profile:module_alone*", "protocol=fast", "verify=warn")
     assert (warned.code, copied.rows()[-1]["verification"]) == (0, "not compared"), warned

@@ -107,5 +107,5 @@ def test_a_row_that_is_refused_keeps_nothing_else_from_being_shown_and_done(copi
         mended = f"from dispatchflow.operations.vecmat import Vecmat\nVecmat.flops = lambda self: {flops}\n"
         (copied.root / "dodo.py").write_text(mended + DODO)
         outcome = copied.doit("protocol=fast", "profile:vecmat*")
-        assert "1 case: nothing made; 1 reused" in outcome.out, str(outcome)
+        assert "1 case: nothing to do; 1 reused" in outcome.out, str(outcome)
         assert [row["flops"] for row in copied.rows() if row["operation"] == "vecmat"][-1] == flops

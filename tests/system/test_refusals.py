@@ -135,7 +135,7 @@ def test_a_failed_case_is_exit_code_1_and_does_not_stop_the_others(copied: Proje
     parts = copied.parts()
     counts, again = copied.made_by("protocol=fast", code=1, **tools)
     assert counts == NOTHING
-    assert "2 cases: nothing made; " in again.out
+    assert "2 cases: nothing to do; " in again.out
     assert "compile failed: unlucky" in again.out
     assert copied.parts() == parts
 
