@@ -38,6 +38,9 @@ EXAMPLES = {
     "only sums of a matmul are split, of static size and into slices of equal length; else the flag is ignored": (
         *("batch_matmul", "2x8x8x24", "f32", "split_k_4", "llvm-cpu"),
     ),
+    "a product of unsigned and signed integers is a generic op, whose sum is not split": (
+        *("matmul", "40x24x56", "ui8_i8", "split_k_2", "llvm-cpu"),
+    ),
     "vmvx has no f16 arithmetic": ("matmul", "1x24x40", "f16_f32", "default", "vmvx"),
     "vmvx cannot pad bf16 to whole tiles: it has no bf16 constants": (
         "matmul",
