@@ -1,7 +1,7 @@
 """Compute keys of values (xxh3-128 of canonical, length-prefixed data) and digests of bytes (BLAKE2b).
 
-Keys are of our own text. Digests, of 160 bits, are of bytes that may come from anybody: a user's module, a shared
-store. xxh3 is not a cryptographic hash, so files that share a digest could be constructed.
+Keys hash text that we wrote ourselves. Digests, of 160 bits, hash bytes that may come from anybody: a user's module, a
+shared store. They use BLAKE2b because xxh3 is not cryptographic: colliding files could be constructed.
 
 If you change what enters a key or how, raise `SCHEMA` and document it in docs/caching.md.
 """
@@ -69,7 +69,7 @@ Each is represented by a control character, repeated because its length must be 
 class Form:
     """Compute many keys of one kind whose ingredients differ only in some strings.
 
-    `form.key(x, y)` is `key_of(kind, ingredients(x, y))`, but spells the rest, which may be long, only once."""
+    `form.key(x, y)` is `key_of(kind, ingredients(x, y))`, but encodes the rest, which may be long, only once."""
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients

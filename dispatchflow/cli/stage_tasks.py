@@ -193,9 +193,9 @@ class StageTasks:
         return trial.outcome != "failed"
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """Judge by controls whether a runtime moved whose measurements selected cases reuse.
+        """Measure controls, if selected cases reuse times, to decide whether a runtime's speed has drifted.
 
-        If it moved, those cases are measured again. Returns False if every pair of runtimes was already judged."""
+        If it has, those cases are measured again. Returns False if every pair of runtimes was already judged."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) == "profile"]:
             looked = True

@@ -140,10 +140,10 @@ def _keep(value: str) -> tuple[str | int, ...]:
     return tuple(word if word == "referenced" else int(word) for word in words)
 
 
-_FROM = f"from {Location(COMMAND_LINE).folder}"
+_FROM = f"relative to {Location(COMMAND_LINE).folder}"
 _OWN: dict[str, Variable] = {
     "shape": Variable("cases", "complete shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
-    "file": Variable("cases", f"a module's MLIR file, {_FROM}, instead of specs; several, separated by commas", _paths),
+    "file": Variable("cases", f"a module's MLIR file instead of specs; several, separated by commas; {_FROM}", _paths),
     "function": Variable("cases", "the module's functions; all when left out", _words),
     "inputs": Variable(
         "cases", f"its inputs, separated by semicolons: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons
@@ -155,34 +155,39 @@ _OWN: dict[str, Variable] = {
     "rtol": Variable("cases", "relative tolerance of a module's floating-point results", _number),
     "name": Variable("cases", "replaces the file's name in the names of a module's cases", _title),
     "operation": Variable(
-        "cases", "the operations to sweep; with specs, only their sweeps of these operations", _operations
+        "cases", "the operations to sweep; if specs are read, selects their sweeps of these operations", _operations
     ),
     "dtype": Variable("cases", "element types: f32, or f16,f16->f32; several with ;"),
     "layout": Variable(
         "cases",
-        "a letter for each of the first operands: t row-major (as without a letter), n column-major; or words",
+        "one letter per leading operand: t row-major (also when omitted), n column-major; or a name such as nhwc_hwcf",
     ),
     "tuning": Variable("cases", f"families or names: default,data_tiling; or tuning_spec:my.mlir, a file {_FROM}"),
     "target": Variable("cases", "targets to compile for"),
     "threads": Variable("cases", "number of threads, or all"),
     "flags": Variable("cases", "extra flags of the compiler; several values with ;, an empty one for none", _values),
     "provider": Variable("cases", f"what computes the operation: {', '.join(PROVIDERS)}"),
-    "cache": Variable("cases", "hot: the same inputs each call; cold: inputs that no cache holds; or both"),
+    "cache": Variable("cases", "hot: the same inputs each call; cold: inputs that no cache holds; hot,cold for both"),
     "tags": Variable("cases", "only sweeps with one of these tags", _words),
-    "specs": Variable("cases", "spec files or directories, from the directory of dodo.py, separated by commas", _paths),
+    "specs": Variable(
+        "cases", "spec files or directories, relative to the directory of dodo.py, separated by commas", _paths
+    ),
     "iree": Variable(
         "run", f"the toolchain: current, a release such as 3.12.0, or the path of a build or environment, {_FROM}"
     ),
-    "protocol": Variable("run", f"how long is measured: {', '.join(PROTOCOLS)}", _one_of(PROTOCOLS)),
+    "protocol": Variable("run", f"how long to measure: {', '.join(PROTOCOLS)}", _one_of(PROTOCOLS)),
     "verify": Variable("run", "on; off; warn: measure wrong results too", _one_of(VERIFY_MODES)),
-    "remeasure": Variable("run", "yes; noisy; or a number of days: measurements older than that", _remeasure),
+    "remeasure": Variable(
+        "run", "yes: measure all again; noisy: only NOISY rows; N: only measurements older than N days", _remeasure
+    ),
     "noisy": Variable(
         "run", "rows whose median is less certain than this are marked NOISY; default 5%", limits.percent
     ),
     "retry": Variable("run", "yes: try recorded failures again", _yes),
     "known_failures": Variable(
         "run",
-        "on; strict: exit code 1 where one no longer fails; off: they are failures",
+        "on: do not count them as failures; strict: also exit 1 if a known failure now passes; "
+        "off: count them as failures",
         _one_of(known_failures.MODES),
     ),
     "compile_limit": Variable("run", "seconds that one compile may take", limits.seconds),
@@ -192,28 +197,29 @@ _OWN: dict[str, Variable] = {
         "run", "memory of one tool: 512MiB, 8GiB, none; default: the memory of this machine", limits.memory
     ),
     "remove": Variable("toolchains", "a fetched release to remove"),
-    "sample": Variable("check", "number of compiles to run again; ten times as many objects are read; or all", _sample),
+    "sample": Variable("check", "number of compiles to repeat, or all; ten times as many objects are read", _sample),
     "keep": Variable(
         "clean",
-        "what stays: 30: records of the last 30 days; referenced: what cases need; both: 30,referenced",
+        "30 keeps records of the last 30 days; referenced keeps what cases need; 30,referenced combines them",
         _keep,
     ),
     "limit": Variable(
-        "clean", "remove only the oldest until objects take no more than this; never what keep= names", limits.size
+        "clean", "remove the oldest objects until the rest fits in this size; never what keep= names", limits.size
     ),
     "dry": Variable("clean", "yes: show what would be removed, remove nothing", _yes),
     "sort": Variable("report", "a column; -column for descending"),
     "top": Variable("report", "show only the first N rows of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
     "format": Variable("report", f"one of {', '.join(FORMATS)}", _one_of(FORMATS)),
-    "out": Variable("report", f"write to this file, {_FROM}", _file),
+    "out": Variable("report", f"write the report to this file, {_FROM}", _file),
     "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),
 }
+_SEE = {"kind": "; see docs/operations.md"}
 refuse_taken(OPERATIONS.values(), {*_OWN, "include", "exclude"}, "a word of every spec, or a variable")
 refuse_taken(OPERATIONS.values(), best.COLUMNS, "a column of reports")
 VARIABLES: dict[str, Variable] = {
     **{dim: Variable("cases", "size, list 64,128, range 64:1024:128 or 2^4..2^10") for dim in DIMS},
-    **{word: Variable("cases", option.meaning) for word, option in OPTIONS.items()},
+    **{word: Variable("cases", option.meaning + _SEE.get(word, "")) for word, option in OPTIONS.items()},
     **_OWN,
 }
 

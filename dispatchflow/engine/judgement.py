@@ -75,12 +75,18 @@ def judged(
     recipe = next(iter(wrong))
     assert worst.worst is not None
     place = ", ".join(map(str, worst.worst.index))
-    which = f"result {recipe}" if recipe.isdecimal() else f"the {recipe} inputs"
-    what = units.count(worst.wrong, "byte" if recipe in untyped else "element")
+    of_module = recipe.isdecimal()
+    on = "" if of_module else f" on the {recipe} inputs"
     values = f"got {worst.worst.got}, expected {worst.worst.expected}"
     if not worst.worst.index:  # a bare number or a tensor of rank 0
-        return False, f"{which} is wrong: {values}", outputs, facts
-    wrongs = f"{what} of {which} {'is' if worst.wrong == 1 else 'are'} wrong"
+        return False, f"{f'result {recipe}' if of_module else 'the result'} is wrong{on}: {values}", outputs, facts
+    noun = "byte" if recipe in untyped else "element"
+    what = (
+        f"{units.count(worst.wrong, noun)} of result {recipe}"
+        if of_module
+        else units.count(worst.wrong, f"result {noun}")
+    )
+    wrongs = f"{what} {'is' if worst.wrong == 1 else 'are'} wrong{on}"
     return False, f"{wrongs}; worst at [{place}]: {values}", outputs, facts
 
 

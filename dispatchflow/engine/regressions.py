@@ -31,8 +31,8 @@ class Regressions:
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
         """Return the case as a regression if its failed stage passed with another toolchain.
 
-        Otherwise the case is the known failure that `entry` describes. A pass with a release that the entry does not
-        cover is no regression."""
+        Otherwise the case is the known failure that `entry` describes. Passes with releases outside the entry's range
+        do not count. Without `entry`, the case stays an ordinary failure."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:

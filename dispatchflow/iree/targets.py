@@ -193,7 +193,7 @@ _OTHERS = re.compile(r"(llvm-cpu)-((?!.*-\d+t$)[a-z][a-z0-9.-]*)|(cuda)-(sm_\d+)
 def named(name: str) -> Target | None:
     """Return the target with this name, or None if it cannot be one.
 
-    A name outside the table is a CPU or GPU by the compiler's name; the compiler may not know it."""
+    A name outside the table is passed to the compiler as a CPU or GPU name, which it may not know."""
     if name in TARGETS or name in HINTS or (match := _OTHERS.fullmatch(name)) is None:
         return TARGETS.get(name)
     backend, architecture = filter(None, match.groups())

@@ -70,7 +70,7 @@ def reused_measurement(chain: CaseState) -> Measurement:
 def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
     """Choose up to three controls: the shortest case, the longest that fits into a block, the middle one.
 
-    The launch is most of the time of the shortest. Cases that share a measurement count as one."""
+    Most of the time of the shortest case is launch overhead. Cases that share a measurement count as one."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:

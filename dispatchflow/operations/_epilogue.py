@@ -22,8 +22,9 @@ from dispatchflow.operations.api import (
 
 EPILOGUE = Option(
     ("none", "bias", "bias+relu", "bias+gelu", "residual", "scale", "cast"),
-    "function of each element of the sum, in the same dispatch: `bias` and `scale` have an operand with one value per "
-    "column or channel, `residual` has one of the result's shape, `cast` converts to the operands' type",
+    "function applied to each element of the result before it is stored, in the same dispatch: `bias` and `scale` have "
+    "an operand with one value per column or channel, `residual` has one of the result's shape, `cast` converts to the "
+    "operands' type",
 )
 ACCUMULATE = Option(("no", "yes"), "whether the sum begins with an operand instead of zero")
 # word → lines that compute %z from the sum %t and the operand %p; with a `+`, a function of %x follows

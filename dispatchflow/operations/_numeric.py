@@ -7,7 +7,7 @@ import numpy as np
 from dispatchflow.operations.api import Array, ElementType
 
 ULPS = 8.0
-"""Assumed error of the compiler's exponentials, error functions and roots, in units of rounding.
+"""Assumed error of the compiler's exponentials, error functions and roots, in units u = 2**-digits.
 
 No release documents one."""
 

@@ -73,7 +73,9 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def one_sided(raw: Array, element: ElementType, shape: Sequence[int], lines: Sequence[int]) -> Array:
-    """Return integers of the upper half of a type's magnitudes, all negative in every second line."""
+    """Return integers whose magnitude is in the upper half of the type's range.
+
+    Those in every other line are negative, except for unsigned types."""
     half = 2 ** (element.digits - 1)
     values: Array = (half + below(raw, min(half, 2**31))).reshape(shape)
     return values if element.is_unsigned else values * (1 - 2 * (line_numbers(shape, lines) % 2))

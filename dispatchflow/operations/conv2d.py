@@ -22,7 +22,7 @@ class Conv2d(Convolution):
     options: ClassVar[Mapping[str, Option]] = {
         **Convolution.options,
         "accumulate": ACCUMULATE,
-        "groups": Option(range(1, 4097), "parts of the channels, each convolved separately"),
+        "groups": Option(range(1, 4097), "number of channel groups, each convolved separately"),
         "epilogue": EPILOGUE,
     }
     library_options: ClassVar[tuple[str, ...]] = (*Convolution.library_options, "accumulate", "groups", "epilogue")

@@ -31,7 +31,9 @@ class Elementwise(Operation):
     signatures: ClassVar[Mapping[str, Signature]] = {
         word: signature(f"{word}->{word}") for word in ("f32", "f16", "f64", "i32")
     }
-    options: ClassVar[Mapping[str, Option]] = {"kind": Option((*_BINARY, *_functions.UNARY), "what is computed")}
+    options: ClassVar[Mapping[str, Option]] = {
+        "kind": Option((*_BINARY, *_functions.UNARY), "the function or reduction")
+    }
     library_options: ClassVar[tuple[str, ...]] = ("kind",)
 
     @property

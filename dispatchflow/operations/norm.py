@@ -33,7 +33,7 @@ class Norm(Operation):
         "f32": signature("f32->f32"),
         "f16_f32_f16": signature("f16->f32->f16"),
     }
-    options: ClassVar[Mapping[str, Option]] = {"kind": Option(("layer", "rms"), "what is computed")}
+    options: ClassVar[Mapping[str, Option]] = {"kind": Option(("layer", "rms"), "the function or reduction")}
     library_options: ClassVar[tuple[str, ...]] = ("kind",)
 
     @property
@@ -171,9 +171,10 @@ class Norm(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return `error`; in counted and few 4·ULPS·u of the quotient, for means, root and quotients.
+        """Return `error`, except in the recipes counted and few.
 
-        In these recipes no sum rounds much, except with a running mean."""
+        There it is 4·ULPS·u times the scaled quotient, for the roundings of means, root and quotients, plus u times the
+        result. No sum rounds much in these recipes, except with a running mean."""
         if recipe not in ("counted", "few"):
             return self.error(operands)
         from dispatchflow.operations._numeric import ULPS

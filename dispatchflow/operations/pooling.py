@@ -30,7 +30,7 @@ class Pooling(Window):
         word: signature(f"{word}->{word}") for word in ("f32", "f16", "f64", "i32")
     }
     options: ClassVar[Mapping[str, Option]] = {
-        "kind": Option(("max", "sum"), "what is computed"),
+        "kind": Option(("max", "sum"), "the function or reduction"),
         **Window.options,
     }
     factors: ClassVar[int] = 1

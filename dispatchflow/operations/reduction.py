@@ -36,7 +36,7 @@ class Reduction(Operation):
         "i32": signature("i32->i32"),
     }
     options: ClassVar[Mapping[str, Option]] = {
-        "kind": Option(("sum", "max"), "what is computed"),
+        "kind": Option(("sum", "max"), "the function or reduction"),
         "axis": Option(tuple(_AXES), "what is reduced: inner, each row; outer, each column; all"),
     }
     factors: ClassVar[int] = 1

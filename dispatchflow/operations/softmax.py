@@ -118,10 +118,11 @@ class Softmax(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return `error`, or for counted and peaked 2·ULPS·u: exponential, quotient and their roundings.
+        """Return `error`, except in the recipes counted and peaked.
 
-        The bound is less than the effect of one term on the sum. An expected 0 has a bound of 4 times the smallest
-        normal number, because an exponential may be cut off there."""
+        There it is 2·ULPS·u times the result, for the roundings of exponential and quotient, and less than the effect
+        of one term on the sum. An expected 0 has a bound of 4 times the smallest normal number, because an exponential
+        may be flushed to zero there."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np

@@ -36,8 +36,10 @@ class Location:
 
     @property
     def folder(self) -> str:
-        """The directory to which paths are relative; doit changes to dodo.py's, also under -k and -f."""
-        return "the directory of dodo.py (or of -d)" if self._is_line else "the spec's directory"
+        """The directory to which paths are relative.
+
+        doit changes into the directory of dodo.py, also with -k and -f."""
+        return "the directory of dodo.py, or to -d if given" if self._is_line else "the spec's directory"
 
     @property
     def paths(self) -> str:

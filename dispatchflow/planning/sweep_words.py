@@ -146,7 +146,7 @@ def signatures(written: Any, operation: type[Operation], place: str) -> tuple[Si
             spelt = [s.spelling for s in operation.signatures.values()]
             facts = {"spec": place, "known": ", ".join(operation.signatures), "spelt": ", ".join(spelt)}
             hint = suggestion(word, [*operation.signatures, *spelt])
-            raise SpecError(f"{operation.name} has no element types '{word}'", facts, hint)
+            raise SpecError(f"{operation.name} has no element type '{word}'", facts, hint)
         found.append(each)
     return tuple(dict.fromkeys(found))
 

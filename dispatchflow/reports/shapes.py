@@ -34,13 +34,13 @@ def _section(known: ShapeClass) -> Iterator[str]:
     for shapes, names in lists.items():
         dims = dict.fromkeys("x".join(OPERATIONS[name].dims) for name in names)
         yield f"{', '.join(f'`{name}`' for name in names)}: {' or '.join(dims)}\n"
-        columns = ["shape", *(["its own words"] if any(shape.options for shape in shapes) else []), "is"]
+        columns = ["shape", *(["its own words"] if any(shape.options for shape in shapes) else []), "meaning"]
         yield markdown(columns, [_row(shape) for shape in shapes]) + "\n"
 
 
 def _row(shape: Shape) -> dict[str, str]:
     own = ", ".join(f"`{word} = {value}`" for word, value in shape.options)
-    return {"shape": f"`{'x'.join(map(str, shape.sizes))}`", "its own words": own, "is": shape.what}
+    return {"shape": f"`{'x'.join(map(str, shape.sizes))}`", "its own words": own, "meaning": shape.what}
 
 
 if __name__ == "__main__":

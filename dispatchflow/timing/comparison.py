@@ -14,7 +14,9 @@ CONFIDENCE = 0.998
 At 95 %, five of 100 comparisons of equal code would call one side faster."""
 
 MIN_ROUNDS = 10
-"""The smallest number of rounds with an interval of this confidence; it spans all ratios."""
+"""The fewest rounds for which an interval of this confidence exists.
+
+That interval runs from the smallest ratio to the largest."""
 
 MARGIN = 0.01
 """Smaller differences count as equal, however certain they are."""
@@ -27,7 +29,7 @@ class Comparison:
     ratio: float
     """Candidate over baseline: below 1 the candidate is faster."""
     low: float | None
-    """Lower end of the ratio's interval; None if no interval has the confidence."""
+    """Lower end of the ratio's interval; None if there are too few rounds for this confidence."""
     high: float | None
     rounds: int
     verdict: str

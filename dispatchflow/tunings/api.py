@@ -160,7 +160,8 @@ class Tuning:
     def requested(self, operation: Operation) -> str | None:
         """Return the row's `requested_configuration`; None if the compiler chooses.
 
-        A family that is flags only must not use `operation`, here and in `ignored`: it may be a user's module."""
+        A family that consists only of flags must not read `operation`, here or in `ignored`, because `operation` may
+        be a user's module."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:

@@ -1,7 +1,7 @@
 """Inputs by recipe: the same operation gets the same bytes, on every machine and with every numpy.
 
 Numbers come from Philox's raw stream, which numpy keeps stable (NEP 19), by the conversions below. Each operand has its
-own stream, so that operands differ and all tunings get the same data. There are three recipes, beside those that an
+own stream, so that operands differ and all tunings get the same data. There are three recipes, besides those that an
 operation makes itself (`Operation.made`):
 
 - exact: small integers, thinned out over the reduction so that every partial sum is an integer that the accumulator
@@ -176,8 +176,8 @@ def _mask(
 ) -> Array:
     """Return a mask with exactly min(terms, share) true positions along `axes`.
 
-    They are `stride` apart, by default spread over all positions. In each part and in each line of the other axes they
-    follow those of the last one."""
+    They are `stride` apart, by default spread over all positions. From line to line, and from part to part, the true
+    positions continue where those of the previous one ended."""
     terms = prod(shape[axis] for axis in axes)
     if stride is None:
         stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)

@@ -1,8 +1,9 @@
 """Tolerances of floating-point results of a user's module.
 
 A user's program has no error analysis, so its tolerances are derived from the expected result, whose elements show how
-large its terms can have been. If a sum cancels, its element has rounding errors of the terms, which are as large as the
-elements around it. The tolerance of an element is therefore rtol · (its size + the size of its surroundings).
+large its terms can have been. If a sum cancels, the element still has the rounding errors of its terms, and those terms
+are about as large as the neighbouring elements. The tolerance of an element is therefore rtol · (its size + the size of
+its surroundings).
 
 The root mean square of a whole result is no measure of surroundings, because its largest elements dominate it: a mask
 of -3.4e38, or one row that is a million times the others, would let every other element pass. Hence there are two

@@ -191,16 +191,16 @@ def test_one_word_is_a_list_of_one():
     [
         (
             {"file": "no.mlir"},
-            "Paths are relative to the directory of dodo.py (or of -d), and a comma ends one; in a spec it does not.",
+            "Paths are relative to the directory of dodo.py, or to -d if given, and a comma ends one; in a spec it does not.",
         ),
         (
             {"file": "a.mlir", "tuning": "tuning_spec:no.mlir"},
-            "Paths are relative to the directory of dodo.py (or of -d), and a comma ends one; in a spec it does not.",
+            "Paths are relative to the directory of dodo.py, or to -d if given, and a comma ends one; in a spec it does not.",
         ),
         ({"file": "code.mlirbc"}, "Name one: function=main."),
         ({"file": "a.mlir", "inputs": "4x8xf32,5"}, "Write several inputs as 'inputs=4x8xf32;5'."),
         ({"file": "a.mlir", "inputs": "4x8xf32=1,4x8xf32"}, "Write several inputs as 'inputs=4x8xf32;5'."),
-        ({}, "Write file=my.mlir, relative to the directory of dodo.py (or of -d)."),
+        ({}, "Write file=my.mlir, relative to the directory of dodo.py, or to -d if given."),
     ],
 )
 def test_hints_for_the_command_line_are_spelt_as_there(words, hint):

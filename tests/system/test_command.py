@@ -71,7 +71,10 @@ def test_paths_are_from_the_directory_of_dodo_py_or_of_d(tmp_path: Path) -> None
     assert str(project.root / "no-tree") in below.doit("-k", "iree=./no-tree", *listed).err
     assert project.doit("-d", "below", "file=../m.mlir", *listed).code == 0
     assert project.doit("-d", "below", "specs=specs/a.toml", *listed).code == 0
-    assert "relative to the directory of dodo.py (or of -d)" in project.doit("-d", "below", "file=m.mlir", *listed).err
+    assert (
+        "relative to the directory of dodo.py, or to -d if given"
+        in project.doit("-d", "below", "file=m.mlir", *listed).err
+    )
 
 
 def test_dispatchflow_is_interrupted_without_a_traceback_before_main_is_called(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_plan_tells_what_a_run_would_make_and_makes_nothing(copied: Project) -> 
     assert counts == NOTHING
     assert copied.files() == files
     for stage, of in (("emit", 5), ("compile", 5), ("verify", 5), ("profile", 5)):
-        assert f"{stage:<8} 1 to make of {of}\n" in outcome.out
+        assert f"{stage:<8} 1 of {of} to make\n" in outcome.out
     assert "never compiled with these ingredients" in outcome.out
 
 
@@ -87,7 +87,7 @@ def test_plan_in_a_new_project_makes_nothing(tmp_path: Path) -> None:
     outcome = project.doit("plan")
 
     assert outcome.code == 0, str(outcome)
-    assert "compile  1 to make of 1" in outcome.out
+    assert "compile  1 of 1 to make" in outcome.out
     assert project.counts() == NOTHING
     assert not list((project.store / "objects").iterdir())
     assert not (project.root / "build").exists()

@@ -47,7 +47,7 @@ MISBEHAVING_RUNS = {
     "no output": ("exit 0", "0 B were written"),
     "only zeros": (
         f"{_FINAL_OUTPUT}; /usr/bin/head -c 1024 /dev/zero > $out",
-        "elements of the exact inputs are wrong",
+        "elements are wrong on the exact inputs",
     ),
     "only ones": (
         f"{_FINAL_OUTPUT}; /usr/bin/head -c 1024 /dev/zero | /usr/bin/tr '\\0' '\\377' > $out",

@@ -42,7 +42,7 @@ REFUSED_INPUT = {
     "a size of zero": (["m=0", "n=8", "k=8"], 2, "size 0"),
     "a size that is no number": (["m=big", "n=8", "k=8"], 2, "'big'"),
     "a missing dim": (["m=8", "n=8"], 2, "k"),
-    "an unknown type": (["m=8", "n=8", "k=8", "dtype=f33"], 2, "no element types 'f33'"),
+    "an unknown type": (["m=8", "n=8", "k=8", "dtype=f33"], 2, "no element type 'f33'"),
     "an unknown tuning": (["tuning=defualt"], 2, "Did you mean 'default'?"),
     "a billion cases": (["m=1:1000", "n=1:1000", "k=1:1000"], 2, "1,000,000,000 cases"),
     "an empty word": ([""], 2, "an empty word"),
@@ -169,7 +169,7 @@ def test_a_wrong_result_is_told_not_measured_and_measured_with_verify_warn(copie
 
     assert counts == only(emit=1, compile=1, verify=1)
     assert "different" in outcome.out
-    assert "elements of the exact inputs are wrong; worst at [" in outcome.out
+    assert "elements are wrong on the exact inputs; worst at [" in outcome.out
     row = copied.rows()[-1]
     assert (row["case"], row["status"], row["verification"], row["median_ns"]) == (name, "failed", "different", None)
     assert row["worst_got"] == "0" != row["worst_expected"]
@@ -248,7 +248,7 @@ def test_noise_is_told_where_a_measurement_is_asked_for(copied: Project) -> None
 def test_remeasure_by_age_leaves_what_is_younger(made: Project, days: int, older: int) -> None:
     outcome = made.doit("plan", "protocol=fast", f"remeasure={days}")
 
-    assert f"profile  {older} to make of 4" in outcome.out
+    assert f"profile  {older} of 4 to make" in outcome.out
 
 
 def test_a_directory_without_specs_says_what_to_do(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ LIMITS = ("compile_limit", "run_limit", "memory_limit")
 class QueryCommand(Command):  # type: ignore[misc]
     """A command that executes no stage."""
 
-    # A command imports inside its functions what it needs beside the plan, because an idle run, the most frequent one,
+    # A command imports inside its functions what it needs besides the plan, because an idle run, the most frequent one,
     # needs none of it.
     groups: tuple[str, ...] = ("cases", "run")
 

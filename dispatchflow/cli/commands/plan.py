@@ -45,7 +45,7 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
     for number, stage in enumerate(STAGES):
         steps = [chain[stage] for chain, furthest in wanted if number <= furthest]
         pending = {step.key or index: step for index, step in enumerate(steps) if step.pending}
-        yield f"{stage:<8} {len(pending)} to make of {len(steps)}"
+        yield f"{stage:<8} {len(pending)} of {len(steps)} to make"
         for why, count in Counter(step.why for step in pending.values()).most_common(10):
             yield f"           {count} {why}"
         unmade = Counter(_reason_not_made(chain, chain[stage]) for chain, furthest in wanted if number <= furthest)
