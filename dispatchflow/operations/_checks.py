@@ -13,7 +13,7 @@ from dispatchflow.registry import HINT
 
 
 def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
-    """Return all options; an option of several operations is the last one's.
+    """Return all options; if several operations have an option, the last one's counts.
 
     Raises:
         DispatchflowError: a table of an operation has a wrong type; a word cannot be used in a spec, or appears twice

@@ -78,7 +78,7 @@ class Judgement:
 
     @cached_property
     def unknown(self) -> bool:
-        """Whether the machine was too noisy: no control moved, and none is the same."""
+        """Whether the machine was too noisy: no control has drifted, and none is the same."""
         return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
 
     @cached_property
@@ -101,7 +101,7 @@ class Judgement:
 
     @property
     def largest(self) -> Control:
-        """The control with the largest change; one that moved or failed comes first."""
+        """The control with the largest change; one that drifted or failed comes first."""
         return max(self.controls, key=lambda c: (c.moved, c.failure is not None, abs(log(c.comparison.ratio))))
 
     @property

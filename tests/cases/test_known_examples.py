@@ -121,10 +121,10 @@ WRONG_ON_LAVAPIPE = {
     "results are missing on lavapipe, where depthwise convolutions have the channels first": {
         "operation": "depthwise_conv2d", "shape": "1x16x16x8x3x3", "padding": "1", "layout": "nchw_chw",
     },
-    "of few rows several threads add their sum to the same element, on lavapipe at least": {
+    "with few rows, several threads add their sums to the same element, on lavapipe at least": {
         "operation": "matmul", "shape": "2x24x40", "accumulate": "yes", "tuning": "base_vectorize_64x64_8x8x4",
     },
-    "of small images several threads add their sum to the same element, on lavapipe at least": {
+    "with small images, several threads add their sums to the same element, on lavapipe at least": {
         "operation": "conv2d", "shape": "1x5x8x3x7x1x3", "accumulate": "yes", "layout": "nchw_fchw",
     },
 }  # fmt: skip
