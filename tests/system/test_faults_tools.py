@@ -187,7 +187,10 @@ def test_a_benchmark_that_misbehaves_fails_its_case_and_no_other(project: Projec
     assert project.query("select count(*) from measurement where status = 'open'") == [(0,)]
     # What would fail again is not tried again by itself.
     assert "nothing to do" in project.doit("protocol=fast", **given).out
-    assert f"profile  {len(NONSENSE)} to make" in project.doit("plan", "protocol=fast", "retry=yes", **given).out
+    assert (
+        f"profile  {len(NONSENSE)} of {len(NONSENSE)} to make"
+        in project.doit("plan", "protocol=fast", "retry=yes", **given).out
+    )
 
 
 def test_the_embedded_linker_of_the_environment_does_not_reach_the_compiler(project: Project) -> None:

@@ -213,7 +213,7 @@ def test_remeasure_noisy_takes_what_is_above_the_limit_that_is_said(copied: Proj
         copied.doit("plan", "protocol=fast", "remeasure=noisy", f"noisy={limit}", f"profile:{name}").out
         for limit in ("0.0001%", "100%")
     ]
-    assert ["profile  1 to make" in out for out in told] == [True, False], told
+    assert ["profile  1 of 1 to make" in out for out in told] == [True, False], told
     assert "NOISY, reused" in copied.doit("protocol=fast", "noisy=0.0001%", f"profile:{name}").out
 
 
