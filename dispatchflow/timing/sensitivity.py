@@ -36,13 +36,18 @@ class Sensitivity:
     """The standard deviation of what remains between runs, with `freedom` degrees of freedom."""
     freedom: float = 4.0
 
+    @property
+    def _weight(self) -> float:
+        """The sum of squares of anchors' times from which on runs weigh more than this prior."""
+        return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
+
     def learned(self, runs: Runs) -> Sensitivity:
         """Return the posterior after these runs, with this estimate as the prior.
 
         The regression has conjugate priors (normal, inverse gamma), and none on the level."""
         dx, dy = _apart([x for x, _ in runs]), _apart([y for _, y in runs])
         freedom = self.freedom + max(0, len(runs) - 1)
-        weight = (_LEAST_SD / self.sd) ** 2
+        weight = self._weight
         square = sum(x * x for x in dx) + weight
         mean = (sum(x * y for x, y in zip(dx, dy, strict=True)) + weight * self.mean) / square
         left = sum((y - mean * x) ** 2 for x, y in zip(dx, dy, strict=True))
@@ -61,8 +66,8 @@ def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
 
     The `first` prior counts as `_PRIOR_CASES` additional cases. When used as a case's prior, the result weighs as much
     as `first`, whatever the number of cases."""
-    told = (_LEAST_SD / first.sd) ** 2  # above this sum of squares, runs weigh more than the prior
-    known, found = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > told], first
+    known = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > first._weight]
+    found = first
     for _ in range(_ROUNDS if known else 0):
         each = [found.learned(runs) for runs in known]
         total = _PRIOR_CASES + len(each)

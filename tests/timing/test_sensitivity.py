@@ -9,7 +9,7 @@ from statistics import mean, pstdev
 
 import pytest
 
-from dispatchflow.timing.sensitivity import PRIOR, Felt, prior
+from dispatchflow.timing.sensitivity import PRIOR, Felt, Sensitivity, prior
 
 RUNS = Path(__file__).parent.parent / "data" / "anchor_runs.csv"
 """Seven unchanged cases on a virtual machine of two cores; other guests slowed runs 5 to 8."""
@@ -96,3 +96,9 @@ def test_uncertainty_matches_the_error_of_learned_sensitivities():
         found = PRIOR.learned(runs(sensitivity, count=5, apart=0.05, own_sd=0.03, seed=seed))
         off.append((found.mean - sensitivity) / found.sd)
     assert 0.8 < pstdev(off) < 1.2
+
+
+@pytest.mark.parametrize("case_sd", [0.001, 0.01, 0.1])
+def test_without_runs_the_prior_stands_however_noisy_cases_are(case_sd):
+    known = Sensitivity(0.8, 0.4, case_sd)
+    assert (known.learned([]).mean, known.learned([]).sd) == pytest.approx((0.8, 0.4))
