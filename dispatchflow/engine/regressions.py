@@ -78,10 +78,10 @@ class Regressions:
         """Shared ingredients of a case's compiles → version and code of each compile that passed."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
-        for code, ingredients in self._records.passed_compiles():
-            if (made_by := ingredients.get("toolchain", self._toolchain)) != self._toolchain:
-                version = versions.get(made_by, f"toolchain {made_by[:8]}")
-                found.setdefault(_shared(ingredients), []).append((version, code))
+        for code, ingredients in self._records.passed_compiles(self._toolchain):
+            made_by = ingredients["toolchain"]
+            version = versions.get(made_by, f"toolchain {made_by[:8]}")
+            found.setdefault(_shared(ingredients), []).append((version, code))
         return found
 
 

@@ -105,7 +105,7 @@ class Resolver:
         if verified.own is not None and profiled.key is not None:
             now = profiled.pending and case in self.asked_to_measure
             again = self.reuse.reason_to_verify_again(now, self._records.measurement(profiled.key), device)
-            verified = verdicts.again(verified, again, self.toolchain.runtime_digest)
+            verified = verdicts.again(verified, again)
         chain = CaseState(case, device, {"emit": emitted, "compile": compiled, "verify": verified, "profile": profiled})
         if (failed := chain.failure) is not None:
             log = failed.record.outputs.get("log") if failed.record else None

@@ -38,10 +38,8 @@ def standing(
     return msgspec.structs.replace(first, action=own.action) if elsewhere else first
 
 
-def again(verified: StageState, why: str | None, runtime: Digest) -> StageState:
-    """Return the verification as missing if `why` is given and another runtime did it."""
-    if why is None or verified.state != "made" or verified.record is None:
-        return verified
-    if verified.record.runtime == runtime:
+def again(verified: StageState, why: str | None) -> StageState:
+    """Return another runtime's verification, which has an `own` action, as missing if `why` is given."""
+    if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

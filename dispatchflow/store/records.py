@@ -59,8 +59,7 @@ class Records(Database):
 
     def add(self, record: Record) -> None:
         """Add a record in place of an older one of its key: a failure tried again, or an object made again."""
-        dumps = json.dumps
-        code = record.facts.get("runtime_digest" if record.stage == "verify" else "code_digest")
+        code, dumps = record.facts.get("runtime_digest" if record.stage == "verify" else "code_digest"), json.dumps
         values = (
             record.key, record.stage, record.ok, _text(record.reason), code,
             dumps(record.outputs), dumps(record.facts), dumps(record.ingredients),
@@ -105,10 +104,11 @@ class Records(Database):
     def compiled(self) -> list[Key]:
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
-    def passed_compiles(self) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield the code digest and the ingredients of each compile that passed."""
-        for code, ingredients in self._all("select code, ingredients from record where stage = 'compile' and ok"):
-            yield code, self.value(ingredients)
+    def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
+        """Yield the code digest and the ingredients of each compile that passed with another toolchain."""
+        others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
+        for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
+            yield code, self.value(text)
 
     def problems(self) -> list[str]:
         """Return the faults that SQLite finds in the file."""
