@@ -68,7 +68,9 @@ class Progress:
         if self._live is not None and count:
             self._live.update(self._tasks["profile"], total=count * blocks)
         elif count:
-            self._print(f"measuring {units.count(count, 'case')} in rounds, one block each, nothing else running")
+            self._print(
+                f"measuring {units.count(count, 'case')} in rounds of one block each; no other step runs meanwhile"
+            )
             self._spoke_at = time.monotonic()
 
     def more(self, stage: str, count: int) -> None:

@@ -15,6 +15,8 @@ _POWER = re.compile(rf"2\^({WHOLE})")
 
 MAX_SIZE = 2**31 - 1
 FORMS = '64, [64, 128], "64:1024:128" (ends included), "2^4..2^10"'
+LINE_FORMS = "64, 64,128, 64:1024:128 (ends included), 2^4..2^10"
+"""The forms on the command line."""
 
 
 class AxisError(ValueError):
@@ -36,7 +38,7 @@ class Axis:
         return tuple(dict.fromkeys(value for part in self.parts for value in part))
 
 
-def axis(written: object) -> Axis:
+def axis(written: object, forms: str = FORMS) -> Axis:
     """Parse the sizes in a spec or a variable.
 
     Raises:
@@ -44,12 +46,12 @@ def axis(written: object) -> Axis:
     """
     items = written if isinstance(written, list | tuple) else [written]
     if not items:
-        raise AxisError(f"an empty list; write {FORMS}")
+        raise AxisError(f"an empty list; write {forms}")
     parts: list[Sequence[int]] = []
     notes: list[str] = []
     for item in items:
         for word in item.split(",") if isinstance(item, str) else (item,):
-            part, note = _part(word.strip() if isinstance(word, str) else word)
+            part, note = _part(word.strip() if isinstance(word, str) else word, forms)
             for size in {part[0], part[-1]}:
                 if not 0 < size <= MAX_SIZE:
                     raise AxisError(f"size {size}; sizes are 1 … {MAX_SIZE}")
@@ -58,9 +60,9 @@ def axis(written: object) -> Axis:
     return Axis(tuple(parts), tuple(notes))
 
 
-def _part(word: object) -> tuple[Sequence[int], str | None]:
+def _part(word: object, forms: str) -> tuple[Sequence[int], str | None]:
     if isinstance(word, bool) or not isinstance(word, int | str):
-        raise AxisError(f"{written(word)}; write {FORMS}")
+        raise AxisError(f"{written(word)}; write {forms}")
     if isinstance(word, int):
         return (word,), None
     if re.search(r"\d{12}", word):
@@ -78,7 +80,7 @@ def _part(word: object) -> tuple[Sequence[int], str | None]:
         return tuple(2**e for e in range(low.bit_length() - 1, high.bit_length())), None
     if match := _RANGE.fullmatch(word):
         return _range(word, int(match[1]), int(match[2]), int(match[3] or 1))
-    raise AxisError(f"'{word}'; write {FORMS}")
+    raise AxisError(f"'{word}'; write {forms}")
 
 
 def _power(exponent: str) -> int:

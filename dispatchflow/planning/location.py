@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from dispatchflow.planning.axis import FORMS, LINE_FORMS
+
 COMMAND_LINE = "command line"
 
 
@@ -33,6 +35,16 @@ class Location:
         if self._on_line(word):
             return f"'{word}={';'.join(values)}'"
         return f"{word} = [" + ", ".join(f'"{value}"' for value in values) + "]"
+
+    def sizes(self, dim: str, values: Sequence[int]) -> str:
+        """Spell several sizes: `n = [512, 1024]` in a spec, `n=512,1024` on the command line."""
+        if self._on_line(dim):
+            return f"{dim}={','.join(map(str, values))}"
+        return f"{dim} = {list(values)}"
+
+    def size_forms(self, dim: str) -> str:
+        """Return the forms in which sizes are written at this place."""
+        return LINE_FORMS if self._on_line(dim) else FORMS
 
     @property
     def folder(self) -> str:

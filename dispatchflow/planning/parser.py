@@ -198,15 +198,20 @@ def _operation_axes(words: Any, operation: type[Operation], place: Location) -> 
         raise SpecError(
             "both 'shape' and dims are given", {"spec": at("shape"), "dims": ", ".join(given)}, "Give one of them."
         )
+    dims = tuple(sweep_words.dimension(getattr(words, dim), dim, place) for dim in given)
     missing = [dim for dim in operation.dims if shape is None and dim not in given]
     if missing:
+        first, *others = missing
+        one, several = place.spelt(first, 512), place.sizes(first, (512, 1024))
+        same = f" and {', '.join(others)} in the same way" if others else ""
         raise SpecError(
             f"{operation.name} needs a size for {', '.join(missing)}",
             {"spec": place.sweep, "dims": ", ".join(operation.dims)},
-            f"Add {place.spelt(missing[0], 512)}, or a list, or {sweep_words.shape_of(512, operation, place)}.",
+            f"Add {one} (or several sizes: {several}){same}"
+            + ("." if given else f", or {sweep_words.shape_of(512, operation, place)}."),
         )
     return {
-        "dims": tuple(sweep_words.dimension(getattr(words, dim), at(dim)) for dim in given),
+        "dims": dims,
         "shapes": sweep_words.shapes(words, operation, place),
         "signatures": sweep_words.signatures(words.dtype, operation, at("dtype")),
         "layouts": sweep_words.named(

@@ -97,11 +97,11 @@ def named(written: Any, known: Sequence[str], what: str, place: str) -> tuple[st
     return chosen(listed(written), {word: word for word in known}, what, place)
 
 
-def dimension(written: object, place: str) -> Axis:
+def dimension(written: object, dim: str, place: Location) -> Axis:
     try:
-        return axis(written)
+        return axis(written, place.size_forms(dim))
     except AxisError as error:
-        raise SpecError("not a size", {"spec": place, "found": error}, "") from error
+        raise SpecError("not a size", {"spec": place.at(dim), "found": error}, "") from error
 
 
 def shape_of(size: int, operation: type[Operation], place: Location) -> str:

@@ -23,6 +23,7 @@ from dispatchflow.tools.toolchain import environment_of
 
 _SAMPLE = 20
 _OBJECTS_A_COMPILE = 10
+_FILE_GONE = "a file that the compile reads is not in the store (files of calibration kernels never are)"
 _REWRITTEN = "Remove it: the next run writes it again"
 
 _Item = TypeVar("_Item")
@@ -126,7 +127,7 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
         if asked["toolchain"] not in at_hand:
             found.not_again[f"toolchain {asked['toolchain']} is not available"] += 1
         elif not all(store.path(digest).is_file() for digest in _read_by(record)):
-            found.not_again["a file that it reads is not in the store (those of calibration kernels never are)"] += 1
+            found.not_again[_FILE_GONE] += 1
         else:
             ready.append((record, at_hand[asked["toolchain"]]))
     chosen = _sample(ready, count)

@@ -15,16 +15,16 @@ _OTHERS = 1.0
 def conditions(rows: Sequence[Mapping[str, Any]]) -> str | None:
     """Return one line that explains noisy rows of this run; None if no recorded condition does."""
     found = list(_conditions(rows))
-    return f"while they were measured: {'; '.join(found)}" if found else None
+    return f"during these measurements: {'; '.join(found)}" if found else None
 
 
 def _conditions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     ticks = max((row.get("steal_ticks") or 0 for row in rows), default=0)
     if ticks >= _STOLEN_TICKS:
-        yield f"the hypervisor took {ticks / _TICKS_PER_S:.2f} s"
+        yield f"the hypervisor took {ticks / _TICKS_PER_S:.2f} s of CPU time"
     apart = max((row.get("session_factor_uncertainty") or 0.0 for row in rows), default=0.0)
     if apart > _APART:
-        yield f"the anchors, whose code never changes, are uncertain by ±{apart:.0%} too: the machine's speed changed"
+        yield f"the machine's speed changed (its anchors, whose code never changes, are also uncertain by ±{apart:.0%})"
     loads = [(row.get("load_1m") or 0.0, row.get("threads") or 1) for row in rows]
     if loads and (most := max(loads))[0] > most[1] + _OTHERS:
         yield f"load {most[0]:.1f} (this run's own compiles count for a minute)"

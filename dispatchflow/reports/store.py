@@ -65,7 +65,10 @@ def checked(found: Findings) -> str:
         f"results   {units.count(found.parts, 'part')} read and compared with the records",
         f"objects   {found.objects_read:,} of {found.objects:,} read and compared with their digests",
         f"compiles  {found.compiles_again:,} of {found.compiles:,} run again and compared",
-        *(f"          {count:,} not: {reason}" for reason, count in found.not_again.most_common()),
+        *(
+            f"          {count:,} {'was' if count == 1 else 'were'} not run again: {reason}"
+            for reason, count in found.not_again.most_common()
+        ),
         *(f"WRONG     {line}" for line in found.wrong[:_MAX_SHOWN]),
     ]
     if len(found.wrong) > _MAX_SHOWN:

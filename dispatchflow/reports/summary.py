@@ -229,10 +229,11 @@ def summary(
     suspect = [f"suspect: {row['case']}: {row['reason']}" for row in unsteady["suspect"]]
     lines += suspect[:_SHOWN_REASONS]
     if suspect:
-        lines.append("remeasure=yes measures suspect cases again, and the ceiling with them")
+        lines.append("remeasure=yes measures suspect cases and their ceilings again")
     if noisy := [row["case"] for row in unsteady["noisy"]]:
         lines.append(
-            f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy repeats them, protocol=thorough measures longer"
+            f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy measures {'it' if len(noisy) == 1 else 'them'} "
+            "again, protocol=thorough measures longer"
         )
         if told := noise.conditions([row for row in unsteady["noisy"] if row["case"] in fresh]):
             lines.append(told)
@@ -240,15 +241,15 @@ def summary(
         example = next(skip.name for skip in skips if skip.reason == reason)
         lines.append(f"skipped: {reason} ({_example(example, n)})")
     stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count)
-    stages = stages or (f"{in_vain} tried" if in_vain else "nothing to do")
     bad = {*unrecorded, *stale, *(row["case"] for row in failed)}
+    idle = "up to date" if rows and not bad else "nothing to do"  # a recorded failure is not up to date
+    stages = stages or (f"{in_vain} tried" if in_vain else idle)
     done = {row["case"] for row in known} | bad
     reused = sum(row["case"] not in done and row["case"] not in fresh for row in rows)
-    counts = f"{reused} reused, {len(bad)} failed, " + (
-        f"{units.count(len(known), 'known failure')}, " if known else ""
-    )
-    counts += f"{len(skips)} skipped"
-    lines.append(f"{units.count(len(rows), 'case')}: {stages}; {counts}; ")
+    failures = f"known failure{'s' * (len(known) > 1)}"
+    counts = {"reused": reused, "failed": len(bad), failures: len(known), "skipped": len(skips)}
+    rest = ", ".join(f"{n:,} {word}" for word, n in counts.items() if n)
+    lines.append(f"{units.count(len(rows), 'case')}: {stages}{f' ({rest})' if rest else ''} in ")
     return "\n".join(lines)
 
 

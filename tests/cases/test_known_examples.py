@@ -106,7 +106,7 @@ EXAMPLES = {
     "vector tiles of 512 native vectors and more are refused": (
         *("matmul", "512x512x512", "f32", "double_tiling_64x64_32x32x64", "llvm-cpu"),
     ),
-    "nothing is fused with a sum of which there is only one: it takes one dispatch more": (
+    "nothing is fused with the sum if the result is a single element: there is one more dispatch than expected": (
         *("matmul", "1x1x8", "f32", "default", "llvm-cpu", {"epilogue": "bias"}),
     ),
     "nothing is packed where all sizes are 1": ("vecmat", "1x1", "f32", "data_tiling", "vmvx"),

@@ -42,7 +42,7 @@ def test_a_reader_that_goes_away_ends_a_run_which_says_so(project: Project) -> N
     said = shell(project, "doit verify | head -1; exit ${PIPESTATUS[0]}", 128 + signal.SIGPIPE)
 
     assert "standard output cannot be written" in said and RECORDED in said
-    assert "nothing to do" not in project.doit("plan", "verify").out
+    assert "nothing to make" not in project.doit("plan", "verify").out
     assert project.doit("verify").code == 0
 
 
@@ -63,7 +63,7 @@ def test_a_full_disk_behind_standard_output_is_named(project: Project) -> None:
 def test_a_stream_that_was_closed_goes_nowhere(closed: str, project: Project) -> None:
     shell(project, f"doit verify {closed}", 0)
     shell(project, f"doit verify {closed}", 0)
-    assert "7 cases: nothing to do" in project.doit("verify").out
+    assert "7 cases: up to date" in project.doit("verify").out
 
 
 @pytest.mark.parametrize("stderr", ["the terminal", "a file"])

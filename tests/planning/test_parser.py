@@ -79,7 +79,15 @@ def table(**words: str) -> str:
         (".n", {"n": '"64:"'}, ["not a size", "'64:'", '"64:1024:128"']),
         (".n", {"n": "[]"}, ["not a size", "an empty list", "[64, 128]"]),
         (".n", {"n": "1.5"}, ["not a size", "1.5", "[64, 128]"]),
-        ("", {"k": "", "n": ""}, ["matmul needs a size for n, k", "m, n, k", "Add n = 512"]),
+        (
+            "",
+            {"k": "", "n": ""},
+            [
+                "matmul needs a size for n, k",
+                "m, n, k",
+                "Add n = 512 (or several sizes: n = [512, 1024]) and k in the same way.",
+            ],
+        ),
         (".shape", {"shape": '"1x1x1"'}, ["both 'shape' and dims", "m, n, k"]),
         (".shape", {"m": "", "n": "", "k": "", "shape": '"1x1"'}, ["'1x1' is not a shape", "mxnxk", "64x64x64"]),
         (".shape", {"m": "", "n": "", "k": "", "shape": '"1x0x1"'}, ["'1x0x1' is not a shape", "mxnxk"]),
@@ -184,12 +192,22 @@ def test_place_of_a_variable_is_the_command_line():
     with pytest.raises(SpecError) as caught:
         parser.sweep({"operation": "matmul", "m": "64:", "n": "1", "k": "1"}, COMMAND_LINE)
     assert caught.value.facts["spec"] == "m= on the command line"
+    assert "write 64, 64,128, 64:1024:128 (ends" in str(caught.value)
+
+
+def test_a_wrong_size_is_reported_before_missing_sizes():
+    with pytest.raises(SpecError, match="not a size"):
+        parser.sweep({"operation": "matmul", "m": "x"}, COMMAND_LINE)
 
 
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        ({"m": 1, "n": 1}, "Add k=512, or a list, or shape=512x512x512."),
+        ({"m": 1, "n": 1}, "Add k=512 (or several sizes: k=512,1024)."),
+        (
+            {},
+            "Add m=512 (or several sizes: m=512,1024) and n, k in the same way, or shape=512x512x512.",
+        ),
         ({"shape": "1x1"}, "Write shape=64x64x64."),
         ({"m": 1, "n": 1, "k": 1, "flags": "O2"}, "Write flags=--iree-opt-level=O2."),
     ],

@@ -42,4 +42,4 @@ def test_runs_and_cleans_at_once_give_the_right_results(rounds: int, tmp_path: P
     assert project.query("select count(*) from record where not ok") == [(0,)]
     assert project.query("select count(*) from measurement where status = 'failed'") == [(0,)]
     assert all(row["verification"] in ("equal", "within bound") for row in project.rows())
-    assert "4 cases: nothing to do; 4 reused" in project.doit(*last).out
+    assert "4 cases: up to date (4 reused)" in project.doit(*last).out

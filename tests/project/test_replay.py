@@ -147,7 +147,7 @@ def test_dispatchflow_says_what_doit_says_and_tells_again_without_doit(idle: Idl
         assert outcome.code == 0, str(outcome)
         lines[number] = outcome.out.splitlines()
         imported[number] = {line.rpartition("|")[2].strip() for line in outcome.err.splitlines()}
-    assert "nothing to do" in lines[0][-1] and lines[0][:-1] == lines[1][:-1]
+    assert "up to date" in lines[0][-1] and lines[0][:-1] == lines[1][:-1]
     assert "doit" in imported[0] and not {"doit", "numpy", "sqlite3"} & imported[1]
     assert _ours(imported[1]) == IDLE
 
@@ -286,7 +286,7 @@ def test_failures_are_told_with_their_exit_code(tmp_path: Path) -> None:
     (project.root / "specs/bad.mlir").write_text(MODULE.replace("return", "util.nothing\n return"))
     first, second, third = (project.doit("protocol=fast") for _ in range(3))
     assert first.code == second.code == third.code == 1
-    said = [outcome.out.rpartition("; ")[0] for outcome in (second, third)]
+    said = [outcome.out.rpartition(" in ")[0] for outcome in (second, third)]
     assert said[0] == said[1]
     assert "nothing to do" in said[0]
     assert len(list((project.store / "answers").iterdir())) == 1

@@ -20,10 +20,10 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
         "failed: no (3 cases, such as f0)",
         "logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again",
         "suspect: s: above the ceiling",
-        "remeasure=yes measures suspect cases again, and the ceiling with them",
-        "noisy: n; remeasure=noisy repeats them, protocol=thorough measures longer",
+        "remeasure=yes measures suspect cases and their ceilings again",
+        "noisy: n; remeasure=noisy measures it again, protocol=thorough measures longer",
         "skipped: cannot (2 cases, such as x)",
-        "6 cases: 2 compiled; 2 reused, 3 failed, 2 skipped; ",
+        "6 cases: 2 compiled (2 reused, 3 failed, 2 skipped) in ",
     ]
 
 
@@ -39,8 +39,8 @@ def test_noisy_rows_are_explained_by_the_conditions_where_these_explain_them():
     disturbed["session_factor_uncertainty"] = 0.08
     told = noise.conditions([row("n", **disturbed), row("m", steal_ticks=3)])
     assert told == (
-        "while they were measured: the hypervisor took 1.25 s; "
-        "the anchors, whose code never changes, are uncertain by ±8% too: the machine's speed changed; "
+        "during these measurements: the hypervisor took 1.25 s of CPU time; "
+        "the machine's speed changed (its anchors, whose code never changes, are also uncertain by ±8%); "
         "load 4.2 (this run's own compiles count for a minute); "
         "the anchors took 12% longer than in this machine's first session; "
         "the CPU's governor is powersave, which changes the frequency"
@@ -52,14 +52,17 @@ def test_noisy_rows_are_explained_by_the_conditions_where_these_explain_them():
 
 def test_conditions_of_another_run_explain_nothing_here():
     rows = [row("n", status="noisy", steal_ticks=125)]
-    told = [summary.summary({"profile": 1}, fresh, rows, [], []).count("while they were") for fresh in ({"n"}, set())]
+    told = [
+        summary.summary({"profile": 1}, fresh, rows, [], []).count("during these measurements")
+        for fresh in ({"n"}, set())
+    ]
     assert told == [1, 0]
 
 
 def test_summary_says_nothing_of_measurements_that_were_not_asked_for():
     rows = [row("n", status="noisy"), row("s", status="suspect", reason="above the ceiling")]
     assert summary.summary({"emit": 2}, {"n", "s"}, rows, [], [], asked={"n": "emit", "s": "emit"}).splitlines() == [
-        "2 cases: 2 emitted; 0 reused, 0 failed, 0 skipped; "
+        "2 cases: 2 emitted in "
     ]
 
 
@@ -104,14 +107,14 @@ def test_summary_of_one_failure_names_its_directory_and_what_was_tried_now():
     rows = [row("a", status="failed", reason="no")]
     *_, where, tried = summary.summary({"compile": 0}, set(), rows, [], [], 1).splitlines()
     assert "are in build/a/; " in where
-    assert tried == "1 case: 1 tried; 0 reused, 1 failed, 0 skipped; "
+    assert tried == "1 case: 1 tried (1 failed) in "
 
 
 def test_a_stage_that_an_exception_ended_counts_as_failed():
     rows = [row("a", status="not measured"), row("b", status="failed", reason="wrong")]
     *_, said, _, counts = summary.summary({"compile": 2}, {"a", "b"}, rows, [], [], 1, {"a", "b"}).splitlines()
     assert said == "failed: an exception in dispatchflow, shown above (a)"
-    assert counts == "2 cases: 2 compiled; 0 reused, 2 failed, 0 skipped; "
+    assert counts == "2 cases: 2 compiled (2 failed) in "
 
 
 def test_a_measurement_that_failed_again_is_not_called_measured_now():
@@ -121,7 +124,7 @@ def test_a_measurement_that_failed_again_is_not_called_measured_now():
     failure = {"a": "benchmark failed: took longer than block_limit"}
     lines = summary.summary({"profile": 1}, {"b"}, rows, [], [], stale=failure).splitlines()
     assert f"measuring again failed, the earlier measurement stands: {failure['a']} (a)" in lines
-    assert "0 reused, 1 failed, 0 skipped" in lines[-1]
+    assert lines[-1] == "2 cases: 1 measured (1 failed) in "
 
 
 def test_a_mistrusted_operation_is_told_with_its_reason():

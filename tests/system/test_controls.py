@@ -105,7 +105,7 @@ def test_a_runtime_that_moved_measures_again_what_it_reused_and_both_are_kept(co
     assert copied.query("select count(*) from measurement") == files
 
     rest = (words[0], "profile:*_24x*", words[2])
-    assert "2 runtime moved: " in copied.doit("plan", *rest).out
+    assert "2: runtime moved: " in copied.doit("plan", *rest).out
     counts, outcome = copied.made_by(*rest)
     assert (counts, "control" in outcome.out) == (NOTHING | {"verify": 2, "profile": 2}, False), str(outcome)
 
@@ -120,7 +120,7 @@ def test_a_runtime_that_cannot_run_a_control_moved(copied: Project, tmp_path: Pa
     assert "1 failed" in outcome.out
     counts, outcome = copied.made_by(*words[:2])  # the other runtime's failure says nothing about this one
     assert counts == NOTHING
-    assert "1 reused, 0 failed" in outcome.out
+    assert "1 case: up to date (1 reused) in " in outcome.out
 
 
 def test_controls_are_verified_before_they_are_measured(copied: Project, tmp_path: Path) -> None:

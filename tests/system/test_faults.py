@@ -63,7 +63,7 @@ def test_kill_9_at_any_moment_loses_at_most_what_was_in_flight(rounds: int, tmp_
     assert all(row["verification"] in ("equal", "within bound") for row in project.rows())
     assert list((project.store / "tmp").iterdir()) == []
     idle = project.doit("-n", "2", "protocol=fast")
-    assert "4 cases: nothing to do; 4 reused" in idle.out
+    assert "4 cases: up to date (4 reused)" in idle.out
 
 
 def test_a_compile_killed_on_its_way_is_made_by_the_next_run(copied: Project) -> None:
@@ -75,7 +75,7 @@ def test_a_compile_killed_on_its_way_is_made_by_the_next_run(copied: Project) ->
     assert wait_until(lambda: not processes_in(copied.root), 20)
     outcome = copied.doit("-n", "2", "verify")
     assert outcome.code == 0, str(outcome)
-    assert "2 verified; 4 reused" in outcome.out
+    assert "2 verified (4 reused)" in outcome.out
     assert_whole(copied)
 
 
@@ -91,7 +91,7 @@ def test_a_measurement_killed_on_its_way_is_taken_anew_and_its_blocks_stay(copie
 
     again = copied.doit("protocol=fast", "remeasure=yes", f"profile:{NAME}")
 
-    assert "1 case: 1 measured; " in again.out, str(again)
+    assert "1 case: 1 measured in " in again.out, str(again)
     assert blocks() >= after + 6
     assert len(copied.rows()) == 5
     assert_each_row_once(copied)
@@ -198,7 +198,7 @@ def test_measurements_are_alone_and_nothing_is_made_twice(
             assert beside == [], f"{span} of {len(found)} at {index}"
     assert_whole(copied)
     assert_each_row_once(copied)
-    assert "7 cases: nothing to do; 7 reused" in copied.doit("protocol=fast", **tools).out
+    assert "7 cases: up to date (7 reused)" in copied.doit("protocol=fast", **tools).out
 
 
 def test_compiles_of_two_invocations_do_run_at_the_same_time(copied: Project, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_part_cut_short_is_named_and_written_again_by_the_next_run(left: int, 
     assert (outcome.code, "cannot be read" in outcome.err) == (2, True)
 
     outcome = copied.doit("protocol=fast")
-    assert (outcome.code, "nothing to do" in outcome.out) == (0, True)
+    assert (outcome.code, "up to date" in outcome.out) == (0, True)
     assert copied.rows() == rows
 
 

@@ -37,7 +37,7 @@ def test_a_machine_that_hides_avx_512_gets_code_that_runs_on_it(tuning, tmp_path
     outcome = project.doit("verify", PYTHONPATH=path)
 
     assert outcome.code == 0, str(outcome)
-    assert "3 compiled, 3 verified; 0 reused, 0 failed, 0 skipped" in outcome.out
+    assert "3 compiled, 3 verified in " in outcome.out
     if tuning != "default":
         return
     said = project.doit("devices", PYTHONPATH=path).out

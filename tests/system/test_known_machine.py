@@ -48,7 +48,7 @@ def test_a_second_project_does_not_calibrate_and_goes_on_with_the_anchors(tmp_pa
     assert "unreferenced" not in second.doit("store", **cache).out
     assert f"for all your projects: {tmp_path / 'cache'}, " in second.doit("store", **cache).out
     idle = second.doit(*WORDS, **cache)
-    assert "nothing to do" in idle.out, str(idle)
+    assert "up to date" in idle.out, str(idle)
 
     # Its store has all of it: where the directory is lost, as a container's is, the project goes on.
     second.add(sweep(m=24))

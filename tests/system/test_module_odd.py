@@ -126,7 +126,7 @@ def test_two_projects_that_share_a_store_keep_their_rows_of_modules_of_one_name(
     for project, sizes in zip(projects, (8, 16), strict=True):
         (project.root / "specs/right.mlir").write_text(DOUBLED.format(sizes=sizes))
         assert project.doit("protocol=fast", **shared).code == 0
-    assert "nothing to do" in projects[0].doit("protocol=fast", **shared).out  # and no row is written again
+    assert "up to date" in projects[0].doit("protocol=fast", **shared).out  # and no row is written again
     from dispatchflow.results import parquet
 
     rows = parquet.read(tmp_path / "store/results")

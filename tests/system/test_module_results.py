@@ -57,7 +57,7 @@ def test_results_are_told_apart_whatever_their_size_and_their_number(tmp_path):
     assert "holds float32 of shape (32,); the function gives ?x8xf32" in of(5, "flat").out
     assert "run failed: FAILED_PRECONDITION; n is to be positive\n" in of(-1, "y").out
     assert verify("function=twice", "inputs=0x8xf32;5", "reference=vmvx").code == 0
-    for made in ("1 verified", "nothing to do"):  # a reused verdict says it as well
+    for made in ("1 verified", "up to date"):  # a reused verdict says it as well
         outcome = verify("function=number", "inputs=5")
         assert outcome.code == 0 and made in outcome.out, str(outcome)
         assert (
@@ -68,7 +68,7 @@ def test_results_are_told_apart_whatever_their_size_and_their_number(tmp_path):
     assert '"verification": "not compared"' in of_number[0]
     for words, found in {
         "reference=vmvx": "1 verified",
-        "expected=5": "nothing to do",
+        "expected=5": "up to date",
         "expected=6": "got 5, expected 6",
     }.items():
         assert found in verify("function=number", "inputs=5", words).out

@@ -96,7 +96,7 @@ def test_a_row_that_is_refused_keeps_nothing_else_from_being_shown_and_done(copi
     assert "a row does not fit its columns:\n  case    vecmat_16x16" in outcome.err
     assert "  column  flops, int64\n  value   ZeroDivisionError: " in outcome.err
     assert "(dodo.py, line 4)\n" in outcome.err and "Traceback" not in outcome.err
-    assert "2 measured; 0 reused, 0 failed" in outcome.out
+    assert "2 measured in " in outcome.out
     assert (copied.root / "mine").exists()
     assert [row["m"] for row in copied.rows()].count(20) == 1
     assert [row for row in copied.rows() if row["operation"] == "vecmat"] == []
@@ -107,5 +107,5 @@ def test_a_row_that_is_refused_keeps_nothing_else_from_being_shown_and_done(copi
         mended = f"from dispatchflow.operations.vecmat import Vecmat\nVecmat.flops = lambda self: {flops}\n"
         (copied.root / "dodo.py").write_text(mended + DODO)
         outcome = copied.doit("protocol=fast", "profile:vecmat*")
-        assert "1 case: nothing to do; 1 reused" in outcome.out, str(outcome)
+        assert "1 case: up to date (1 reused)" in outcome.out, str(outcome)
         assert [row["flops"] for row in copied.rows() if row["operation"] == "vecmat"][-1] == flops

@@ -135,7 +135,7 @@ def test_a_failed_case_is_exit_code_1_and_does_not_stop_the_others(copied: Proje
     parts = copied.parts()
     counts, again = copied.made_by("protocol=fast", code=1, **tools)
     assert counts == NOTHING
-    assert "2 cases: nothing to do; " in again.out
+    assert "2 cases: nothing to do (1 reused, 1 failed) in " in again.out
     assert "compile failed: unlucky" in again.out
     assert copied.parts() == parts
 
@@ -224,7 +224,7 @@ def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:
 
     # The kernels of a calibration are compiled by the first project on this machine that needs one.
     assert counts == only(compile=counts["compile"], profile=counts["profile"])
-    assert "1 measured; " in outcome.out and "calibrating" in outcome.out
+    assert "1 measured" in outcome.out and "calibrating" in outcome.out
     after = copied.rows()
     assert after[: len(before)] == before
     assert [row["case"] for row in after[len(before) :]] == [NAME]

@@ -146,7 +146,7 @@ def test_a_real_release_is_fetched_used_offline_and_removed(tmp_path: Path) -> N
     assert (first.code, offline.code, listed.code, removed.code) == (0, 0, 0, 0), (first, offline)
     assert "fetching iree-base-compiler and iree-base-runtime 3.12.0" in first.out
     assert "fetch" not in offline.out
-    assert "nothing to do" in offline.out
+    assert "up to date" in offline.out
     (line,) = (line for line in listed.out.splitlines() if line.startswith("3.12.0"))
     assert "3.12.0rc" in line
     assert "MiB" in line

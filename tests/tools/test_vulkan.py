@@ -33,7 +33,7 @@ def test_vulkan_is_verified_and_measured(vulkan, tmp_path):
         "select conditions ->> '$.session.anchors_ns' from measurement where ingredients ->> '$.protocol' like 'fast%'"
     )
     assert [len(json.loads(anchors)) for (anchors,) in project.query(session)] == [2]
-    assert "nothing to do" in project.doit("protocol=fast", **vulkan).out
+    assert "up to date" in project.doit("protocol=fast", **vulkan).out
     repeated = subprocess.run(
         [project.root / f"build/{rows[0]['case']}/repro.sh", "benchmark"],
         env=environment(vulkan), capture_output=True, text=True,

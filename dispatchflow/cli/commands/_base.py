@@ -38,7 +38,8 @@ def no_words(command: str, args: list[str]) -> None:
 
 
 def print_skips(skips: Collection[Skip]) -> None:
-    print("".join(f"{skip.name}  {skip.reason}\n" for skip in skips), end="")
+    width = max((len(skip.name) for skip in skips), default=0)
+    print("".join(f"{skip.name:<{width}}  {skip.reason}\n" for skip in skips), end="")
     if len(reasons := Counter(skip.reason for skip in skips)) < len(skips):
         print("\n" + "\n".join(f"{count:>6,}  {reason}" for reason, count in reasons.most_common()))
 

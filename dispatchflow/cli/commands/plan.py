@@ -47,10 +47,10 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
         pending = {step.key or index: step for index, step in enumerate(steps) if step.pending}
         yield f"{stage:<8} {len(pending)} of {len(steps)} to make"
         for why, count in Counter(step.why for step in pending.values()).most_common(10):
-            yield f"           {count} {why}"
+            yield f"           {count}: {why}"
         unmade = Counter(_reason_not_made(chain, chain[stage]) for chain, furthest in wanted if number <= furthest)
         said = Counter({why: count for why, count in unmade.items() if why})
-        yield from (f"           {count} {why}" for why, count in said.most_common(10))
+        yield from (f"           {count}: {why}" for why, count in said.most_common(10))
         workers = 1 if stage == "profile" else jobs
         if stage in costs:
             total_s += len(pending) * costs[stage] / workers
@@ -74,7 +74,7 @@ def _reason_not_made(chain: CaseState, step: StageState) -> str | None:
     """Return why a stage that has no result is not pending; None for other stages."""
     if chain.known is not None and step.state in ("failed", "blocked"):
         return f"known failure: {chain.known.reason}"
-    return f"not: {step.why}" if step.state in ("failed", "blocked", "absent") else None
+    return f"not run: {step.why}" if step.state in ("failed", "blocked", "absent") else None
 
 
 def _controls(workspace: Workspace, last: Mapping[Case, str]) -> Iterator[str]:
