@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from math import prod
 from typing import ClassVar
 
+from dispatchflow.iree import parameters
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest
 from dispatchflow.mlir.attributes import unescaped
@@ -54,6 +56,16 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
+class Parameters:
+    """A file with weights that a module loads at run time, and the scope by which the module names them."""
+
+    scope: str
+    file: File
+    ending: str
+    """The ending of its name, by which the runtime knows its format."""
+
+
+@dataclass(frozen=True, slots=True)
 class Module(Workload):
     """A function of a user's MLIR file.
 
@@ -71,6 +83,8 @@ class Module(Workload):
     rtol: str | None = None
     objects: tuple[tuple[str, File], ...] = ()
     """The files in `#hal.executable.object<{path = …}>`: code that is linked into the module's."""
+
+    parameters: tuple[Parameters, ...] = ()
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -91,6 +105,17 @@ class Module(Workload):
     @property
     def function(self) -> str:
         return self.entry
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The names of the files with weights in a tool's working directory."""
+        return tuple(f"parameters_{i}{item.ending}" for i, item in enumerate(self.parameters))
+
+    @property
+    def parameter_values(self) -> tuple[str, ...]:
+        """The values of `--parameters=` there."""
+        named = zip(self.parameters, self.parameter_names, strict=True)
+        return tuple(parameters.value(item.scope, name) for item, name in named)
 
     @property
     def tolerance(self) -> str:
@@ -145,6 +170,15 @@ def sizes_of(spelling: str) -> tuple[int | None, ...] | None:
     """Parse `4x?xf32` to (4, None), for any element type; None if it is not a tensor."""
     match = None if is_scalar(spelling) else _SIZES.fullmatch(spelling)
     return tuple(None if dim == "?" else int(dim) for dim in match[1].split("x")[:-1]) if match else None
+
+
+def nbytes_of(spelling: str) -> int | None:
+    """Return the bytes of a tensor; None if they are unknown."""
+    known = shape_of(spelling)
+    if known is None or None in known[0]:
+        return None
+    bits: int = known[1].bits
+    return prod(size or 0 for size in known[0]) * bits // 8
 
 
 def is_sized(spelling: str) -> bool:

@@ -148,6 +148,11 @@ _OWN: dict[str, Variable] = {
     "inputs": Variable(
         "cases", f"its inputs, separated by semicolons: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons
     ),
+    "parameters": Variable(
+        "cases",
+        f"its weights, scope=file with semicolons between: model=w.irpa;more=m.gguf; files {_FROM}",
+        _semicolons,
+    ),
     "expected": Variable(
         "cases", f"a module's results, separated by semicolons: y.npy;z.bin;5; files {_FROM}", _semicolons
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -41,12 +41,14 @@ class Data:
     """Set (`exact`, `random`, `given`, `expected_…`) → its objects."""
     arguments: tuple[str, ...]
     """Each operand's type in the tools' syntax, `4x8xf32`; for a bare number, `=` and the number."""
+    parameters: tuple[tuple[str, Digest], ...] = ()
+    """The files with a module's weights: (value of `--parameters=`, object)."""
 
     @cached_property
     def measured(self) -> Data:
         """The last set of operands alone, which is the measured one."""
         recipe, digests = list(self.digests.items())[-1]
-        return Data({recipe: digests}, self.arguments)
+        return replace(self, digests={recipe: digests})
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
@@ -57,7 +59,13 @@ class Data:
 
     def files(self, recipe: str) -> dict[str, Digest]:
         """Return the file names in the tool's working directory, with their objects."""
-        return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])}
+        weights = {value.rpartition("=")[2]: digest for value, digest in self.parameters}
+        return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])} | weights
+
+    @property
+    def objects(self) -> tuple[Digest, ...]:
+        """All objects of the data."""
+        return (*chain.from_iterable(self.digests.values()), *(digest for _, digest in self.parameters))
 
     def inputs(self, recipe: str) -> tuple[str, ...]:
         """Return the values of `--input=`, one for each operand."""
@@ -167,8 +175,15 @@ def _data(kind: str, source: Digest, versions: Any) -> Form:
     return Form(kind, lambda operation: {"operation": operation, "source": source, **dict(versions)})
 
 
-def arguments(module: Module, types: Sequence[str]) -> Action:
-    """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …"""
+def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
+    """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …
+
+    Files with weights are outputs by their names in a tool's working directory. They are compared with the weights that
+    the printed module names, so its digest is then an ingredient."""
+    weights: dict[str, Any] = {}
+    if module.parameters:
+        files = tuple(item.file.digest for item in module.parameters)
+        weights = {"parameters": tuple(zip(module.parameter_values, files, strict=True)), "module": printed}
     given = [(i.type, i.value, i.file.digest if i.file else None) for i in module.inputs or ()]
     return _single(
         "inputs",
@@ -178,6 +193,7 @@ def arguments(module: Module, types: Sequence[str]) -> Action:
             "verification/module_data.py", "operations/_random.py", "verification/inputs.py", "mlir/types.py"
         ),
         **source_files.versions(),
+        **weights,
     )
 
 
@@ -225,6 +241,7 @@ def measurement(call: Call, operands: Data, protocol: Protocol, sets: int | None
 
 
 def _called(kind: str, call: Call, data: Data, **rest: Any) -> Action:
+    rest |= {"parameters": data.parameters} if data.parameters else {}
     place = (kind, call.function, call.device.digest, *rest.values())
     if (form := data.forms.get(place)) is None:
         shared = (call.function, tuple(call.device.identity.items()), call.device.threads, tuple(rest.items()))

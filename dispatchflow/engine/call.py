@@ -11,7 +11,7 @@ from typing import Any
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.provider import operand_types
 from dispatchflow.engine.actions import Data
-from dispatchflow.iree import command_lines
+from dispatchflow.iree import command_lines, parameters
 from dispatchflow.iree.targets import Device
 from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest
@@ -73,6 +73,7 @@ class ModuleCall:
             data.inputs(recipe),
             outputs,
             function,
+            [value for value, _ in data.parameters],
         )
 
     @property
@@ -182,6 +183,6 @@ def _first_error(stderr: str) -> str | None:
     if found:
         return next((line for line in found if not line.startswith(_UNSPECIFIC)), found[0]).rstrip(": ")[:300]
     if status := _STATUS.search(stderr):
-        return _CALLED.split(status[1], maxsplit=1)[0].rstrip("; ")[:300]
+        return parameters.hinted(_CALLED.split(status[1], maxsplit=1)[0].rstrip("; ")[:300])
     lines = stderr.splitlines()
     return lines[-1][:300] if lines else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dispatchflow.cases.module import Module
@@ -73,7 +74,7 @@ class DataResolver:
         if expected is None or not expected.ok:
             return operands, None
         wanted = {f"expected_{name}": (digest,) for name, digest in expected.outputs.items() if name != "log"}
-        return operands, Data({**operands.digests, **wanted}, operands.arguments)
+        return operands, replace(operands, digests={**operands.digests, **wanted})
 
     def _operands(self, program: Workload) -> Data | None:
         inputs = self._record(self.inputs_action(program))
@@ -85,7 +86,10 @@ class DataResolver:
             arguments = tuple(inputs.facts["arguments"])
         made, indices = inputs.outputs, range(len(arguments))
         digests = {recipe: tuple([made[f"{recipe}_{i}"] for i in indices]) for recipe in program.recipes}
-        return Data(digests, arguments)
+        if type(program) is not Module or not program.parameters:  # runs for every case
+            return Data(digests, arguments)
+        weights = zip(program.parameter_values, program.parameter_names, strict=True)
+        return Data(digests, arguments, tuple((value, made[name]) for value, name in weights))
 
     def _record(self, action: Action | None) -> RecordHead | None:
         return self._reader.found(action.key) if action else None
@@ -102,8 +106,8 @@ class DataResolver:
         if isinstance(program, Operation):
             return actions.inputs(program)
         assert isinstance(program, Module)
-        declared = self.declaration(program)
-        return actions.arguments(program, declared.inputs) if declared else None
+        printed, declared = self.printed(program), self.declaration(program)
+        return actions.arguments(program, declared.inputs, printed.outputs["module"]) if printed and declared else None
 
     def expected_action(self, program: Workload) -> Action | None:
         """Return the action that makes the expected results.

@@ -125,6 +125,7 @@ class StageExecutor(ActionExecutor):
         action = self.resolver.supplies.inputs_action(program)
 
         def make(scratch: Path) -> Result:
+            from dispatchflow.engine import parameters
             from dispatchflow.verification import inputs, module_data
 
             if isinstance(program, Operation):
@@ -132,9 +133,10 @@ class StageExecutor(ActionExecutor):
                 outputs = {f"{r}_{i}": self._put(array) for r, arrays in made.items() for i, array in enumerate(arrays)}
                 return True, None, outputs, {}
             assert isinstance(program, Module) and action is not None
+            weights = parameters.stored(program, action, scratch, self.store, self.resolver.toolchain, self.limits)
             arguments = module_data.arguments(program, action.ingredients["types"])
             outputs = {f"given_{i}": self.store.put_bytes(content) for i, (_, content) in enumerate(arguments)}
-            return True, None, outputs, {"arguments": [spelling for spelling, _ in arguments]}
+            return True, None, outputs | weights, {"arguments": [spelling for spelling, _ in arguments]}
 
         return self.make(action, make) if action else None
 
@@ -226,7 +228,7 @@ class StageExecutor(ActionExecutor):
                 if data is None and resolver.supplies.failure(program) is not None:
                     return None
                 if data is not None:
-                    for digest in (*files.values(), *(d for ds in data.digests.values() for d in ds)):
+                    for digest in (*files.values(), *data.objects):
                         self.store.checked(digest)
                     return Artifacts(code, files, data)
             except DamagedObject as damaged:

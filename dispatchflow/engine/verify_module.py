@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
-from math import prod
 from typing import TYPE_CHECKING
 
 from dispatchflow import units
@@ -16,7 +15,6 @@ from dispatchflow.engine.actions import Data
 from dispatchflow.engine.call import ModuleCall, Result
 from dispatchflow.iree import run_output
 from dispatchflow.keys import Digest
-from dispatchflow.mlir.types import ElementType
 from dispatchflow.store.store import Store
 from dispatchflow.verification import inputs, verdict
 from dispatchflow.verification.verdict import Verdict
@@ -35,7 +33,7 @@ def verify_module(
 
     The verdict is `not compared`, which is no failure, if nothing is expected or if this code computed what is
     expected. In each case the module is called twice, as `repeatability` describes."""
-    data = Data({"given": data.digests["given"]}, data.arguments) if is_reference else data
+    data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
     names = module.output_names(results)
     types = _called(place, program, data, results, names)
     if isinstance(types, tuple):
@@ -94,15 +92,10 @@ def _called(
             continue
         types[index] = module.with_sizes_of(printed[index], declared)
         held = (place.scratch / names[index]).stat().st_size
-        if (known := module.shape_of(types[index])) and held != _nbytes(*known):
+        if (needed := module.nbytes_of(types[index])) is not None and held != needed:
             reason = f"result {index} has {held} B in one call, and is {types[index]} in the next"
             return False, reason, place.log(), {"verification": "not compared"}
     return types
-
-
-def _nbytes(shape: Sequence[int | None], element: ElementType) -> int:
-    bits: int = element.bits
-    return prod(size or 0 for size in shape) * bits // 8
 
 
 def _difference(

@@ -114,15 +114,17 @@ def run_argv(
     inputs: Sequence[str],
     outputs: Sequence[str] = ("output.bin",),
     function: str = ENTRY,
+    parameters: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return a command line for one call that writes the results as raw bytes.
 
-    `inputs` are `4x8xf32=@file`, `4x8xf32=1` (all ones) or a bare number. Without `outputs`, the tool prints the types
-    and sizes of the results."""
+    `inputs` are `4x8xf32=@file`, `4x8xf32=1` (all ones) or a bare number; `parameters` are files with weights, each
+    after its scope: `model=w.irpa`. Without `outputs`, the tool prints the types and sizes of the results."""
     return (
         tool,
         f"--module={module}",
         *device,
+        *(f"--parameters={value}" for value in parameters),
         f"--function={function}",
         *(f"--input={value}" for value in inputs),
         *([f"--output=@{name}" for name in outputs] or ["--output_max_element_count=0"]),
@@ -139,6 +141,7 @@ def block_argv(
     dispatches: bool = True,
     function: str = ENTRY,
     rotation: str | None = None,
+    parameters: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return a command line for one block: a warm-up, then calls for `block_s` or exactly `iterations`.
 
@@ -153,6 +156,7 @@ def block_argv(
         function: the function to call.
         rotation: a second module, whose function is called and calls the first module's. Dispatch statistics are then
             left out.
+        parameters: as for `run_argv`.
     """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (
@@ -161,6 +165,7 @@ def block_argv(
         *((f"--module={rotation}",) if rotation else ()),
         *device,
         *_allocator(device, "caching"),
+        *(f"--parameters={value}" for value in parameters),
         f"--function={function}",
         *(f"--input={value}" for value in inputs),
         f"--benchmark_min_warmup_time={protocol.warmup_s}",

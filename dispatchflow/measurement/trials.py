@@ -60,6 +60,8 @@ class Trial:
     ingredients: Mapping[str, Any]
     protocol: Protocol
     function: str = ENTRY
+    parameters: Sequence[str] = ()
+    """The files with weights, in the form of `command_lines.block_argv`."""
     shape: str = ""
     """Cases with the same shape are compared, so they are measured in the same rounds."""
     dispatches: bool = True
@@ -152,6 +154,7 @@ class Trial:
             dispatches=self.dispatches and toolchain.dispatch_statistics and len(self.blocks_ns) < _DISPATCH_BLOCKS,
             function=self.function,
             rotation=self.rotation,
+            parameters=self.parameters,
         )
 
 
@@ -235,6 +238,7 @@ def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
         "ingredients": action.ingredients,
         "protocol": resolver.settings.protocol,
         "function": case.operation.function,
+        "parameters": [value for value, _ in made.data.parameters],
         "shape": case.shape_name,
     }
     sets = resolver.sets(case)

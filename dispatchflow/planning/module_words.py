@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from math import inf
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Protocol
 
 from dispatchflow.cases import module
-from dispatchflow.cases.module import RECIPES, File, Input, Module
+from dispatchflow.cases.module import RECIPES, File, Input, Module, Parameters
 from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.iree import parameters
 from dispatchflow.iree.targets import Target
-from dispatchflow.keys import digest_of
+from dispatchflow.keys import Digest, digest_of
 from dispatchflow.mlir.functions import callable_name, functions, is_bytecode, mentions
 from dispatchflow.planning.location import Location
 from dispatchflow.workload import ENTRY
 
-Read = Callable[[str], tuple[str, bytes]]
-"""A function that reads a path relative to the spec: → (its place, its bytes). It raises OSError."""
+
+class Read(Protocol):
+    """Reads files by their paths relative to the spec. It raises OSError."""
+
+    def __call__(self, name: str, /) -> tuple[str, bytes]:
+        """Return (its place, its bytes)."""
+        ...
+
+    def digest(self, name: str, /) -> tuple[str, Digest]:
+        """Return (its place, the digest of its bytes), without holding a large file in memory."""
+        ...
+
 
 FIELDS: list[tuple[str, Any, Any]] = [
     ("file", str | list[str] | None, None),
     ("function", str | list[str] | None, None),
     ("inputs", str | list[str] | None, None),
+    ("parameters", str | list[str] | None, None),
     ("expected", str | list[str] | None, None),
     ("reference", str | None, None),
     ("rtol", float | None, None),
@@ -52,6 +63,10 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
     expected = tuple(
         word if _is_number(word) else file(word, "expected", place, read)[0] for word in _list(words.expected)
     )
+    weights = tuple(_parameters(word, place, read) for word in _list(words.parameters))
+    for word, item in zip(_list(words.parameters), weights, strict=True):
+        if weights.count(item) > 1:
+            raise SpecError("parameters are given twice", {"spec": place.at("parameters"), "found": word})
     found = []
     for name in files:
         source, content = file(name, "file", place, read)
@@ -62,7 +77,7 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
                 hint = f"Rename it (UTF-8 without a zero byte), or name another one: {place.spelt('function', 'main')}."
                 raise SpecError("a function cannot be called", facts, hint)
             rtol = None if words.rtol is None else repr(words.rtol)
-            found.append(Module(source, title, entry, inputs, expected, against, rtol, objects))
+            found.append(Module(source, title, entry, inputs, expected, against, rtol, objects, weights))
     return tuple(found)
 
 
@@ -80,9 +95,31 @@ def file(name: str, word: str, place: Location, read: Read) -> tuple[File, bytes
     try:
         path, content = read(name)
     except (OSError, ValueError) as error:
-        facts = {"spec": place.at(word), "file": name, "found": getattr(error, "strerror", None) or error}
-        raise SpecError("a file cannot be read", facts, place.paths) from error
+        raise _unreadable(name, word, place, error) from error
     return File(path, digest_of(content)), content
+
+
+def _unreadable(name: str, word: str, place: Location, error: Exception) -> SpecError:
+    facts = {"spec": place.at(word), "file": name, "found": getattr(error, "strerror", None) or error}
+    return SpecError("a file cannot be read", facts, place.paths)
+
+
+def _parameters(written: str, place: Location, read: Read) -> Parameters:
+    """Return the file with weights that is written as `scope=file`, or as `file` if the scope is empty."""
+    scope, equals, name = written.partition("=")
+    scope, name = (scope.strip(), name.strip()) if equals else ("", written.strip())
+    ending = PurePath(name).suffix
+    if ending not in parameters.FORMATS:
+        facts = {"spec": place.at("parameters"), "found": written, "formats": ", ".join(parameters.FORMATS)}
+        hint = (
+            f"Write {place.listed('parameters', ['model=weights.irpa'])}: the scope that the module names, and a file."
+        )
+        raise SpecError("the format of these parameters is not known", facts, hint)
+    try:
+        path, digest = read.digest(name)
+    except (OSError, ValueError) as error:
+        raise _unreadable(name, "parameters", place, error) from error
+    return Parameters(scope, File(path, digest), ending)
 
 
 def _objects(name: str, content: bytes, read: Read) -> tuple[tuple[str, File], ...]:

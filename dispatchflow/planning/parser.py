@@ -17,6 +17,7 @@ from dispatchflow.cases.rotating_inputs import CACHES, HOT
 from dispatchflow.errors import SpecError, suggestion, written
 from dispatchflow.iree import flags
 from dispatchflow.iree.targets import Target
+from dispatchflow.keys import Digest
 from dispatchflow.libraries.providers import IREE, PROVIDERS
 from dispatchflow.mlir.types import Signature
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
@@ -78,15 +79,22 @@ class Sweep:
     """The origin of the sweep: `specs/matmul.toml:3, sweep[0]`."""
 
 
-def _no_files(path: str) -> tuple[str, bytes]:
-    raise OSError(f"no file can be named here: {path}")
+class _NoFiles:
+    def __call__(self, name: str) -> tuple[str, bytes]:
+        raise OSError(f"no file can be named here: {name}")
+
+    def digest(self, name: str) -> tuple[str, Digest]:
+        raise OSError(f"no file can be named here: {name}")
+
+
+_NO_FILES = _NoFiles()
 
 
 def parse(
     text: str,
     path: PurePath,
     overrides: Mapping[str, Any],
-    read: module_words.Read = _no_files,
+    read: module_words.Read = _NO_FILES,
     only: Collection[str] = (),
 ) -> list[Sweep]:
     """Parse the sweeps of one spec file.
@@ -146,7 +154,7 @@ def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
 
 
 def sweep(
-    table: Mapping[str, Any], where: str, read: module_words.Read = _no_files, replaced: Collection[str] = ()
+    table: Mapping[str, Any], where: str, read: module_words.Read = _NO_FILES, replaced: Collection[str] = ()
 ) -> Sweep:
     """Make one sweep from its words; `where` and `replaced` are the fields of its `Location`.
 

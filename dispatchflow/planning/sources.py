@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ from dispatchflow.cases.known_failures import KnownFailure
 from dispatchflow.cases.known_failures import parse as parse_known_failures
 from dispatchflow.cases.module import Module
 from dispatchflow.errors import NothingMatched, SpecError
-from dispatchflow.keys import digest_of
+from dispatchflow.keys import Digest, digest_file, digest_of
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.planning import inference, module_words, parser, sweep_words
 from dispatchflow.planning.location import COMMAND_LINE
@@ -125,21 +126,26 @@ class Sources:
         return files
 
     def _reader(self, folder: Path) -> module_words.Read:
-        def read(name: str) -> tuple[str, bytes]:
-            path = folder / name
-            return _plain(path), self._bytes(path)
-
-        return read
+        return _Reader(self, folder)
 
     def _text(self, path: Path) -> str:
         try:
-            return self._bytes(path).decode("utf-8-sig")  # some editors write a byte order mark
+            return self.content(path).decode("utf-8-sig")  # some editors write a byte order mark
         except (OSError, UnicodeDecodeError) as error:
             raise SpecError(
                 "this spec cannot be read", {"spec": path, "found": error}, "A spec is a TOML file in UTF-8."
             ) from error
 
-    def _bytes(self, path: Path) -> bytes:
+    def digest(self, path: Path) -> Digest:
+        """Return the digest of a file that may be large; it raises like `content`.
+
+        The answer of an idle run depends on its stamp, because reading it again would take long."""
+        if self._seen:
+            self._seen.look("stamp", _from_anywhere(path))
+        _check_regular(path)
+        return digest_file(path)
+
+    def content(self, path: Path) -> bytes:
         """Read a file.
 
         Raises:
@@ -147,13 +153,28 @@ class Sources:
         """
         content = None
         try:
-            if path.exists() and not path.is_file():
-                raise OSError("it is not a regular file")
+            _check_regular(path)
             content = path.read_bytes()
         finally:
             if self._seen:
                 self._seen.see("file", _from_anywhere(path), ABSENT if content is None else digest_of(content))
         return content
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads files relative to a folder, for `sources`."""
+
+    sources: Sources
+    folder: Path
+
+    def __call__(self, name: str) -> tuple[str, bytes]:
+        path = self.folder / name
+        return _plain(path), self.sources.content(path)
+
+    def digest(self, name: str) -> tuple[str, Digest]:
+        path = self.folder / name
+        return _plain(path), self.sources.digest(path)
 
 
 def _toml_files(folder: Path) -> list[Path]:
@@ -166,6 +187,11 @@ def _toml_files(folder: Path) -> list[Path]:
             "the specs cannot be read", facts, f"Allow it: chmod u+rx {shlex.quote(str(folder))}."
         ) from error
     return [folder / name for name in sorted(names) if name.endswith(".toml") and not name.startswith(".")]
+
+
+def _check_regular(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise OSError("it is not a regular file")
 
 
 def _from_anywhere(path: Path) -> str:

@@ -26,7 +26,7 @@ from dispatchflow.tunings import TUNINGS, Tuning, TuningFile
 from dispatchflow.units import whole
 
 AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
-MODULE = ("file", "function", "inputs", "expected", "reference", "rtol", "name")
+MODULE = ("file", "function", "inputs", "parameters", "expected", "reference", "rtol", "name")
 """The words of a sweep of a user's module; `AXES` are those of an operation, without sizes."""
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from dispatchflow.cases.provider import operand_types
 from dispatchflow.cases.rotating_inputs import FILE, HOT
 from dispatchflow.engine.resolver import Resolver
 from dispatchflow.engine.state import CaseState
-from dispatchflow.iree import command_lines
+from dispatchflow.iree import command_lines, parameters
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.libraries import calls
 from dispatchflow.measurement import trials
@@ -101,10 +101,12 @@ def _inputs(program: Workload) -> dict[str, str]:
         if program.against
         else ", ".join(item if isinstance(item, str) else item.path for item in program.expected)
     )
+    weights = ", ".join(parameters.value(item.scope, item.file.path) for item in program.parameters)
     return {
         "file": program.source.path,
         "function": program.function,
         "inputs": "; ".join(said) or f"random: {uniform}",
+        **({"parameters": weights} if weights else {}),
         "compared with": against or "nothing: it was only run",
     }
 
@@ -158,6 +160,7 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
     program = case.operation
     operands = resolver.supplies.operands(program)
     given = operands.inputs(program.recipes[-1]) if operands else ()
+    weights = [value for value, _ in operands.parameters] if operands else []
     declared = resolver.supplies.declaration(program) if isinstance(program, Module) else None
     emitted = chain["emit"].record if isinstance(program, Module) else None
     named = "".join(f'@"{name}"' for name in emitted.facts.get("functions", ())).encode() if emitted else b""
@@ -167,7 +170,7 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
             toolchain.compiler, resolver.flags(case), dump=command_lines.dump_of(named)
         ),
         "run": command_lines.run_argv(
-            toolchain.tool("iree-run-module"), "module.vmfb", flags, given, outputs, program.function
+            toolchain.tool("iree-run-module"), "module.vmfb", flags, given, outputs, program.function, weights
         ),
         "benchmark": command_lines.block_argv(
             toolchain.tool("iree-benchmark-module"),
@@ -178,6 +181,7 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
             dispatches=toolchain.dispatch_statistics and trials.has_dispatches(chain),
             function=program.function,
             rotation=None if case.cache == HOT else FILE,
+            parameters=weights,
         ),
     }
 

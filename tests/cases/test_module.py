@@ -6,6 +6,7 @@ import pytest
 
 from dispatchflow.cases import module
 from dispatchflow.errors import SpecError
+from dispatchflow.keys import digest_of
 from dispatchflow.mlir import functions
 from dispatchflow.mlir.functions import Declaration
 from dispatchflow.planning import parser, plan
@@ -94,6 +95,8 @@ def test_types_are_read_as_the_runtime_spells_them():
 
 FILES = {
     "a.mlir": TEXT.encode(),
+    "w.irpa": b"IRPA weights",
+    "v.gguf": b"GGUF weights",
     "b.bin": bytes(128),
     "code.mlirbc": b"ML\xefR and more",
     "sub/a.mlir": b"func.func @two() {}",
@@ -105,6 +108,14 @@ def read(name):
     if name not in FILES:
         raise FileNotFoundError(2, "No such file or directory", name)
     return f"/specs/{name}", FILES[name]
+
+
+def read_digest(name):
+    path, content = read(name)
+    return path, digest_of(content)
+
+
+read.digest = read_digest
 
 
 def plan_of(*sweeps, read=read):
@@ -161,6 +172,10 @@ def test_a_tuning_that_a_backend_does_not_know_is_a_skip():
         ('file = "a.mlir"\ninputs = ["index=1e19"]', "1e19 is not representable as index"),
         ('file = "a.mlir"\ninputs = ["@b.bin"]', "Write 4x8xf32=@b.bin"),
         ('file = "a.mlir"\nexpected = ["no.npy"]', "No such file"),
+        ('file = "a.mlir"\nparameters = "model=no.irpa"', "No such file"),
+        ('file = "a.mlir"\nparameters = "model=b.bin"', 'Write parameters = ["model=weights.irpa"]'),
+        ('file = "a.mlir"\nparameters = "model="', "the format of these parameters is not known"),
+        ('file = "a.mlir"\nparameters = ["w.irpa", " = w.irpa"]', "parameters are given twice"),
         ('file = "a.mlir"\ninputs = "4x8xf32;5"', 'Write several inputs as inputs = ["4x8xf32", "5"].'),
         ('file = "a.mlir"\nrtol = nan', "rtol cannot be nan"),
         ('file = "a.mlir"\nrtol = inf', "rtol cannot be inf"),
@@ -175,6 +190,18 @@ def test_what_a_module_cannot_be_is_told_with_its_place(words, told):
         plan_of(words)
     assert told in str(error.value)
     assert "specs/m.toml:1" in str(error.value)
+
+
+def test_weights_are_named_with_their_scope():
+    words = 'file = "a.mlir"\nfunction = "two"\n'
+    (case,) = plan_of(words + 'parameters = ["model=w.irpa", "v.gguf", "model = v.gguf"]').cases
+    assert [(item.scope, item.file.path) for item in case.operation.parameters] == [
+        ("model", "/specs/w.irpa"), ("", "/specs/v.gguf"), ("model", "/specs/v.gguf")
+    ]  # fmt: skip
+    assert case.operation.parameter_values == (
+        "model=parameters_0.irpa", "parameters_1.gguf", "model=parameters_2.gguf"
+    )  # fmt: skip
+    assert case.operation.parameters[0].file.digest == digest_of(FILES["w.irpa"])
 
 
 def test_one_word_is_a_list_of_one():

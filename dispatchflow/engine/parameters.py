@@ -1,0 +1,83 @@
+"""Store the files with a module's weights, after comparing their sizes with the module's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from dispatchflow.cases import module
+from dispatchflow.cases.module import Module
+from dispatchflow.engine.actions import Action
+from dispatchflow.engine.call import reason_of
+from dispatchflow.errors import ToolError
+from dispatchflow.iree import command_lines, parameters
+from dispatchflow.keys import Digest
+from dispatchflow.store.store import Store
+from dispatchflow.tools import processes
+from dispatchflow.tools.limits import Limits
+
+if TYPE_CHECKING:
+    from dispatchflow.iree.toolchain import Toolchain
+
+_TOOL, _LISTING = "iree-dump-parameters", "listing"
+
+
+def stored(
+    program: Module, action: Action, scratch: Path, store: Store, toolchain: Toolchain, limits: Limits
+) -> dict[str, Digest]:
+    """Copy the files into the store; return name in a tool's working directory → object.
+
+    Args:
+        program: the module.
+        action: the action that makes its inputs; it names the printed module.
+        scratch: a directory of the store, for the copies.
+        store: the store.
+        toolchain: its `iree-dump-parameters` reads the files; if it has none, they are not looked into.
+        limits: the limits of this tool.
+
+    Raises:
+        ToolError: a file is in another format, two files of a scope have the same weight, or one has another size.
+        OSError: a file cannot be read, or has changed since it was planned.
+    """
+    if not program.parameters:
+        return {}
+    paths = {name: item.file.path for name, item in zip(program.parameter_names, program.parameters, strict=True)}
+    for name, path in paths.items():
+        shutil.copyfile(path, scratch / name)
+    if Path(toolchain.tool(_TOOL)).exists():
+        _check(program, store.path(action.ingredients["module"]), scratch, toolchain, limits)
+    found = {name: store.put_file(scratch / name) for name in paths}
+    for digest, item in zip(found.values(), program.parameters, strict=True):
+        if digest != item.file.digest:
+            raise OSError(f"{item.file.path} has changed since the plan was made")
+    return found
+
+
+def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, limits: Limits) -> None:
+    if (failure := _list(program.parameter_values, scratch, toolchain, limits)) is not None:
+        for name, item in zip(program.parameter_names, program.parameters, strict=True):
+            if (of_one := _list([name], scratch, toolchain, limits)) is not None:
+                raise ToolError(f"reading {PurePath(item.file.path).name} failed: {of_one}")
+        raise ToolError(f"reading the parameters failed: {failure}")
+    entries = parameters.listed((scratch / _LISTING).read_text(encoding="utf-8", errors="replace"))
+    if (again := parameters.twice(entries)) is not None:
+        raise ToolError(f"{again.spelt} is in the parameters twice, and the runtime would take either")
+    held = {(entry.scope, entry.key): entry.nbytes for entry in entries}
+    for weight in parameters.named(printed.read_text(encoding="utf-8", errors="replace")):
+        needed, has = module.nbytes_of(weight.type), held.get((weight.scope, weight.key))
+        if needed is not None and has is not None and needed != has:
+            needs = f"the module's is a {weight.type} of {needed:,} B"
+            raise ToolError(f"{weight.spelt} has {has:,} B in its file; {needs}")
+
+
+def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
+    """List the weights of files in the file `_LISTING`; return why they cannot be read, None if they can."""
+    command = processes.Command(
+        parameters.listing_argv(toolchain.tool(_TOOL), values), scratch, command_lines.environment(os.environ),
+        stdout=_LISTING, time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,
+    )  # fmt: skip
+    outcome = processes.run(command)
+    return reason_of(outcome, processes.shortened(scratch / "stderr")) if outcome.failure else None

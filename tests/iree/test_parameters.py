@@ -1,0 +1,51 @@
+"""Weights in files: how they are listed, named and missed."""
+
+from dispatchflow.iree import parameters
+from dispatchflow.iree.parameters import Entry, Named
+
+LISTING = """\
+//===--------------------------------------------------------------------------------------------------------------===//
+// Parameter scope `model` (3 entries, 1088 total bytes)
+//===------------+------------------+------------------+-----------------------------------------------------------===//
+//         Start |              End |           Length | Key
+//---------------+------------------+------------------+--------------------------------------------------------------//
+             192 |              704 |              512 | `w`
+             144 |              656 |              512 | `w`
+             656 |              720 |               64 | `a | b`
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Parameter scope <global> (2 entries, 576 total bytes)
+//===------------+------------------+------------------+-----------------------------------------------------------===//
+               - |                - |              512 | `w`
+"""
+"""Printed by IREE 3.13; a splat has no place in its file."""
+
+
+def test_weights_are_listed_by_scope_and_one_that_two_files_have_is_found():
+    entries = parameters.listed(LISTING)
+    assert entries == [
+        Entry("model", "w", 512), Entry("model", "w", 512), Entry("model", "a | b", 64), Entry("", "w", 512)
+    ]  # fmt: skip
+    assert parameters.twice(entries) == Entry("model", "w", 512)
+    assert parameters.twice(entries[1:]) is None
+    assert parameters.twice(entries)[:2] == ("model", "w")
+    assert (entries[0].spelt, entries[3].spelt) == ("the weight 'w' of the scope 'model'", "the weight 'w'")
+
+
+def test_a_module_names_its_weights_with_their_types():
+    text = """\
+  util.global private @w = #flow.parameter.named<"model"::"blk.0 w"> : tensor<8x16xf32>
+  util.global private @b = #stream.parameter.named<"b"> : tensor<16xf16>
+  util.global private @c = dense<1.0> : tensor<2xf32>
+"""
+    assert parameters.named(text) == [Named("model", "blk.0 w", "tensor<8x16xf32>"), Named("", "b", "tensor<16xf16>")]
+
+
+def test_the_runtimes_messages_say_what_to_write():
+    missing = "NOT_FOUND; no provider registered that handles scopes like '{}'"
+    assert parameters.hinted(missing.format("model")).endswith('; give its file: parameters = ["model=weights.irpa"]')
+    assert parameters.hinted(missing.format("")).endswith('; give its file: parameters = ["weights.irpa"]')
+    assert "no file in parameters has" in parameters.hinted("NOT_FOUND; no parameter found in index with key 'b'")
+    small = "OUT_OF_RANGE; parameter `w` range out of bounds (offset=0, length=512, size=256)"
+    assert parameters.hinted(small).endswith("the file's weight is smaller than the module's")
+    assert parameters.hinted("something else") == "something else"
