@@ -34,6 +34,9 @@ _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOCK = ("help", "dumpdb", "strace", "tabcompletion")
 """The commands that doit executes without loading a dodo file."""
 
+_BOTH = ("help", "list", "run")
+"""Commands that stock doit has too: it answers `doit help list`, but not `dispatchflow help list`."""
+
 _SHOW_CURSOR = b"\x1b[?25h"
 """The terminal's escape sequence that shows the cursor, which a progress bar may have hidden."""
 
@@ -41,7 +44,9 @@ _running = False
 
 
 def command() -> None:
-    """Execute `dispatchflow …` like `doit …`: without doit if it would only load ./dodo.py."""
+    """Execute `dispatchflow …` like `doit …`: without doit if it would only load ./dodo.py.
+
+    `dispatchflow help WORD` explains our commands `list`, `run` and `help`; stock doit explains its own."""
     _interruptible()
     try:
         if sys.argv[1:] == ["--version"]:
@@ -68,7 +73,8 @@ def _only_loads(words: Sequence[str]) -> bool:
     """Return whether stock doit would only load ./dodo.py.
 
     It would then find no option, no command of its own, and no configuration that names another file."""
-    if any(word.startswith("-") or word in _STOCK for word in words) or Path("doit.cfg").exists():
+    ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
+    if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False
     try:
         dodo, project = Path("dodo.py").read_bytes(), Path("pyproject.toml")

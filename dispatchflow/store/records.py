@@ -146,11 +146,12 @@ class Records(Database):
     def latest(self, name: str) -> dict[str, Key]:
         return dict(self._all("select stage, key from latest where name = ?", name))
 
-    def costs(self) -> dict[str, float]:
-        """Return the mean seconds of one action of each stage, for estimates."""
-        costs = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
-        blocks = self._all("select sum(cost_s) / count(distinct measurement) from block")[0][0]
-        return costs | ({"profile": blocks} if blocks else {})
+    def costs(self, protocol: str) -> dict[str, float]:
+        """Return the mean seconds of one action of each stage; measurements are those under this protocol id."""
+        took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
+        blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
+        stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
+        return stages | ({"profile": blocks} if blocks else {})
 
     # --- measurements
 
@@ -172,8 +173,7 @@ class Records(Database):
             )
 
     def end_measurement(self, measurement: int, status: str, reason: str | None, conditions: Mapping[str, Any]) -> None:
-        ordered = sorted(ns for ns, _, _ in self.blocks(measurement))
-        median_ns = median(ordered) if ordered else None
+        median_ns = median(blocks) if (blocks := [ns for ns, _, _ in self.blocks(measurement)]) else None
         runtime, machine = conditions.get("runtime_digest"), conditions.get("machine")
         with self._transaction():
             self._db.execute(

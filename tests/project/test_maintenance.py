@@ -73,7 +73,7 @@ def test_after_a_clean_everything_is_compiled_and_nothing_measured(copied: Proje
         assert words != "plan" or "emit, compile (no time is recorded)" in looked.out, looked
     made, again = copied.made_by("protocol=fast", "profile:matmul_*")
     assert made == {"emit": 2, "compile": 4, "verify": 0, "profile": 0}, str(again)
-    assert "0 failed" in again.out
+    assert " failed" not in again.out.splitlines()[-1]
     assert copied.rows() == rows
     links = [path for path in (copied.root / "build").rglob("*") if path.is_symlink()]
     assert len(links) > 20

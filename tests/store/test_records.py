@@ -44,7 +44,11 @@ def test_latest_keys_of_a_name_are_kept_by_stage(records):
 def test_costs_are_means_over_what_succeeded(records):
     for key, cost, ok in (("a", 1.0, True), ("b", 3.0, True), ("c", 99.0, False)):
         records.add(Record(Key(key), "compile", ok, cost_s=cost))
-    assert records.costs() == {"compile": 2.0}
+    for protocol, cost in (("fast-2", 0.5), ("std-2", 2.0), ("std-2", 4.0)):
+        number = records.begin_measurement(Key("k"), {"protocol": protocol}, {}, "run")
+        records.add_block(number, 0, 10.0, None, cost)
+    assert records.costs("std-2") == {"compile": 2.0, "profile": 3.0}
+    assert records.costs("thorough-2") == {"compile": 2.0}
 
 
 def test_measurement_is_complete_only_when_it_was_ended(records):

@@ -13,7 +13,7 @@ from support.project import DODO, Project, sweep
 from support.tools import LIMIT_S, environment, finished, rightless, wait_until
 
 DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
-WORDS = ("list m=1", "m=1 lst", "-f other.py list", "-f dodo.py list m=1", "m=1 help", "help list", "dumpdb", "strace")
+WORDS = ("list m=1", "m=1 lst", "-f other.py list", "-f dodo.py list m=1", "m=1 help", "help task", "dumpdb", "strace")
 
 
 def assert_dispatchflow_is_doit(project: Project, *lines: str) -> None:
@@ -41,6 +41,14 @@ def test_dispatchflow_answers_as_doit_does(tmp_path: Path, dodo: str) -> None:
     assert_dispatchflow_is_doit(
         Project.make(tmp_path / "project", dodo=dodo), *WORDS[: len(WORDS) if dodo == DODO else 2]
     )
+
+
+@pytest.mark.parametrize("word", ("help", "list", "run"))
+def test_dispatchflow_explains_the_commands_of_which_doit_has_its_own(word: str, tmp_path: Path) -> None:
+    told = finished(Project.make(tmp_path / "project").start("help", word, argv=DISPATCHFLOW))
+
+    assert (told.code, told.out.split()[0]) == (0, word), str(told)
+    assert "USAGE" not in told.out
 
 
 @pytest.mark.parametrize("dodo", ("main(", "1 / 0\n" + DODO, DODO + "1 / 0\n", "raise SystemExit(7)"))

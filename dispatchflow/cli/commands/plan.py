@@ -36,7 +36,8 @@ class PlanCommand(QueryCommand):
 
 def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str]:
     """Yield the lines of `doit plan`: what a run would do, why, and about how long it would take."""
-    costs = workspace.store.records.costs()
+    protocol = workspace.settings.protocol
+    costs = workspace.store.records.costs(protocol.id)
     last = selection.last_stage()
     workspace.resolver.asked_to_measure = selection.cases.get("profile", ())
     chains = workspace.chains(list(last))
@@ -52,8 +53,9 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
         said = Counter({why: count for why, count in unmade.items() if why})
         yield from (f"           {count}: {why}" for why, count in said.most_common(10))
         workers = 1 if stage == "profile" else jobs
-        if stage in costs:
-            total_s += len(pending) * costs[stage] / workers
+        if pending and stage in costs:
+            spent_s = len(pending) * costs[stage] / workers
+            total_s += max(spent_s, protocol.span_s) if stage == "profile" else spent_s
         elif pending:
             unknown.append(stage)
     for reason, count in Counter(skip.reason for skip in selection.skips).most_common(10):
