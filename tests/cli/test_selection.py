@@ -3,8 +3,10 @@ from doit.task import Task
 
 from dispatchflow.cli.answer import answer
 from dispatchflow.cli.command_line import read
+from dispatchflow.cli.commands._base import print_skips
 from dispatchflow.cli.selection import foreign_tasks, select, with_dependencies
 from dispatchflow.errors import NothingMatched, SpecError
+from dispatchflow.planning.plan import Skip
 from dispatchflow.project.dodo_file import namespace
 from dispatchflow.stages import STAGES
 
@@ -221,3 +223,9 @@ def test_sweeps_that_exclude_all_their_cases_are_named(plan_of):
         caught.value.hint
         == "The specs have no [[sweep]], or its include and exclude leave nothing; doit m=512 n=512 k=512 needs none."
     )
+
+
+def test_list_skipped_aligns_the_reasons(capsys):
+    print_skips([Skip("short", "no", ""), Skip("a_longer_name", "no", "")])
+
+    assert capsys.readouterr().out.splitlines()[:2] == ["short          no", "a_longer_name  no"]
