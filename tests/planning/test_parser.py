@@ -192,7 +192,7 @@ def test_place_of_a_variable_is_the_command_line():
     with pytest.raises(SpecError) as caught:
         parser.sweep({"operation": "matmul", "m": "64:", "n": "1", "k": "1"}, COMMAND_LINE)
     assert caught.value.facts["spec"] == "m= on the command line"
-    assert "write 64, 64,128, 64:1024:128 (ends" in str(caught.value)
+    assert "write 64 or 64,128 or 64:1024:128 (ends" in str(caught.value)
 
 
 def test_a_wrong_size_is_reported_before_missing_sizes():
