@@ -173,3 +173,50 @@ def block_argv(
         "--benchmark_format=json",
         *(("--dispatch_statistics=true",) if dispatches and rotation is None else ()),
     )
+
+
+def profiled_benchmark_argv(
+    tool: str,
+    module: str,
+    device: Sequence[str],
+    inputs: Sequence[str],
+    calls: int,
+    output: str = "calls.ireeprof",
+    function: str = ENTRY,
+    flush_ms: int | None = None,
+) -> tuple[str, ...]:
+    """Return a command line for two repetitions of `calls`, of which the runtime writes a profile.
+
+    The tool's own warm-up is not used: the number of its calls is not reported, and the profile includes them. The
+    first repetition is the warm-up.
+
+    Args:
+        tool: the benchmark tool.
+        module: the compiled module.
+        device: device flags.
+        inputs: as for `run_argv`.
+        calls: the number of calls of each repetition.
+        output: the profile's file.
+        function: the function to call.
+        flush_ms: how often the runtime empties its ring of 4,096 events; None, only after each call.
+    """
+    mode = "host-execution,queue-events" if _local(device) else "dispatch-events,queue-events,device-queue-events"
+    return (
+        tool,
+        f"--module={module}",
+        *device,
+        *_allocator(device, "caching"),
+        f"--function={function}",
+        *(f"--input={value}" for value in inputs),
+        f"--benchmark_min_time={calls}x",
+        "--benchmark_repetitions=2",
+        "--benchmark_format=json",
+        f"--device_profiling_mode={mode}",
+        f"--device_profiling_output={output}",
+        *((f"--device_profiling_flush_interval_ms={flush_ms}",) if flush_ms else ()),
+    )
+
+
+def profile_export_argv(tool: str, profile: str = "calls.ireeprof", output: str = "calls.jsonl") -> tuple[str, ...]:
+    """Return a command line that writes a profile as lines of JSON, which `iree/profile_events.py` parses."""
+    return (tool, "export", "--format=ireeperf-jsonl", f"--output={output}", profile)
