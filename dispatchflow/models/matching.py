@@ -1,0 +1,125 @@
+"""Find the site of each event of a profile.
+
+The events of one submission are the dispatches of one command buffer. Its sequence of exports tells which command
+buffer of the program it is. Command buffers with equal sequences are told apart by the runtime's numbers: those that
+are recorded once get ascending numbers in the order of creation, and keep them in each call. Nothing is guessed: sites
+that cannot be told apart share one group, `3|7`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from dispatchflow.errors import ToolError
+from dispatchflow.iree.profile_events import Launch, Profile
+from dispatchflow.models.site import Program, Site
+
+Group = tuple[int, ...]
+"""The numbers of the sites of which one was launched, ascending; mostly one."""
+
+
+def name_of(group: Group) -> str:
+    """Return `3`, or `3|7` for sites that cannot be told apart."""
+    return "|".join(map(str, group))
+
+
+def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
+    """Return each launch of the profile with its site, in the profile's order.
+
+    Sites of initializers are left out: they run before the profile begins. Groups do not overlap.
+
+    Raises:
+        ToolError: a submission launches a sequence of exports that no command buffer of the program has.
+    """
+    buffers = _command_buffers(program)
+    candidates = defaultdict(list)
+    for number, sites in enumerate(buffers):
+        candidates[tuple(site.export for site in sites)].append(number)
+    runs = _submissions(profile.launches)
+    for run in runs:
+        if _exports(run) not in candidates:
+            raise _unmatched(run, buffers)
+    allowed = _by_order_of_creation(runs, candidates)
+    places = [
+        (tuple(buffers[number][place].number for number in numbers), launch)
+        for run in runs
+        for numbers in [allowed.get(run[0].command_buffer, candidates[_exports(run)])]
+        for place, launch in enumerate(run)
+    ]
+    groups = _joined({place for place, _ in places})
+    return [(groups[place[0]], launch) for place, launch in places]
+
+
+def _command_buffers(program: Program) -> list[list[Site]]:
+    """Return the sites of each command buffer that calls execute, in order of creation."""
+    sites = sorted(
+        (site for site in program.sites if not site.at_load), key=lambda site: (site.command_buffer, site.command)
+    )
+    return [list(each) for _, each in groupby(sites, key=lambda site: site.command_buffer)]
+
+
+def _submissions(launches: Sequence[Launch]) -> list[list[Launch]]:
+    return [list(run) for _, run in groupby(launches, key=lambda each: (each.submission, each.command_buffer))]
+
+
+def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
+    return tuple(launch.export for launch in run)
+
+
+def _by_order_of_creation(
+    runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
+) -> dict[int, list[int]]:
+    """Return which command buffers of the program each number of the runtime may be.
+
+    Only numbers of several submissions are recorded once. They ascend with the program's command buffers: each is after
+    the first possible one of its predecessor, and before the last possible one of its successor."""
+    sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
+    count: dict[int, int] = defaultdict(int)
+    for run in runs:
+        sequences[run[0].command_buffer].add(_exports(run))
+        count[run[0].command_buffer] += 1
+    kept = {number: sequences[number] for number in sorted(count) if count[number] > 1}
+    if any(len(each) > 1 for each in kept.values()):
+        return {}
+    possible = [(number, candidates[next(iter(each))]) for number, each in kept.items()]
+    earliest = _ascending([numbers for _, numbers in possible])
+    latest = _ascending([[-number for number in reversed(numbers)] for _, numbers in reversed(possible)])
+    if earliest is None or latest is None:
+        return {}
+    return {
+        number: [each for each in numbers if first <= each <= -last]
+        for (number, numbers), first, last in zip(possible, earliest, reversed(latest), strict=True)
+    }
+
+
+def _ascending(choices: Iterable[Sequence[int]]) -> list[int] | None:
+    """Return the smallest strictly ascending numbers, one of each choice; None if there are none."""
+    found: list[int] = []
+    for choice in choices:
+        above = [number for number in choice if not found or number > found[-1]]
+        if not above:
+            return None
+        found.append(above[0])
+    return found
+
+
+def _joined(groups: Iterable[Group]) -> dict[int, Group]:
+    """Return the group of each site, where groups that share a site are one."""
+    whole: dict[int, set[int]] = {}
+    for group in groups:
+        union = set(group).union(*(whole.get(site, ()) for site in group))
+        for site in union:
+            whole[site] = union
+    return {site: tuple(sorted(group)) for site, group in whole.items()}
+
+
+def _unmatched(run: Sequence[Launch], buffers: Iterable[Sequence[Site]]) -> ToolError:
+    exports = _exports(run)
+    known = {site.export for sites in buffers for site in sites}
+    strange = [export for export in exports if export not in known]
+    facts: dict[str, object] = {"submission": run[0].submission, "dispatches": len(exports)}
+    if strange:
+        return ToolError(f"the profile has a dispatch that is no site of the program, {strange[0]}", facts)
+    facts["exports"] = ", ".join(exports[:4]) + (", …" if len(exports) > 4 else "")
+    return ToolError("the profile has a sequence of dispatches that no command buffer of the program has", facts)

@@ -1,0 +1,111 @@
+"""Add up the times of sites by source operation, by scope of names, or by executable.
+
+Each site's time counts in exactly one part, so that the sum over parts is the sum over sites to the ns. A site that
+computes several operations is a part of its own: `conv1 + relu1`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from dispatchflow.models.site import Program, Site, SourceOperation
+from dispatchflow.models.site_times import ProgramTimes, SiteTime
+from dispatchflow.timing.statistics import Summary, summary
+
+By = Literal["op", "scope", "executable"]
+
+UNNAMED = "(no name)"
+"""The scope of operations without a name."""
+
+NO_SOURCE = "(no source operation)"
+"""The part of sites whose source operations are not known."""
+
+_SETUP = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "onnx.Constant"})
+"""Operations that a part is called after only if it has no others."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """The sites with one name, added up."""
+
+    name: str
+    sites: tuple[int, ...]
+    """Ascending; includes each site of a group that cannot be told apart."""
+    executions: float
+    """Executions of all its sites in one call."""
+    blocks_ns: tuple[float, ...]
+    """The sum of the executions' times in one call, of each block."""
+    own_ns: int
+    """Its part of `Split.dispatches_ns`; the sum over all parts is exactly that."""
+    share: float
+    """`own_ns` as a fraction of the call."""
+
+    @property
+    def summary(self) -> Summary:
+        """The median over blocks of the time in one call, and its interval."""
+        return summary(self.blocks_ns)
+
+
+def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> tuple[Part, ...]:
+    """Add up the times of sites, longest part first.
+
+    Args:
+        program: the sites and their source operations.
+        times: the times of its sites.
+        by: `op`, the source operations of a site; `scope`, the first `depth` components of their names; or
+            `executable`.
+        depth: `blocks.0.attn/linear` is in `blocks` at 1, in `blocks.0` at 2.
+    """
+    name_of = _naming(program, by, depth)
+    sites = {site.number: site for site in program.sites}
+    parts: dict[str, list[SiteTime]] = defaultdict(list)
+    for time in times.sites:
+        parts[" | ".join(dict.fromkeys(name_of(sites[number]) for number in time.sites))].append(time)
+    return tuple(sorted((_part(name, each) for name, each in parts.items()), key=lambda part: -part.own_ns))
+
+
+def _part(name: str, times: Sequence[SiteTime]) -> Part:
+    return Part(
+        name,
+        tuple(sorted(number for time in times for number in time.sites)),
+        sum(time.executions for time in times),
+        tuple(sum(block) for block in zip(*(time.blocks_ns for time in times), strict=True)),
+        sum(time.own_ns for time in times),
+        sum(time.share for time in times),
+    )
+
+
+def _naming(program: Program, by: By, depth: int) -> Callable[[Site], str]:
+    if by == "executable":
+        return lambda site: site.executable
+    operations = {operation.number: operation for operation in program.operations}
+    name = operation_name if by == "op" else lambda operation: scope_of(operation.name, depth)
+    return lambda site: _joined(name(each) for each in _named_after(site, operations)) or NO_SOURCE
+
+
+def _joined(names: Iterable[str]) -> str:
+    return " + ".join(dict.fromkeys(names))
+
+
+def _named_after(site: Site, operations: Mapping[int, SourceOperation]) -> list[SourceOperation]:
+    """Return a site's operations in the program's order, without those that only set up others."""
+    found = [operations[number] for number in sorted({origin.operation for origin in site.origins})]
+    return [each for each in found if each.kind not in _SETUP] or found
+
+
+def operation_name(operation: SourceOperation) -> str:
+    """Return an operation's own name, or its kind with its place; the number stands for an unknown place."""
+    if operation.name is not None:
+        return operation.name
+    return f"{operation.kind} {operation.place or f'#{operation.number}'}"
+
+
+def scope_of(name: str | None, depth: int) -> str:
+    """Return the first components of a name, which `.` and `/` separate; all of a shorter one."""
+    if name is None:
+        return UNNAMED
+    components = list(re.finditer(r"[^./]+", name))
+    return name[: components[depth - 1].end()] if 0 < depth <= len(components) else name

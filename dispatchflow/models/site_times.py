@@ -1,0 +1,233 @@
+"""Compute the time of each site, and what else the time of a call consists of.
+
+A block is one profiled process: repetitions of as many calls, of which the last is read and those before are warm-up.
+Which events belong to it is known because each call submits the same operations. If calls differ, as those of a program
+with state may, all repetitions are read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from dispatchflow.errors import ToolError
+from dispatchflow.iree.profile_events import Launch, Profile, Repetition
+from dispatchflow.models.call_split import Split, apportioned, own_times, split_of
+from dispatchflow.models.matching import Group, matched, name_of
+from dispatchflow.models.site import Program
+from dispatchflow.timing.statistics import Summary, summary
+
+AT_LOAD: Final = "at load"
+NOT_LAUNCHED: Final = "not launched"
+
+
+class SiteBlock(msgspec.Struct, frozen=True):
+    """The executions of one group of sites in all calls of a block."""
+
+    executions: int
+    total_ns: int
+    """The sum of their times, from the start of the first workgroup to the end of the last."""
+    own_ns: int
+    """The part of the time in which dispatches ran: where several ran at once, each has an equal part."""
+    workers_ns: int | None
+    """The sum of the times of all workgroups on all workers; None if the device reports none."""
+    workgroups: tuple[int, int, int] | None
+    """The number of workgroups in x, y and z; None if executions differ."""
+
+
+class Block(msgspec.Struct, frozen=True):
+    """One profiled process, reduced to sums over its calls."""
+
+    calls: int
+    steady: bool
+    """Whether all calls submitted the same operations. If not, warm-up is included."""
+    split: Split
+    sites: dict[Group, SiteBlock]
+
+
+class SiteTime(msgspec.Struct, frozen=True):
+    """The time of a site, or of sites that cannot be told apart."""
+
+    sites: Group
+    executions: float
+    """Executions in one call; a whole number if all calls are alike."""
+    blocks_ns: tuple[float, ...]
+    """The sum of the executions' times in one call, of each block."""
+    own_ns: int
+    """Its part of `Split.dispatches_ns`; the sum over all sites is exactly that."""
+    share: float
+    """`own_ns` as a fraction of the call."""
+    workgroups: tuple[int, int, int] | None
+    """The number of workgroups in x, y and z; None if executions differ, as with dynamic sizes."""
+    workers: float | None
+    """The mean number of workers that ran it at once: workers' time over wall time; None if not reported."""
+
+    @property
+    def name(self) -> str:
+        """`3`, or `3|7` for sites that cannot be told apart."""
+        return name_of(self.sites)
+
+    @property
+    def summary(self) -> Summary:
+        """The median over blocks of the time in one call, and its interval."""
+        return summary(self.blocks_ns)
+
+
+class ProgramTimes(msgspec.Struct, frozen=True):
+    """The times of all sites of a program, and the parts of its call."""
+
+    sites: tuple[SiteTime, ...]
+    """The sites that calls launched, in program order."""
+    untimed: dict[int, str]
+    """Sites without a time, with the reason: `at load`, or `not launched` in the calls that were profiled."""
+    split: Split
+    """The parts of one call, in whole ns, in the block whose call time is the median."""
+    steady: bool
+    """Whether all calls submitted the same operations."""
+
+    @property
+    def ambiguous(self) -> tuple[Group, ...]:
+        """The groups of sites that cannot be told apart."""
+        return tuple(each.sites for each in self.sites if len(each.sites) > 1)
+
+
+def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Block:
+    """Match one process's profile with the program's sites, and split its calls.
+
+    Args:
+        program: the sites.
+        profile: all events of the process, with nothing dropped.
+        repetitions: the calls that the benchmark tool timed in the process.
+
+    Raises:
+        ToolError: records were dropped, an event belongs to no site, or the events took longer than the calls.
+    """
+    if profile.dropped:
+        raise ToolError(
+            f"the profile is incomplete: {profile.dropped} records were dropped",
+            {"dispatches": len(profile.launches)},
+            "Profile it again with --device_profiling_flush_interval_ms=1.",
+        )
+    placed = matched(program, profile)
+    first = _first_measured(profile, repetitions)
+    measured = repetitions if first is None else repetitions[-1:]
+    start = first or 0
+    operations = [each for each in profile.operations if each.submission >= start]
+    launches = [(group, each) for group, each in placed if each.submission >= start]
+    calls, call_ns = sum(each.calls for each in measured), sum(each.total_ns for each in measured)
+    split = split_of([launch for _, launch in launches], operations, call_ns)
+    return Block(calls, first is not None, split, _sites(launches))
+
+
+def _first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
+    """Return the first submission of the last repetition; None if the calls are not all alike."""
+    dispatches: dict[int, list[str]] = defaultdict(list)
+    for launch in profile.launches:
+        dispatches[launch.submission].append(launch.export)
+    done = [(each.kind, tuple(dispatches[each.submission])) for each in profile.operations]
+    calls = sum(each.calls for each in repetitions)
+    one, rest = divmod(len(done), calls)
+    if rest or done != done[:one] * calls:
+        return None
+    warm = one * (calls - repetitions[-1].calls)
+    return profile.operations[warm].submission if done else 0
+
+
+def _sites(launches: Sequence[tuple[Group, Launch]]) -> dict[Group, SiteBlock]:
+    own: dict[Group, int] = defaultdict(int)
+    grouped: dict[Group, list[Launch]] = defaultdict(list)
+    for (group, launch), own_ns in zip(launches, own_times([launch for _, launch in launches]), strict=True):
+        own[group] += own_ns
+        grouped[group].append(launch)
+    return {group: _site(each, own[group]) for group, each in grouped.items()}
+
+
+def _site(launches: Sequence[Launch], own_ns: int) -> SiteBlock:
+    workgroups = {launch.workgroups for launch in launches}
+    workers = [launch.workers_ns for launch in launches if launch.workers_ns is not None]
+    return SiteBlock(
+        len(launches),
+        sum(launch.duration_ns for launch in launches),
+        own_ns,
+        sum(workers) if len(workers) == len(launches) else None,
+        workgroups.pop() if len(workgroups) == 1 else None,
+    )
+
+
+def program_times(program: Program, blocks: Sequence[Block]) -> ProgramTimes:
+    """Combine the blocks of one program: medians over blocks, and the parts of a typical call.
+
+    Raises:
+        ValueError: there are no blocks.
+    """
+    typical = sorted(blocks, key=lambda block: block.split.call_ns / block.calls)[(len(blocks) - 1) // 2]
+    groups = _groups(blocks)
+    merged = [_merged(block, groups) for block in blocks]
+    ours = _merged(typical, groups)
+    parts = typical.split
+    sums = [ours[group].own_ns if group in ours else 0 for group in groups]
+    rest = [parts.launching_ns, parts.allocation_ns, parts.waiting_ns, parts.host_ns]
+    own, others = _per_call(sums, rest, parts.call_ns, typical.calls)
+    split = Split(sum(own) + sum(others), sum(own), *others)
+    sites = tuple(
+        _time(group, [each.get(group) for each in merged], [block.calls for block in blocks], own_ns, split.call_ns)
+        for group, own_ns in zip(groups, own, strict=True)
+    )
+    launched = {site for group in groups for site in group}
+    untimed = {
+        site.number: AT_LOAD if site.at_load else NOT_LAUNCHED for site in program.sites if site.number not in launched
+    }
+    return ProgramTimes(sites, untimed, split, all(block.steady for block in blocks))
+
+
+def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int) -> tuple[list[int], list[int]]:
+    parts = apportioned([*sums, *rest], (call_ns + calls // 2) // calls)
+    return parts[: len(sums)], parts[len(sums) :]
+
+
+def _groups(blocks: Iterable[Block]) -> list[Group]:
+    """Return the groups of all blocks; those of different blocks that share a site are one."""
+    whole: dict[int, set[int]] = {}
+    for group in {group for block in blocks for group in block.sites}:
+        union = set(group).union(*(whole.get(site, ()) for site in group))
+        whole.update(dict.fromkeys(union, union))
+    return sorted({tuple(sorted(union)) for union in whole.values()})
+
+
+def _merged(block: Block, groups: Iterable[Group]) -> dict[Group, SiteBlock]:
+    group_of = {site: group for group in groups for site in group}
+    found: dict[Group, SiteBlock] = {}
+    for group, site in block.sites.items():
+        whole = group_of[group[0]]
+        found[whole] = _sum(found[whole], site) if whole in found else site
+    return found
+
+
+def _sum(one: SiteBlock, other: SiteBlock) -> SiteBlock:
+    both = None if one.workers_ns is None or other.workers_ns is None else one.workers_ns + other.workers_ns
+    return SiteBlock(
+        one.executions + other.executions,
+        one.total_ns + other.total_ns,
+        one.own_ns + other.own_ns,
+        both,
+        one.workgroups if one.workgroups == other.workgroups else None,
+    )
+
+
+def _time(group: Group, found: Sequence[SiteBlock | None], calls: Sequence[int], own_ns: int, call_ns: int) -> SiteTime:
+    there = [each for each in found if each is not None]
+    executions = sum(each.executions for each in there) / sum(calls)
+    total_ns = sum(each.total_ns for each in there)
+    workers = [each.workers_ns for each in there if each.workers_ns is not None]
+    workgroups = {each.workgroups for each in there}
+    return SiteTime(
+        group,
+        executions,
+        tuple((each.total_ns if each else 0) / count for each, count in zip(found, calls, strict=True)),
+        own_ns,
+        own_ns / call_ns if call_ns else 0.0,
+        workgroups.pop() if len(workgroups) == 1 else None,
+        sum(workers) / total_ns if len(workers) == len(there) and total_ns else None,
+    )
