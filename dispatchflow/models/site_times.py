@@ -26,6 +26,7 @@ NOT_LAUNCHED: Final = "not launched"
 class SiteBlock(msgspec.Struct, frozen=True):
     """The executions of one group of sites in all calls of a block."""
 
+    sites: Group
     executions: int
     total_ns: int
     """The sum of their times, from the start of the first workgroup to the end of the last."""
@@ -44,7 +45,7 @@ class Block(msgspec.Struct, frozen=True):
     steady: bool
     """Whether all calls submitted the same operations. If not, warm-up is included."""
     split: Split
-    sites: dict[Group, SiteBlock]
+    sites: tuple[SiteBlock, ...]
 
 
 class SiteTime(msgspec.Struct, frozen=True):
@@ -135,19 +136,20 @@ def _first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int 
     return profile.operations[warm].submission if done else 0
 
 
-def _sites(launches: Sequence[tuple[Group, Launch]]) -> dict[Group, SiteBlock]:
+def _sites(launches: Sequence[tuple[Group, Launch]]) -> tuple[SiteBlock, ...]:
     own: dict[Group, int] = defaultdict(int)
     grouped: dict[Group, list[Launch]] = defaultdict(list)
     for (group, launch), own_ns in zip(launches, own_times([launch for _, launch in launches]), strict=True):
         own[group] += own_ns
         grouped[group].append(launch)
-    return {group: _site(each, own[group]) for group, each in grouped.items()}
+    return tuple(_site(group, grouped[group], own[group]) for group in sorted(grouped))
 
 
-def _site(launches: Sequence[Launch], own_ns: int) -> SiteBlock:
+def _site(group: Group, launches: Sequence[Launch], own_ns: int) -> SiteBlock:
     workgroups = {launch.workgroups for launch in launches}
     workers = [launch.workers_ns for launch in launches if launch.workers_ns is not None]
     return SiteBlock(
+        group,
         len(launches),
         sum(launch.duration_ns for launch in launches),
         own_ns,
@@ -190,7 +192,7 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 def _groups(blocks: Iterable[Block]) -> list[Group]:
     """Return the groups of all blocks; those of different blocks that share a site are one."""
     whole: dict[int, set[int]] = {}
-    for group in {group for block in blocks for group in block.sites}:
+    for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))
         whole.update(dict.fromkeys(union, union))
     return sorted({tuple(sorted(union)) for union in whole.values()})
@@ -199,15 +201,16 @@ def _groups(blocks: Iterable[Block]) -> list[Group]:
 def _merged(block: Block, groups: Iterable[Group]) -> dict[Group, SiteBlock]:
     group_of = {site: group for group in groups for site in group}
     found: dict[Group, SiteBlock] = {}
-    for group, site in block.sites.items():
-        whole = group_of[group[0]]
-        found[whole] = _sum(found[whole], site) if whole in found else site
+    for site in block.sites:
+        whole = group_of[site.sites[0]]
+        found[whole] = _sum(whole, found[whole], site) if whole in found else site
     return found
 
 
-def _sum(one: SiteBlock, other: SiteBlock) -> SiteBlock:
+def _sum(group: Group, one: SiteBlock, other: SiteBlock) -> SiteBlock:
     both = None if one.workers_ns is None or other.workers_ns is None else one.workers_ns + other.workers_ns
     return SiteBlock(
+        group,
         one.executions + other.executions,
         one.total_ns + other.total_ns,
         one.own_ns + other.own_ns,

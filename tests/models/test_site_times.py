@@ -1,5 +1,6 @@
 """The time of each site, and the parts of a call, which sum to it exactly."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +9,15 @@ from support.programs_by_hand import Recorder, program
 from dispatchflow.errors import ToolError
 from dispatchflow.iree.profile_events import Launch, QueueOperation, Repetition
 from dispatchflow.models.call_split import Split, apportioned, own_times, split_of, union_ns
-from dispatchflow.models.site_times import AT_LOAD, NOT_LAUNCHED, program_times, read_block
+from dispatchflow.models.site_times import (
+    AT_LOAD,
+    NOT_LAUNCHED,
+    Block,
+    ProgramTimes,
+    SiteBlock,
+    program_times,
+    read_block,
+)
 
 
 def launch(start, end, submission=1):
@@ -95,10 +104,7 @@ def test_only_the_last_repetition_counts():
     assert block.steady
     assert block.calls == 2
     assert block.split.call_ns == 400
-    assert {group: site.executions for group, site in block.sites.items()} == {(1,): 2, (2,): 2, (3,): 2}
-    assert block.sites[1,].total_ns == block.sites[1,].own_ns == 20
-    assert block.sites[1,].workers_ns == 40
-    assert block.sites[1,].workgroups == (4, 1, 1)
+    assert block.sites == tuple(SiteBlock((number,), 2, 20, 20, 40, (4, 1, 1)) for number in (1, 2, 3))
 
 
 def test_calls_that_differ_count_all():
@@ -144,6 +150,14 @@ def test_medians_are_those_of_blocks_and_parts_those_of_the_typical_block():
     assert times.sites[0].workers == 2.0
 
 
+def test_blocks_and_times_can_be_stored():
+    made = program(["a", "b"], at_load=["c"])
+    block = read_block(made, recorded(2, ["a", "b"]).profile(), [Repetition(1, 100)] * 2)
+    times = program_times(made, [block])
+    assert msgspec.json.decode(msgspec.json.encode(block), type=Block) == block
+    assert msgspec.json.decode(msgspec.json.encode(times), type=ProgramTimes) == times
+
+
 def test_what_one_block_cannot_tell_apart_is_one_group_in_all():
     made = program(["a"], ["a"])
     apart = read_block(made, recorded(2, ["a"], ["a"]).profile(), [Repetition(1, 100)] * 2)
@@ -173,5 +187,5 @@ def test_sites_and_the_other_parts_sum_to_the_call(buffers, calls, slack):
     own = sum(time.own_ns for time in times.sites)
     assert own == split.dispatches_ns
     assert own + split.launching_ns + split.allocation_ns + split.waiting_ns + split.host_ns == split.call_ns
-    assert sum(site.executions for site in block.sites.values()) == len(recorder.launches) // 2
+    assert sum(site.executions for site in block.sites) == len(recorder.launches) // 2
     assert all(time.executions == 1 for time in times.sites)
