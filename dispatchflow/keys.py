@@ -63,7 +63,7 @@ def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
 _STAND_INS = 30
 """The largest number of strings in a template.
 
-Each is represented by a control character, repeated because its length must be the string's in bytes."""
+In the template, a string is represented by a control character that is repeated to the string's length in bytes."""
 
 
 class Form:
@@ -90,7 +90,7 @@ class Form:
         return key_of(self.kind, self.ingredients(*strings))
 
     def around(self, first: Sequence[str], last: Sequence[str]) -> Form:
-        """Return the form of those keys whose first and last strings are these."""
+        """Return a form whose first strings are always `first` and whose last ones are always `last`."""
         form = Form(self.kind, lambda *middle: self.ingredients(*first, *middle, *last))
 
         def spell(lengths: tuple[int, ...]) -> list[str]:
@@ -113,7 +113,7 @@ class Form:
         return form
 
     def _spell_all(self, lengths: tuple[int, ...]) -> list[str]:
-        """Return the canonical text for strings of these lengths: the parts before, between and after them."""
+        """Return the pieces of the canonical text before, between and after strings of these lengths."""
         stand_ins = [chr(1 + index) * length for index, length in enumerate(lengths)]
         parts, rest = [], canonical((SCHEMA, self.kind, self.ingredients(*stand_ins))).decode("utf-8", "surrogatepass")
         for length, stand_in in zip(lengths, stand_ins, strict=True):

@@ -44,7 +44,7 @@ _running = False
 
 
 def command() -> None:
-    """Execute `dispatchflow …` like `doit …`: without doit if it would only load ./dodo.py.
+    """Execute `dispatchflow …` like `doit …`, but without doit if doit would only load ./dodo.py.
 
     `dispatchflow help WORD` explains our commands `list`, `run` and `help`; stock doit explains its own."""
     _interruptible()
@@ -72,7 +72,7 @@ def command() -> None:
 def _only_loads(words: Sequence[str]) -> bool:
     """Return whether stock doit would only load ./dodo.py.
 
-    It would then find no option, no command of its own, and no configuration that names another file."""
+    It would if there is no option, no command of stock doit, and no configuration that may name another file."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False
@@ -86,8 +86,8 @@ def _only_loads(words: Sequence[str]) -> bool:
 def main() -> None:
     """Execute the command line and exit: 0 success, 1 a case failed, 2 wrong input, 3 nothing matched.
 
-    Call it from a dodo.py, whose directory holds specs/, the store and the view. It returns only in the second
-    execution of that file, which defines its own `task_*` functions.
+    Call it from a dodo.py; specs/, the store and the view are in that file's directory. The file is executed a second
+    time to define the user's `task_*` functions: only in that execution `main` returns.
     """
     global _running
     if _running:
@@ -99,7 +99,7 @@ def main() -> None:
     sys.stdout.reconfigure(errors="surrogateescape" if sys.stdout.encoding == "utf-8" else "backslashreplace")  # type: ignore[union-attr]
     dodo = Path(sys._getframe(1).f_globals["__file__"]).resolve()
     code = run(dodo, sys.argv[1:])
-    for number in _INTERRUPTS:  # everything is recorded: from here on a signal ends the process at once
+    for number in _INTERRUPTS:  # everything is recorded, so from here on a signal ends the process at once
         if signal.getsignal(number) is _interrupt:
             signal.signal(number, signal.SIG_DFL)
     _flush_and_exit(code)
@@ -227,7 +227,8 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
     """Return the replay of a command line; None if the answer depends on more than `Replay` records.
 
-    It does with selected tasks of the user, options other than -n, and the age of measurements."""
+    The answer depends on more if tasks of the user are selected, with options other than -n, and with variables that
+    compare the age of measurements or try failures again."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)

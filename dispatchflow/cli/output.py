@@ -15,7 +15,7 @@ from dispatchflow.errors import DispatchflowError
 class OutputLost(DispatchflowError):
     """Standard output cannot be written.
 
-    The exit code is that of a program which the system ends for this reason."""
+    The exit code is the one of a program that the system ends for the same reason."""
 
     def __init__(self, error: OSError) -> None:
         hint = "What was finished is recorded; the next run goes on."

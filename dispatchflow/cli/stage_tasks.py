@@ -1,7 +1,7 @@
 """Cases → doit tasks: `emit:NAME` → `compile:NAME` → `verify:NAME` → `profile:NAME`.
 
-Tasks are ordered by task_dep, never by file_dep or targets: with those, doit would compare paths with the last run of
-the task and repeat what the store already has (docs/decisions/0003).
+Tasks are ordered by task_dep, never by file_dep or targets. With these two, doit would compare the files with those of
+the task's last run, and repeat what the store already has (docs/decisions/0003).
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class StageTasks:
                 workspace.ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
-        """Return the measured numbers of threads and other targets, with the ceilings that each needs."""
+        """Return each measured number of CPU threads and each other target, with the ceilings that it needs."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
         ceilings = self.workspace.ceilings
         for case, trial in self.trials.items():
@@ -221,7 +221,7 @@ class StageTasks:
         workspace = self.workspace
         rows = self._rows(chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):
-            # The time or the ceiling is wrong: calibration may have had a slow moment. The highest ceiling counts.
+            # The time or the ceiling is wrong: the machine may have been slow when it was calibrated. Calibrate again.
             for target, device, kinds in self._places_with_ceilings():
                 workspace.ceilings.calibrate(target, device, self.session, kinds, spare=True)
             rows = self._rows(chains)

@@ -17,7 +17,7 @@ def namespace(dodo: Path) -> dict[str, Any]:
 
 
 def task_names(names: Mapping[str, Any]) -> list[str]:
-    """Return those of the names that define tasks of the user."""
+    """Return the names of what defines tasks of the user; `names` is the dodo file's namespace."""
     return sorted(name for name, of in names.items() if name.startswith("task_") or hasattr(of, "create_doit_tasks"))
 
 

@@ -1,4 +1,4 @@
-"""`doit store check` compares parts, objects, compiles and releases with their records."""
+"""`doit store check` compares Parquet files, objects, compiles and releases with their records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One user directory, one store, one invocation: commands' objects, each made on first use."""
+"""The objects that a command uses in one user directory, with one store; each is made on first use."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class Workspace:
         self.root, self.values, self._seen, self.say = root, values, seen, say
         self.settings: Settings = settings(values, machine.memory_bytes())
         self.began, self.began_monotonic = time.time(), time.monotonic()
-        # Random, since clocks are set back and containers number processes from 1. Parts are named and ordered by it.
+        # The name is partly random, since clocks are set back and containers number processes from 1. Parquet files are
+        # named and ordered by it.
         self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.urandom(4).hex()}"
 
     @property
@@ -98,7 +99,7 @@ class Workspace:
     def with_toolchain(self, word: str) -> Workspace:
         """Return this workspace with `iree=WORD`, on the same store.
 
-        On a full disk, SQLite allows only one connection."""
+        They share the store's connection, because SQLite allows only one on a full disk."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other

@@ -24,8 +24,8 @@ class DevicesCommand(QueryCommand):
 def table_of(workspace: Workspace) -> str:
     """Return the text of `doit devices`.
 
-    It has each target with its device, or why there is none. Notes follow: as what the compiler identifies this CPU,
-    and GPUs that IREE supports only under another GPU's name."""
+    The text lists each target with its device, or the reason why there is none. Notes follow: the compiler's name for
+    this CPU, and the GPUs that IREE supports only under another GPU's name."""
     rows: list[dict[str, str | None]] = []
     try:
         host, version = workspace.host, workspace.toolchain.version

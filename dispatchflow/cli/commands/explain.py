@@ -47,8 +47,8 @@ class ExplainCommand(QueryCommand):
 def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
     """Yield the lines of `doit explain profile:NAME`.
 
-    They are: for each stage why it would run or not, the ingredients of its key, and which of them changed; the paths
-    of the artifacts; the commands that repeat the stages by hand."""
+    For each stage, the lines say why it would run or not, and list the ingredients of its key and which of them
+    changed. Then follow the paths of the artifacts, and the commands that repeat the stages by hand."""
     records = workspace.store.records
     latest = records.latest(chain.case.name)
     yield chain.case.name
@@ -125,7 +125,7 @@ def _artifacts(workspace: Workspace, chain: CaseState) -> Iterator[str]:
     seen = environment_of(workspace.toolchain, workspace.resolver.environment)
     folder = processes.quoted([str(place)])
     for name, argv in case_folder.by_hand(chain, workspace.resolver).items():
-        # The compiler runs in an empty directory: in the view it would write through a link into the store.
+        # The compiler runs in an empty directory. In the view, it would write through a link into the store.
         compiles = name == "compile"
         inside, given = ('"$(mktemp -d)"', f" < {folder}/module.mlir") if compiles else (folder, "")
         environment = processes.spelled(seen | command_lines.COMPILING if compiles else seen)
