@@ -70,10 +70,10 @@ def columns(found: Iterable[Row]) -> tuple[str, ...]:
 def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) -> list[dict[str, Any]]:
     """Return the fastest correct rows of each (shape, target, threads, cache, protocol, host, provider).
 
-    They are the `wanted` rows than which no other wanted row is certainly faster (`comparability.unbeaten`). Each has
-    its speed-up over the default configuration, which need not be wanted. The speed-up is None if the default was not
-    measured in the same rounds, or is not correct. Rows are grouped by shape, then target, … then cache, then provider,
-    each in the order of first rows."""
+    A `wanted` row is among them unless another wanted row is certainly faster (`comparability.unbeaten`). Each row has
+    its speed-up over the default configuration, even if the default's row is not wanted. The speed-up is None if the
+    default was not measured in the same rounds, or is not correct. Rows are grouped by shape, then target, … then
+    cache, then provider, each in the order of first rows."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(right, providers.compared(newest(rows))):
         groups.setdefault((*place(row), provider(row)), []).append(row)
@@ -114,7 +114,7 @@ def _is_default(row: Row) -> bool:
 
 
 def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
-    """Explain why a place has several rows and why cells are empty, in one line per reason.
+    """Explain in one line per reason why a group of `best` has several rows, and why cells are empty.
 
     `found` is what `best` returned for `rows`."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
@@ -141,7 +141,9 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
-    """Return one line on the rows that an older verification passed and how to verify them; or none."""
+    """Return one line on the rows that an older verification passed and how to verify them again.
+
+    `said` is the beginning of the line. The list is empty if there are no such rows."""
     names = list(dict.fromkeys(row["case"] for row in rows if outdated(row)))
     if not names:
         return []
@@ -151,5 +153,5 @@ def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
 
 
 def _prefixes(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Return all prefixes of a place: (shape,), (shape, target), …, the place itself."""
+    """Return all prefixes of `place`: (shape,), (shape, target), …, all of it."""
     return [place[: n + 1] for n in range(len(place))]

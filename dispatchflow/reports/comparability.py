@@ -27,13 +27,15 @@ _QUESTION: dict[str, Callable[[Row], Any]] = {
     "other inputs": lambda row: row.get("data_digest"),
     "another toolchain": lambda row: maker(row),
 }
-"""The differences that rows of one place may have and that forbid a comparison."""
+"""The differences that forbid a comparison of two rows although their `place` is equal."""
 
 OTHER_ROUNDS = "other rounds"
 
 
 def place(row: Row) -> tuple[Any, ...]:
-    """Return what the table of the fastest rows is grouped by; rows of old parts have no cache: hot."""
+    """Return what the table of the fastest rows is grouped by: shape, target, threads, …, cache.
+
+    Rows in old Parquet files have no `cache` column; they count as hot."""
     return (*(row.get(name) for name in _PLACE), row.get("cache") or HOT)
 
 
@@ -66,9 +68,9 @@ def outdated(row: Row) -> bool:
 
 
 def obstacle(one: Row, other: Row) -> str | None:
-    """Return why the times of two rows of one place have no meaningful ratio; None if they have.
+    """Return why the times of two rows with one `place` have no meaningful ratio; None if they have.
 
-    The reason is what the other row has, such as "another toolchain"."""
+    The reason is what differs in the other row, such as "another toolchain"."""
     same_provider = provider(one) == provider(other)
     for why, of in _QUESTION.items():
         if (same_provider or why != "another toolchain") and of(one) != of(other):
@@ -77,16 +79,16 @@ def obstacle(one: Row, other: Row) -> str | None:
 
 
 def unbeaten(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows than which no other row is certainly faster, the fastest median first.
+    """Return the rows that no other row certainly beats, the fastest median first.
 
     A row is certainly faster than another comparable row if the intervals of their medians do not overlap. For rows of
     different rounds these are the intervals of another session's median, and of its anchored median, relative to the
     same session's anchors. Those intervals are wider, so for rows of the same rounds they add no decision. A row
     without an interval is neither faster nor slower.
 
-    The intervals widen with their number (Bonferroni correction): among any number of equally fast rows, one is called
-    slower in at most 5 % of all calls. Without the correction, 95 % intervals drop some of 50 equally fast rows in most
-    calls.
+    The more intervals there are, the wider each is made (Bonferroni correction): among any number of equally fast rows,
+    one is called slower in at most 5 % of all calls. Without the correction, most calls with 50 equally fast rows would
+    drop some of them.
     """
     members = [(row, list(_intervals(row))) for row in rows]
     confidence = 1 - (1 - CONFIDENCE) / max(1, sum(len(intervals) for _, intervals in members))

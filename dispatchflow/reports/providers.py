@@ -37,9 +37,10 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
-    """Explain why correct rows have no `COLUMN` although other providers were measured at their place.
+    """Explain why correct rows have no `COLUMN` although other providers computed the same.
 
-    Returns one line per reason. `rows` are all rows that `shown` were compared with."""
+    Returns one line per reason. Other providers are those with a row of the same `place` (shape, target, …). `rows` are
+    all rows with which the `shown` ones were compared."""
     others: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in filter(right, rows):
         others.setdefault(place(row), {})[provider(row)] = row
@@ -53,7 +54,7 @@ def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def empty(column: str, reasons: Mapping[str, Sequence[Row]]) -> list[str]:
-    """Return one line per reason for an empty cell in `column`; `reasons` maps a reason to its rows."""
+    """Return one line per reason why cells in `column` are empty; `reasons` maps a reason to its rows."""
     return [
         f"{column} is empty: {why} ({units.count(len(rows), 'row')}, such as {rows[0]['case']})"
         for why, rows in reasons.items()

@@ -100,7 +100,8 @@ def _no_rows(
 ) -> NothingMatched:
     """Return the error for a selection without rows.
 
-    `words` and `tags` are those that match nothing alone. If both are empty, each matches rows, but no common one."""
+    `words` and `tags` are those that match no row. If both are empty, each given one matches rows, but no row matches
+    all of them."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})
@@ -116,7 +117,7 @@ def _no_rows(
 def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
     """Return the error for rows that are all wrong or without a credible time.
 
-    With a credible time the verdict is the reason, because a row's own `reason` is about its time first."""
+    If the time is credible, the error quotes the row's verdict: the `reason` column mentions the time first."""
     states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
     facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
     reason = rows[0]["verification"] if believed(rows[0]) else rows[0]["reason"]

@@ -43,7 +43,7 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
     """Return a table with one line per case.
 
     Above `MAX_SHOWN` cases it shows only failures, and the fastest correct rows of each shape. `fresh` are the cases
-    that were measured in this run, `stale` those whose measurement failed in this run and whose earlier one stands."""
+    that were measured in this run; `stale` are those whose measurement failed in this run, so an earlier one counts."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
@@ -56,10 +56,10 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
 
 
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the correct rows of each shape than which no other is certainly faster.
+    """Yield the correct rows of each shape that no other row certainly beats.
 
-    It works lazily, shape by shape: of thousands of rows only few are shown, and finding out whether a row is correct,
-    and where it was measured, reads its records."""
+    It works lazily, shape by shape: only few of thousands of rows are shown, and to find out whether a row is correct,
+    and where it was measured, its records must be read."""
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):
         shapes.setdefault((row["shape"], row["target"], row["threads"], row.get("cache")), []).append(row)
@@ -116,7 +116,8 @@ def applied(text: str | None) -> str:
     The row has the complete configuration."""
     found = list(_configured(text or ""))
     working = [op for op in found if op[0] not in _AUXILIARY] or found
-    # The copy of padding, or the op that finishes a sum, has fewer loops. Among equals the named op is the main one.
+    # The main op has the most loops: the copy that pads, and the op that finishes a sum, have fewer. If a `generic` op
+    # has as many loops as a named one, the named one is the main op.
     name, levels = max(working, key=lambda op: (_loops(op[1]), op[0] != "generic"), default=("", {}))
     words = [f"{word}{tiles}" for level, word in _LEVELS.items() if (tiles := _tiles(levels.get(level, "")))]
     return " ".join([name, *words]) if words else (text or "").partition(" ")[0]
@@ -206,8 +207,8 @@ def summary(
     lines += _by_reason("no longer fails", fixed)
     absent = Counter(row["reason"] for row in standing.get("no device", ()))
     lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
-    # The table shows only a word for an operation, and `verify` prints no table. With many rows only new cases and
-    # modules are examined, because a verdict is read from its record.
+    # The table shows only a word for an operation, and `verify` prints no table. If there are many rows, only new cases
+    # and modules are examined, because each verdict must be read from its record.
     few = len(rows) <= MAX_SHOWN
     looked = [row for row in rows if few or row.get("operation") == "module" or row["case"] in fresh]
     called = [row for row in looked if asked.get(row["case"], "profile") in ("verify", "profile")]

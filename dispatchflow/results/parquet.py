@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 SCHEMA_VERSION = 1
 _MARK = "dispatchflow.schema_version"
 _PART = re.compile(r"\d{8}T\d{6}Z-\w+(-\d+)?\.parquet")
-"""The file name of a part: its run's name, with a number if the run has published before."""
+"""The name of a part, one Parquet file: the run's name, with a number if the run has published before."""
 _END = b"PAR1"
 
 # name → Arrow type. Units are in the names; a null means unknown or not done, never zero.
@@ -239,11 +239,11 @@ def table(part: Path) -> pa.Table | None:
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]]) -> str | None:
     """Return in one line how a part differs from these recorded rows; None if it does not.
 
-    A column that only the schema has belongs to a later version than the part's; its recorded cells must be null."""
+    A column of the schema that the part does not have is newer than the part; its recorded cells must be null."""
     wanted, names = in_arrow(drop_mistyped_cells(rows)[0]).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(COLUMNS)):
         return f"it has an unknown column {unknown[0]!r}"
-    if len(names) < len(found.column_names):  # a flipped bit turns `b` into a second `c`; a dict has one
+    if len(names) < len(found.column_names):  # a flipped bit can turn `b` into a second `c`
         twice = next(name for name in found.column_names if found.column_names.count(name) > 1)
         return f"it has two columns {twice!r}"
     if found.num_rows != len(wanted):

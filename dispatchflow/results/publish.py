@@ -85,7 +85,7 @@ def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> 
                 _log.warning("%s: cells of the wrong type are left out: %s", part, ", ".join(unfit))
             with store.scratch() as scratch, store.writing():
                 parquet.write_part(scratch / part, rows_of_part)
-                # The digest is recorded before the rename: a part without one would be checked by its rows only.
+                # The digest is recorded before the rename: a part without a digest is checked by its rows only.
                 records.remember(_digest_of_part(part), digest_file(scratch / part))
                 (scratch / part).rename(path)
     return _refusal(refused) if refused else None
@@ -94,7 +94,7 @@ def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> 
 def damage(store: Store, part: Path, found: pa.Table) -> str | None:
     """Return how a part, which holds `found`, differs from what was recorded; None if it does not.
 
-    Its rows are compared, and also its bytes: other readers use parts of the file that rows do not show, such as the
+    The rows are compared, and also the file's digest: other readers use bytes that do not show in the rows, such as the
     footer's statistics. Parts of earlier versions have no digest."""
     if (other := parquet.difference(found, store.records.rows_of(part.name))) is not None:
         return other

@@ -128,7 +128,7 @@ def _data_digest(chain: CaseState) -> str | None:
 
 
 def _verified_with(verdict: Mapping[str, Any], toolchain: Toolchain) -> str | None:
-    """Return the version of the runtime or library that ran the verification; old records have a digest."""
+    """Return the version of the runtime or library that verified; old records have only its digest."""
     known: str | None = verdict.get("runtime")
     mine = verdict.get("runtime_digest") == toolchain.runtime_digest
     return known or (toolchain.runtime_version if mine else None)
@@ -183,7 +183,7 @@ class Row(Mapping[str, Any]):
             for step in self.chain.steps.values():
                 words += (step.key or "-", step.state)
             words += map(str, self._bounds.amount_cells)
-            # Older rows have no such column and count as verified by an older ladder, so they are written once more.
+            # Older rows have no such column and count as verified by an older version, so they are written once more.
             words.append(f"verification-{verification_version_of(self.chain)}")
             if (doubt := self.chain["profile"].doubt) is not None:
                 words.append(digest_of(doubt.encode("utf-8", "surrogatepass")))
