@@ -1,8 +1,8 @@
 """Measure the anchors in the rounds of a session, and record their times.
 
 The history belongs to the machine and is shared by all projects of the user. The store has a copy. If the copy began
-with other anchors or other times, the store continues with the copy alone: its rows are comparable with each other, and
-not with those of other projects."""
+with other anchors or other times than the shared history, the store continues with the copy alone. The store's rows are
+then comparable with each other, but not with those of other projects."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AnchorSet:
     def failed(self, trial: Trial) -> None:
         """Leave an anchor out of this session.
 
-        If the failure would repeat itself, this runtime cannot run modules of the compiler that the history began with.
+        If the failure would repeat itself, this runtime cannot run the history's anchors, which another compiler built.
         The next session then begins a history of this store alone, with anchors that run."""
         if trial in self.trials:
             self.trials = [other for other in self.trials if other is not trial]
@@ -60,9 +60,10 @@ class AnchorSet:
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
     def moment(self, key: Key, since: dict[str, int]) -> tuple[Moment, dict[str, list[float]]]:
-        """Return the moment of a case from the anchors' blocks since `since`, and these blocks.
+        """Return the moment of a case, computed from the anchors' blocks since `since`, and these blocks.
 
-        `key` is the key of the case's measurement. The session so far is added to the machine's history."""
+        `key` is the key of the case's measurement. The anchors' times in this session, up to now, are added to the
+        machine's history."""
         whole = {trial.label: trial.blocks_ns for trial in self.trials}
         own = self.records.remembered(self.name)
 
@@ -83,7 +84,7 @@ class AnchorSet:
             earlier = (
                 (measured, log(moment["factor"]), log(median_ns))
                 for measured, median_ns, moment in self.records.medians_with_sessions()
-                # Only factors relative to the same reference: of this machine, with this number of threads.
+                # Only factors relative to the same reference count: those of this machine with this number of threads.
                 if moment["factor"] and moment["reference_ns"] == reference_ns
             )
             self.felt = Felt(earlier, history.prior)
@@ -151,7 +152,7 @@ class Anchors:
             facts.keep(digest, self._store.path(digest))
 
         def continued(text: str | None) -> str:
-            """Return our history in place of a missing one, or of the one whose anchors are not available."""
+            """Return the shared history, or ours if there is none or its anchors are not available."""
             found = History.of(text)
             replaced = found.objects in ({}, machines.objects) and found.objects != objects
             return (history if replaced else found).json()

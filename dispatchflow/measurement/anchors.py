@@ -1,8 +1,8 @@
 """Compute how fast this machine was while a case was measured, and how far its sessions differ.
 
-All cases of a run move together by a few percent: by clocks, neighbours, the place of memory. Anchors are kernels that
-never change. They are measured in the same rounds as the cases, and show by how much. This module is pure;
-`anchor_trials` measures."""
+All cases of a run become faster or slower together by a few percent, because of clock rates, other users of the
+machine, and the addresses of their memory. Anchors are kernels that never change. They are measured in the same rounds
+as the cases, and show by how much the speed differs. This module is pure; `anchor_trials` measures."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from dispatchflow.timing.statistics import CONFIDENCE, Z, median, student_quanti
 KINDS = ("f32", "cache" + READ)
 """A kernel that computes and one that reads.
 
-Their mean follows cases of both kinds, and of vmvx, better than either."""
+The mean of both follows the speed of computing cases, reading cases and vmvx cases better than either kernel alone."""
 
 PROTOCOL = Protocol("anchor", 1, warmup_s=0.02, block_s=0.03, blocks=1, span_s=0.0, budget_s=1.0)
 
 PRIOR_SESSION_SD = 0.02
 """The standard deviation between sessions of the anchors' times, as a fraction of the time.
 
-Found on a virtual machine with two cores (docs/measurement.md). It has the weight of `PRIOR_SESSIONS` sessions."""
+It was found on a virtual machine with two cores (docs/measurement.md), and weighs as much as `PRIOR_SESSIONS`
+sessions."""
 
 PRIOR_SESSIONS = 4
 _KEPT_SESSIONS = 64
@@ -48,7 +49,7 @@ class History:
     objects: Mapping[str, str] = field(default_factory=dict)
     """Anchor → its compiled module, the same for all toolchains."""
     reference_ns: Mapping[str, float] = field(default_factory=dict)
-    """Anchor → its time in the first session, which factors are relative to."""
+    """Anchor → its time in the first session; factors are relative to it."""
     sessions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Run → the time of each anchor in it."""
 
@@ -62,7 +63,7 @@ class History:
     def begins_as(self, other: History) -> bool:
         """Return whether both are the same history, possibly with a different number of sessions.
 
-        They have the same modules and are relative to the same times."""
+        Their modules are the same, and their factors are relative to the same times."""
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
@@ -82,7 +83,7 @@ class History:
 
     @property
     def prior(self) -> Sensitivity:
-        """The sensitivity of an unknown case: its own deviation is as large as that between the anchors."""
+        """The sensitivity of an unknown case, whose own deviation is taken to be that between the anchors."""
         logs = [values for found in self.sessions.values() if len(values := self._logs(found)) == len(KINDS)]
         return replace(PRIOR, case_sd=_pooled([(one - other) / sqrt(2) for one, other in logs], PRIOR.case_sd)[1])
 
@@ -90,9 +91,10 @@ class History:
         return [log(ns / self.reference_ns[name]) for name, ns in sorted(found.items()) if name in self.reference_ns]
 
     def moment(self, blocks: Mapping[str, Sequence[float]], felt: Sensitivity | None = None) -> Moment:
-        """Return the moment in which these blocks of the anchors were taken; no blocks if none can run.
+        """Return the moment in which these blocks of the anchors were taken.
 
-        `felt` is the sensitivity of the case, by default that of an unknown case."""
+        `blocks` is empty if no anchor can run. `felt` is the sensitivity of the case, by default that of an unknown
+        case."""
         felt = felt or self.prior
         measured = {name: ns for name, ns in sorted(blocks.items()) if ns and name in self.reference_ns}
         medians = {name: median(sorted(ns)) for name, ns in measured.items()}
@@ -105,7 +107,7 @@ class History:
         if not logs:
             return known
         chance = sqrt(sum(_median_sd(ns) ** 2 for ns in measured.values())) / len(logs)
-        # The error of a single anchor is unknown: assume that of a case.
+        # The error of a single anchor is unknown: assume that it deviates like a case.
         apart = (max(logs) - min(logs)) / 2 if len(logs) > 1 else felt.case_sd
         return replace(
             known,
@@ -152,7 +154,7 @@ class Moment:
     anchors_ns: Sequence[float] = ()
     reference_ns: Sequence[float] = ()
     sensitivity: float = PRIOR.mean
-    """How strongly the case follows the anchors; measurements of older versions have the prior's."""
+    """The strength with which the case follows the anchors; the prior's if an older version measured."""
     sensitivity_sd: float = PRIOR.sd
     freedom: float = PRIOR.freedom
     """Degrees of freedom of `sensitivity_sd` and `case_sd`, which are learned together."""
@@ -161,7 +163,7 @@ class Moment:
 
     @property
     def between(self) -> float:
-        """Half of a 95 % interval of the difference between two sessions without noise, of logarithms."""
+        """Half of a 95 % interval of the difference between two sessions' logarithms, if blocks had no noise."""
         return self.later(0.0)
 
     @property
@@ -171,37 +173,37 @@ class Moment:
 
     @property
     def correction(self) -> float | None:
-        """The factor to the power of the sensitivity: a time divided by it is anchored; None without a factor."""
+        """The factor to the power of the sensitivity; None without a factor. A time divided by it is anchored."""
         return None if self.factor is None else exp(self.sensitivity * log(self.factor))
 
     def later(self, within: float) -> float:
-        """Return half of the 95 % interval of another session's median, relative to this one's.
+        """Return half of the 95 % interval of another session's median, relative to this session's median.
 
-        `within` is that of this session's median; both are of logarithms. After an unusual session the interval is
-        wider."""
+        `within` is half of the 95 % interval of this session's median. Both are in logarithms. After an unusual session
+        the interval is wider."""
         apart = self.session_sd**2 + max(self.session_sd, abs(self.unusual)) ** 2
         felt = (self.sensitivity**2 + self.sensitivity_sd**2) * apart
         freedom = PRIOR_SESSIONS + max(0, self.sessions - 1)
         return sqrt(2 * within**2 + self._between((felt, freedom), (self.case_sd**2, self.freedom)) ** 2)
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the same as `later` for anchored medians; None if it is not narrower.
+        """Return the same as `later` for anchored medians; None if there is no anchor or it is not narrower.
 
-        Without an anchor it is None too. The sensitivity is uncertain. This counts the more, the further this session's
-        anchors are from those of the first one; for the other session the usual distance is assumed."""
+        The further this session's anchors are from those of the machine's first session, the more the uncertainty of
+        the sensitivity widens the interval. For the other session, the usual distance is assumed."""
         if self.factor is None or self.factor_sd is None:
             return None
         apart = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)
-        # The case's own part already contains the usual error of the anchors.
+        # `case_sd` already contains the usual error of the anchors.
         own = max(self.case_sd, abs(self.sensitivity) * self.factor_sd) ** 2
         found = sqrt(2 * within**2 + self._between((apart, self.freedom), (own, self.freedom)) ** 2)
         return found if found < self.later(within) else None
 
     def _between(self, *parts: tuple[float, float]) -> float:
-        """Return half of a 95 % interval for the sum of these parts and the other session's own part.
+        """Return half of a 95 % interval for the sum of `parts` and of the other session's deviation.
 
-        Each part is (variance, degrees of freedom). The interval is that of Student's t with the degrees of freedom
-        that Welch and Satterthwaite give for the sum."""
+        Each part is (variance, degrees of freedom); the deviation's are those of `case_sd`. The interval is that of
+        Student's t with the degrees of freedom that Welch and Satterthwaite give for the sum."""
         every = [*parts, (self.case_sd**2, self.freedom)]
         variance = sum(part for part, _ in every)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in every))

@@ -12,7 +12,7 @@ from dispatchflow.iree.targets import Target
 from dispatchflow.mlir.types import ElementType, Signature, TensorType
 
 MARGIN = 1.1
-"""A rate is suspect above ceiling × this: clocks differ by some percent between two processes."""
+"""A rate above ceiling × `MARGIN` is suspect: clocks differ by some percent between two processes."""
 
 # Wide dot products run above the rate of f32 multiply-adds; on a CPU that has them, f32's ceiling does not apply.
 _WIDE = {
@@ -24,11 +24,11 @@ _WIDE = {
 _CACHED = (2**17, 2**16, 2**18)
 """Numbers of f32 or i32 elements; only the first is used unless a rate is suspect.
 
-A smaller set is in a nearer cache; with a larger one the launch counts less."""
+A smaller set fits into a nearer cache; with a larger one, the launch takes a smaller fraction of the time."""
 ENOUGH_NS = 2e7
-"""The time of a call from which on its launch is negligible."""
+"""The launch of a call that takes at least this time is negligible."""
 _GPU_SIZES = (2**17, 2**20, 2**24)
-"""Numbers of elements for multiply-adds: software rasterizers and large GPUs are 10⁵ apart."""
+"""Numbers of elements for multiply-adds; large GPUs are 10⁵ times as fast as software rasterizers."""
 _GPU_CACHED = (2**22, 2**20, 2**24)
 _GPU_CACHE_BYTES = 2**28
 """The largest last-level cache of a GPU in 2025 (AMD MI300X: 256 MiB); drivers do not report the size."""
@@ -93,9 +93,9 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
 
 
 def compute_kind(signature: Signature, processor: Processor) -> str | None:
-    """Return the compute ceiling that bounds these types; None if no measured one does.
+    """Return the kind of compute ceiling that bounds these types; None if no kernel measures one.
 
-    This is the case for integers and wide dot products."""
+    None is measured for integers and for wide dot products."""
     if not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"
@@ -109,8 +109,9 @@ def traffic_kind(working_set_bytes: int, cache_bytes: int | None) -> str:
 def _compute(element: ElementType, vector: int) -> Kernel:
     """Return a kernel with a chain of multiply-adds on every element.
 
-    `vector` elements at once are eight registers: eight independent chains hide a latency of four cycles of two units
-    (92 GFLOP/s of f32; sixteen registers reached 58; Zen 3)."""
+    `vector` elements are processed at once and fill eight registers. These are eight independent chains, enough to hide
+    a latency of four cycles on two units. On Zen 3, eight registers reached 92 GFLOP/s of f32, and sixteen reached 58.
+    """
     steps, size = 128, 2**20
     chain = "\n".join(f"      %x{i + 1} = math.fma %x{i}, %p, %q : {element.mlir} loc(unknown)" for i in range(steps))
     config = f"distribution = [8192], vector_common_parallel = [{vector}]"
@@ -131,7 +132,7 @@ def _compute(element: ElementType, vector: int) -> Kernel:
 def _independent(element: ElementType, growth: int) -> Kernel:
     """Return a kernel with eight chains of multiply-adds on every element.
 
-    It is for processors whose lanes are threads, and gives one thread enough independent work."""
+    It is for processors whose lanes are threads: the chains give each thread enough independent work."""
     chains, steps, size = 8, 64, _GPU_SIZES[growth]
     lines = []
     for c in range(chains):
@@ -158,7 +159,7 @@ def _copying(level: str, size: int, spare: bool = False) -> Kernel:
 
 
 def _reading(level: str, size: int, spare: bool = False) -> Kernel:
-    """Return a kernel that sums rows of integers: an addition of floats takes longer than the load."""
+    """Return a kernel that sums rows of integers, because adding floats takes longer than loading them."""
     tensor, sums = TensorType((size // 1024, 1024), ElementType.I32), TensorType((size // 1024,), ElementType.I32)
     x, y = tensor.mlir, sums.mlir
     maps, iterators = "[affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>]", '["parallel", "reduction"]'
@@ -219,8 +220,9 @@ class Work:
 def ceilings(rates: Mapping[str, float], work: Work, processor: Processor) -> tuple[float | None, float | None]:
     """Return the rates that this work cannot exceed, (flops per s, bytes per s); None if unknown.
 
-    The traffic ceiling is the faster of reading alone and reading and writing, because no mixture of the two is faster
-    than both. Cold work reads its inputs from memory, and may write into a cache."""
+    The traffic ceiling is the higher of two rates, that of reading alone and that of reading and writing, because no
+    mixture of reads and writes is faster than both. Cold work reads its inputs from memory, and may write into a
+    cache."""
     *compute, level, reading = work.kinds(processor)
     flops = rates.get(compute[0]) if compute else None
     if work.cold:

@@ -37,7 +37,7 @@ class _KernelTrial(Trial):
 
 
 def _calibrated(target: Target) -> Target:
-    """Return the target whose code is calibrated for this one: llvm-cpu for each target of this CPU."""
+    """Return the target that is calibrated in place of `target`: llvm-cpu for each target of this CPU."""
     return TARGETS["llvm-cpu"] if target.has_threads else target
 
 
@@ -50,7 +50,7 @@ def work_of(case: Case) -> Work | None:
 
 
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
-    """Return the highest of these rates and of the recorded ones in `text`."""
+    """Return the higher one, for each kind, of the rate in `rates` and the recorded rate in `text`."""
     known: dict[str, float] = json.loads(text or "{}")
     return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
 
@@ -126,7 +126,7 @@ class Ceilings:
         return self._known[place]
 
     def _highest_rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the rates reached with this number of threads or fewer: more threads can do as much."""
+        """Return the highest rates reached with at most this number of threads: more threads can do as much."""
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))
             for fewer in self._with_fewer_threads(target, device):
@@ -143,15 +143,15 @@ class Ceilings:
     def copy_to_store(self, target: Target, device: Device) -> None:
         """Copy the rates into the store.
 
-        The ceilings of its rows then remain if the user's directory is lost, as with a container, or the store is
-        moved."""
+        The store's rows then keep their ceilings if the user's cache directory is lost, as with a container, or if the
+        store is moved to another machine."""
         for one in (device, *self._with_fewer_threads(target, device)):
             name, rates = self.name(target, one), self._rates(target, one)
             if rates != json.loads(self._store.records.remembered(name) or "{}"):
                 self._store.records.revise(name, partial(_highest_json, rates=rates))
 
     def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
-        """Return those of these kinds that can be measured and never were."""
+        """Return the kinds, among these, that can be measured and were never measured."""
         known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
 
@@ -185,7 +185,7 @@ class Ceilings:
 
     @staticmethod
     def calibrated(target: Target, device: Device) -> Device:
-        """Return the device for the calibrated code, which for a CPU is llvm-cpu's."""
+        """Return the device on which the calibration kernels run; for a CPU it is llvm-cpu's."""
         if not target.has_threads:
             return device
         return Device(TARGETS["llvm-cpu"].device(device.threads), device.threads, device.cpus, device.identity)

@@ -39,7 +39,7 @@ from dispatchflow.tools.toolchain import runtime_of
 
 _PATIENCE_S = 0.2
 _FAILURES = 2
-"""After this number of failed blocks one side has failed."""
+"""A block is tried this number of times; then the control has failed with that runtime."""
 
 
 def questions(
@@ -48,7 +48,7 @@ def questions(
     """Return (cases, controls) for each pair of runtimes and device that needs a judgement.
 
     The cases reuse measurements of another runtime; the controls are chosen from them. A judgement is needed if there
-    is none, if it has fewer controls than are available now, or if it is another run's and was undecided."""
+    is none, if it has fewer controls than are available now, or if another run made it and left it undecided."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -123,8 +123,8 @@ class Say(Protocol):
 class Controls:
     """Judges pairs of runtimes by controls.
 
-    `trial_of` returns the measurement of a case and ensures that its artifacts exist; it returns None if they
-    cannot."""
+    `trial_of` returns the measurement of a case and ensures that the case's artifacts exist; it returns None if they
+    cannot be made."""
 
     def __init__(
         self, executor: StageExecutor, bench: BlockRunner, trial_of: Callable[[Case], Trial | None], say: Say
@@ -149,7 +149,7 @@ class Controls:
         return moved
 
     def _recorded_or_measured(self, name: str, chosen: Sequence[CaseState]) -> Judgement | None:
-        """Return the recorded judgement, or one that these controls give now; None if none of them can run."""
+        """Return the recorded judgement, or make one with these controls; None if no control can run."""
         store = self._store
         claim = name.partition(":")[2]
         began = time.monotonic()
@@ -172,7 +172,7 @@ class Controls:
     def _measure(self, chosen: Sequence[CaseState]) -> Judgement | None:
         """Measure these controls with both runtimes; None if none of them can run."""
         toolchain, taken = self._resolver.toolchain, reused_measurement(chosen[0])
-        # Only ordinary measurements need dispatch statistics, which cost a second pass.
+        # Controls need no dispatch statistics, which would cost a second pass.
         present = replace(toolchain, dispatch_statistics=False)
         place = runtime_of(self._store, str(taken.runtime))
         former = None if place is None else replace(present, runtime=place)

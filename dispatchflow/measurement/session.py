@@ -27,7 +27,7 @@ from dispatchflow.tools.limits import Limits
 
 _PATIENCE_S = 0.2
 _GROUP_S = 600.0
-"""The limit for the sum of the budgets of a group's cases; a shape that needs more is its own group."""
+"""The limit for the sum of the budgets of a group's cases; a shape that needs more is a group alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,9 @@ class Session:
         sleep: Callable[[float], object] = time.sleep,
         pauses: bool = True,
     ) -> None:
-        """Create a session; without `pauses`, rounds follow each other at once, for tests that judge no time."""
+        """Prepare the session of one invocation.
+
+        Without `pauses`, rounds follow each other at once; only tests that judge no time do this."""
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain
         self._run, self._on_block, self._refusal, self._sleep = run, on_block, refusal, sleep
         self._pauses = pauses
@@ -68,7 +70,7 @@ class Session:
         return [trial for trial in self._trials.values() if trial.outcome is None]
 
     def add(self, trial: Trial) -> Trial:
-        """Add a trial; one with an equal key that is still undecided is returned in its place."""
+        """Add a trial and return it; if an undecided trial has the same key, return that one instead."""
         known = self._trials.get(trial.key)
         if known is not None and known.outcome is None:
             return known
@@ -76,7 +78,7 @@ class Session:
         return trial
 
     def measure_until_decided(self, trial: Trial) -> None:
-        """Run rounds until this trial is decided; others of its group are decided as well."""
+        """Run rounds until this trial is decided; other trials of its group may be decided too."""
         if trial.outcome is None and trial.rounds is None:
             # Claimed trials stay in the rounds: another invocation may wait for them while we wait for its trials.
             self._group += self._group_of(trial)
@@ -84,7 +86,9 @@ class Session:
             next(self._blocks)
 
     def _group_of(self, first: Trial) -> list[Trial]:
-        """Return the trials of this one's shape, and of the next shapes while the sum of budgets permits."""
+        """Return the trials of a group: those with the shape of `first`, and then those of further shapes.
+
+        Shapes are added until the sum of the trials' budgets would exceed the limit of a group."""
         shapes: dict[str, list[Trial]] = {first.shape: []}
         for trial in self.undecided:
             if trial.rounds is None:
@@ -125,7 +129,7 @@ class Session:
     def _round(self, ours: Sequence[Trial]) -> list[Trial]:
         """Return a block of each anchor, then of each case, both in random order.
 
-        Anchors come first, so that a case's last round has them too."""
+        Anchors come first, so that the last round of a case has their blocks too."""
         places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
         for trial in ours:
             if not trial.blocks_ns and trial.anchors is not None:
@@ -214,8 +218,8 @@ class Session:
 def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
     """Run one block, alone on the machine, and return it with its cost in seconds.
 
-    If a given number of calls takes much less than the block's time, it was found while the machine was slower. The
-    block is then repeated for the requested time.
+    If the requested number of calls takes much less than the block's time, the number was found while the machine was
+    slower. The block is then repeated for the requested time.
 
     Raises:
         ToolError: the tool failed, or printed an impossible block. `trial.failure` has the facts that decide whether it

@@ -72,7 +72,7 @@ class Trial:
     waits: list[float | None] = field(default_factory=list)
     """The fraction of each block's time that it waited for a CPU."""
     retaken: int = 0
-    """The number of disturbed blocks that do not count, because another one was taken."""
+    """The number of disturbed blocks that do not count, because another block was taken in place of each."""
     spent_s: float = 0.0
     iterations: int | None = None
     id: int | None = None
@@ -87,12 +87,12 @@ class Trial:
     failure: dict[str, Any] = field(default_factory=dict)
     """Facts that decide whether a failure is tried again (`limit`, `repeatable`), as recorded."""
     adopted: bool = False
-    """Whether another invocation measured it while this one was waiting."""
+    """Whether another invocation measured the case while this invocation was waiting."""
 
     anchors: Anchored | None = None
     """The anchors that show how fast the machine is during the measurement."""
     since: dict[str, int] = field(default_factory=dict)
-    """The number of blocks that each anchor had before its first block."""
+    """Anchor → the number of its blocks before the first block of this trial."""
 
     rotation: ClassVar[str | None] = None
     """The file of the module that calls the measured one with other inputs each time."""
@@ -104,7 +104,7 @@ class Trial:
     def retake(self, block: Block) -> bool:
         """Return whether to take another block in place of this one, because it waited for a CPU.
 
-        At most half as many are retaken as count, and only within the time budget."""
+        At most half of the protocol's number of blocks are retaken, and only within the time budget."""
         again = (
             statistics.waited_too_long(block.waited)
             and self.retaken < self.protocol.blocks // 2
@@ -135,7 +135,7 @@ class Trial:
         return wall_s
 
     def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
-        """Return the conditions that describe the tools. Controls compare runtimes by `runtime_digest`."""
+        """Return the conditions that describe the tools. Controls identify runtimes by `runtime_digest`."""
         return {
             "runtime": toolchain.runtime_version,
             "runtime_digest": toolchain.runtime_digest,
@@ -150,7 +150,7 @@ class Trial:
             self.inputs,
             self.protocol,
             self.iterations,
-            # The statistics need a second pass as long as the first: take enough for a median, not for each block.
+            # The statistics need a second pass as long as the first: a median needs only some blocks with them.
             dispatches=self.dispatches and toolchain.dispatch_statistics and len(self.blocks_ns) < _DISPATCH_BLOCKS,
             function=self.function,
             rotation=self.rotation,
@@ -160,7 +160,7 @@ class Trial:
 
 @dataclass
 class _Slow(Trial):
-    """A trial that takes longer to start than a block; the start is no part of the budget."""
+    """A trial that may take longer to start than a block; the start does not count towards the budget."""
 
     def spent(self, block: Block, wall_s: float) -> float:
         return self.protocol.warmup_s + block.ns * block.iterations / 1e9
@@ -219,7 +219,7 @@ def rotation_action(resolver: Resolver, case: Case) -> Action | None:
 
 
 def has_dispatches(chain: CaseState) -> bool:
-    """Return whether a module has dispatches: the runtime refuses statistics of a module without a device."""
+    """Return whether a module has dispatches: without a device, the runtime refuses to report statistics."""
     compiled = chain["compile"].record
     return compiled is None or bool(compiled.facts.get("dispatches", True))
 

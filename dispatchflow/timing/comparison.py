@@ -11,7 +11,7 @@ from dispatchflow.timing.statistics import interval_rank, median, summary
 CONFIDENCE = 0.998
 """Confidence of the interval of a ratio.
 
-At 95 %, five of 100 comparisons of equal code would call one side faster."""
+With 95 %, five of 100 comparisons of equal code would call one side faster."""
 
 MIN_ROUNDS = 10
 """The fewest rounds for which an interval of this confidence exists.
@@ -27,7 +27,7 @@ class Comparison:
     """The result of a comparison."""
 
     ratio: float
-    """Candidate over baseline: below 1 the candidate is faster."""
+    """Time of the candidate divided by that of the baseline; below 1 the candidate is faster."""
     low: float | None
     """Lower end of the ratio's interval; None if there are too few rounds for this confidence."""
     high: float | None

@@ -22,7 +22,7 @@ class Protocol:
     span_s: float
     """The shortest time from first to last round: blocks in close succession share the machine's state."""
     budget_s: float
-    """The time for all blocks; once it is spent, a case has fewer blocks."""
+    """The time for all blocks; a case for which it does not suffice has fewer blocks."""
 
     @property
     def id(self) -> str:

@@ -27,7 +27,7 @@ FIRST_CONFIDENCE = 0.9998
 FLOOR = 0.02
 """The smallest change that counts.
 
-It covers effects that stay with one side for all rounds: the memory pages of its program, the length of its path."""
+It covers effects that stay with one runtime for all rounds: the memory pages of its program, the length of its path."""
 
 UNSOUND = "verification failed: "
 """The beginning of a control's `failure` if its results are wrong."""
@@ -92,7 +92,7 @@ class Judgement:
 
     @property
     def has_few_controls(self) -> bool:
-        """Whether more controls could change the judgement: it held with too few controls, or is unknown."""
+        """Whether more controls could change the judgement: it has few controls and no drift, or is unknown."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:

@@ -1,9 +1,9 @@
 """Estimate from earlier runs how strongly a case reacts to what slows the anchors.
 
-When the anchors take 30 % longer, a case that computes takes 30 % longer too; one that streams may take 90 % longer,
-and another one 10 %. The model is log(time) = level + sensitivity · log(anchors) + the case's own noise, with a
-sensitivity for each case. With few runs it is uncertain; then the estimate is close to the prior, which describes what
-the machine's cases have in common."""
+When the anchors take 30 % longer, a case that computes takes 30 % longer too; a case that streams may take 90 % longer,
+and another one only 10 %. The model is log(time) = level + sensitivity · log(anchors) + the case's own noise, with a
+sensitivity for each case. After few runs the sensitivity is uncertain, and the estimate is close to the prior, which
+describes what the machine's cases have in common."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Each is relative to a constant."""
 _LEAST_SD = 0.03
 """The smallest standard deviation of a run in the regression, however well quiet runs agree.
 
-A cause that slows one run slightly is not the one that slows another run a lot, and anchors have noise too."""
+Quiet runs do not prove more: what slows one run slightly is not what slows another run a lot, and anchors have noise
+too."""
 
 _PRIOR_CASES = 4
 _ROUNDS = 10
@@ -38,13 +39,13 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The sum of squares of anchors' times from which on runs weigh more than this prior."""
+        """The prior's weight: runs weigh more if the sum of squares of their anchors' times is larger."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
         """Return the posterior after these runs, with this estimate as the prior.
 
-        The regression has conjugate priors (normal, inverse gamma), and none on the level."""
+        The regression has conjugate priors (normal, inverse gamma), and no prior on the level."""
         dx, dy = _apart([x for x, _ in runs]), _apart([y for _, y in runs])
         freedom = self.freedom + max(0, len(runs) - 1)
         weight = self._weight

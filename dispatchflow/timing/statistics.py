@@ -20,8 +20,8 @@ NOISY = 0.05
 LONGEST_WAIT = 0.02
 """The longest wait of an undisturbed block, as a fraction of its process's time.
 
-It corresponds to 3 ms, one slice of the scheduler. Another program on one of its CPUs takes half of the process's
-time."""
+It corresponds to 3 ms, one slice of the scheduler. Another program on one of the process's CPUs makes it wait for half
+of its time."""
 
 _MOST_CORRELATED = 0.9
 
@@ -33,7 +33,7 @@ class Summary:
     median_ns: float
     min_ns: float
     ci_low_ns: float | None
-    """Lower end of the median's interval; None below six blocks, for which none has this confidence."""
+    """Lower end of the median's interval; None below six blocks, too few for an interval of 95 %."""
     ci_high_ns: float | None
 
     @property
@@ -114,10 +114,10 @@ def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
 def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) -> tuple[float, float]:
     """Convert a 95 % interval (low, middle, high) to one of a higher confidence.
 
-    In logarithms, both ends get the distance from the middle of the farther end, times the ratio of the quantiles of
-    Student's t with `blocks` - 1 degrees of freedom. This assumes a distribution, because no two of nine blocks have a
-    confidence of 99.9 %. It uses the farther end, because nine blocks do not determine each end by itself.
-    docs/measurement.md gives the measured coverage."""
+    In logarithms, both ends of the new interval have the same distance from the middle: that of the old interval's
+    farther end, times the ratio of the quantiles of Student's t with `blocks` - 1 degrees of freedom. This assumes a
+    distribution, because an interval between two of nine blocks never has a confidence of 99.9 %. The farther end is
+    used, because nine blocks do not determine each end by itself. docs/measurement.md gives the measured coverage."""
     low_ns, middle_ns, high_ns = interval_ns
     further = max(log(high_ns / middle_ns), log(middle_ns / low_ns))
     freedom = blocks - 1
@@ -171,6 +171,6 @@ def decided(count: int, spent_s: float, protocol: Protocol) -> bool:
 
 
 def noisy(blocks_ns: Sequence[float], limit: float = NOISY) -> bool:
-    """Return whether the median is too uncertain: its interval is wider than ± `limit`, or missing."""
+    """Return whether the median is too uncertain: its interval is missing, or wider than ± `limit`."""
     half_width = summary(blocks_ns).half_width
     return half_width is None or half_width > limit
