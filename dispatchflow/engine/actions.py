@@ -46,15 +46,15 @@ class Data:
 
     @cached_property
     def measured(self) -> Data:
-        """The last set of operands alone, which is the measured one."""
+        """The last set of operands alone, because only that set is measured."""
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
-        """The forms of actions on this data.
+        """The key forms (`keys.Form`) of actions on this data.
 
-        Many cases share the data and differ only in their code."""
+        They are kept here, because many cases share the data and differ only in their code."""
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
@@ -101,7 +101,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def _single(kind: str, **ingredients: Any) -> Action:
-    """Build an action of a kind that a plan has few of, so sharing a form would not pay."""
+    """Build an action of a kind that is rare in a plan, so that sharing a form would not save time."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -119,7 +119,7 @@ def emit_call(text: str) -> Action:
 
 
 def reprint(module: Module, toolchain: Digest) -> Action:
-    """Return the `emit` action of a user's module, which the compiler prints.
+    """Return the `emit` action of a user's module: the compiler parses the file and prints it.
 
     The printed text has no comments, value names or source locations of the file."""
     objects = tuple((path, file.digest) for path, file in module.objects)
@@ -158,9 +158,9 @@ def inputs(operation: Operation) -> Action:
 def expectation(operation: Operation) -> Action:
     """Return the action that computes the expected results.
 
-    A recipe that is compared bit by bit has one output, with the recipe's name. Others have `random_reference` and
-    `random_tolerance`, a reference and a tolerance of each element. The output `unseen` lists, a line each, the errors
-    that no recipe would detect."""
+    A recipe that is compared bit by bit has one output, with the recipe's name. Other recipes have two, such as
+    `random_reference` and `random_tolerance`: a reference and a tolerance of each element. The output `unseen` has one
+    line for each error that no recipe would detect."""
     return _data_action("expected", operation)
 
 
@@ -223,7 +223,7 @@ def verification(
         call: the code, its function and the device.
         data: inputs and expected results.
         tolerance: of a user's module; for an operation the tolerances are part of the data.
-        is_reference: whether this code also computed the expected results, which their bytes do not show.
+        is_reference: whether this code also computed the expected results; the results' bytes do not show this.
         runtime: the runtime that repeats another runtime's verification; None for the first verification.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
@@ -275,7 +275,7 @@ def _call(
 def _sources(*names: str) -> Digest:
     """Return the digest of the modules that make inputs and expected results.
 
-    It covers their text, not their behavior: an edited comment makes them run again, and equal digests of their outputs
-    then keep everything after them valid."""
+    It covers the modules' text, not their behavior. After a comment is edited, the modules run again; if their outputs
+    have the same digests, everything computed from them stays valid."""
     folder = Path(__file__).parent.parent
     return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))

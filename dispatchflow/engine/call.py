@@ -41,7 +41,7 @@ class ModuleCall:
     device: Device
 
     def again(self) -> ModuleCall | None:
-        """Return the place of the second call (`command_lines.poisoned`); None if there is no second call."""
+        """Return what makes the second call (`command_lines.poisoned`); None if there is no second call."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
@@ -126,7 +126,7 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
 def failed(what: str, outcome: Outcome, scratch: Path, facts: dict[str, Any], store: Store, limits: Limits) -> Result:
     """Return the result of a failed tool.
 
-    If the tool ran into a limit, or may have, the facts name it: the action is tried again once that limit is raised.
+    If the tool hit a limit, or may have hit one, the facts name it: the action is tried again once it is raised.
 
     Args:
         what: the name of the step: `compile`, `run`, `reading x.mlir`.
@@ -167,14 +167,14 @@ _STATUS = re.compile(r"(?:^|: )([A-Z][A-Z_]{4,}; .+)", re.MULTILINE)
 """The runtime's status of a failed call, `x.c:191: INVALID_ARGUMENT; …`."""
 
 _CALLED = re.compile(r"; (?:; |while |invoking )")
-"""The separator after which a status lists what was called; the lines after it do so too."""
+"""The separator after which a status lists what was called; the lines that follow list calls too."""
 
 
 def _first_error(stderr: str) -> str | None:
     """Return the line of stderr that names the cause; None if stderr is empty.
 
-    This is the first line with `error`, without its location and preferably a specific one; else the runtime's status;
-    else the last line."""
+    This is the first specific line with `error`, else the first line with `error`, without its location; else the
+    runtime's status; else the last line."""
     if match := re.search(r"(Unknown command line argument '.*?'|for the --.* option: .*)", stderr):
         return match[1]  # the next line may be a suggestion
     # Only locations in the user's own file are kept, because the user can fix that file.

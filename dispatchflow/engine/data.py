@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class DataResolver:
     """Finds the inputs and expected results of workloads in the records.
 
-    `again` returns why a recorded failure is to be tried again, or None if the record stands."""
+    `again` returns why a recorded failed action is to be tried again, or None if the failure still counts."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class DataResolver:
         self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> DataResolver:
-        """Return a resolver of a snapshot, in which data that is missing stays missing."""
+        """Return a resolver that reads a snapshot: data that is missing in it stays missing."""
         return DataResolver(
             reader, self._toolchain, self._host, self._environment, self._device_of, self._again, frozen=True
         )

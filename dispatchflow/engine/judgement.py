@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def doubted(found: Difference, why: str, first: Result, second: Result) -> Result:
     """Return the result of a verification whose two calls differ.
 
-    If the difference depends on memory, the result is wrong. If it is random, the result is wrong if that of either
-    call is; otherwise it is mistrusted, or not compared if nothing is expected.
+    If the difference depends on memory, the result is wrong. If the difference is random, the result is wrong if the
+    result of either call is wrong; otherwise it is mistrusted, or not compared if nothing is expected.
 
     Args:
         found: the difference.
@@ -54,7 +54,7 @@ def judged(
         verdicts: recipe, or index of a module's result → verdict.
         outputs: the outputs to record.
         untyped: the results that were compared as bytes.
-        why: why the result is mistrusted even if nothing is wrong.
+        why: the reason why the result is mistrusted although nothing is wrong; None if there is none.
     """
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}
     last = list(verdicts.values())[-1]

@@ -31,8 +31,8 @@ class Regressions:
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
         """Return the case as a regression if its failed stage passed with another toolchain.
 
-        Otherwise the case is the known failure that `entry` describes. Passes with releases outside the entry's range
-        do not count. Without `entry`, the case stays an ordinary failure."""
+        If it did not pass, the case is the known failure that `entry` describes, or without `entry` an ordinary
+        failure. A pass with a release outside the entry's range does not count."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:

@@ -1,7 +1,7 @@
 """Call a module twice, to check that every byte of the results is written and reproducible.
 
-Memory that a program does not write keeps its old content. The first call runs on the case's own device, where that is
-zeros or leftovers. The second call runs on `local-sync` with an allocator that fills new memory with 0xCD. A result
+Memory that a program does not write keeps its old content. In the first call, on the case's own device, the old content
+is zeros or leftovers. The second call runs on `local-sync` with an allocator that fills new memory with 0xCD. A result
 that is not written, or is computed from unwritten memory, differs between the two calls, whatever the reference and the
 tolerance are.
 
@@ -40,7 +40,9 @@ class Difference:
     verdicts: Mapping[int, Verdict]
     """Index of a result → the elements that differ, as a verdict."""
     steady: bool
-    """Whether memory is the cause, and not chance: other memory in the second call, an equal third call."""
+    """Whether memory and not chance is the cause.
+
+    It is if the second call had other memory, and a third call like the first one has equal results."""
     second: Names
     """The files of the second call."""
 
@@ -100,7 +102,7 @@ def _size(path: Path) -> int:
 
 
 def _different(first: Path, second: Path, like: Array) -> Verdict:
-    """Compare bit by bit, because a comparison of values would take any NaN for equal to any other."""
+    """Compare bit by bit, because a comparison of values would treat all NaNs as equal."""
     import numpy as np
 
     one, other = (inputs.read(path, like.dtype) for path in (first, second))

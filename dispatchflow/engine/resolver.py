@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Resolves cases against the records. An invocation has one; results that are used often are cached."""
+    """Resolves cases against the records. An invocation has one resolver; it caches what is used often."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Resolver:
         return self._records.found(action.key)
 
     def installed(self, case: Case) -> Installed:
-        """Return the installed library of a case. A case without its library would have been skipped."""
+        """Return the installed library of a case. It is installed, because other cases of libraries are skips."""
         found = self._installed(case.provider)
         assert found is not None
         return found
@@ -182,7 +182,7 @@ class Resolver:
         return [at_once.chain(case) for case in cases]
 
     def reason_to_retry(self, record: Record | RecordHead) -> str | None:
-        """Return why a recorded action is to be tried again; None if the record stands."""
+        """Return why a recorded action is to be tried again; None if its record still counts."""
         if record.ok or record.run == self._run:
             return None
         if self.settings.retry:

@@ -1,7 +1,7 @@
 """Find the source files that decide an operation's inputs and expected results.
 
-These are its own file and all files of the folder that it imports. Imports are found in the text, so those inside
-functions count too, and nothing is executed."""
+These are the operation's own file and all files of operations/ that it imports, also indirectly. Imports are found in
+the text, so imports inside functions count too, and nothing is executed."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Artifacts(NamedTuple):
 
 
 class Reprinted(NamedTuple):
-    """A printed module. `objects` are files that the text names; `record` is that of the print action."""
+    """A printed module. `objects`: the files that its text names; `record`: that of the print action."""
 
     text: bytes
     objects: dict[str, Digest]
@@ -213,8 +213,8 @@ class StageExecutor(ActionExecutor):
     def artifacts(self, case: Case, expected: bool) -> Artifacts | None:
         """Return the code and data of a call; None if the compile failed or the data cannot be made.
 
-        Every object is compared with its digest. A damaged object is dropped along with its records, and is made again
-        here."""
+        Every object is compared with its digest. A damaged object is dropped with the records that name it, and is made
+        again here."""
         program, resolver = case.operation, self.resolver
         for _ in range(_ATTEMPTS):
             try:

@@ -1,8 +1,8 @@
-"""Decide which verdict on code counts: the present runtime's, or that of the first runtime.
+"""Decide which verdict on code counts: that of the present runtime, or that of the first runtime.
 
-The first runtime's verdict is looked up by the code alone; if it passed, it holds for all runtimes. Another runtime
-verifies the code again if the first one failed, or if the code is measured now. Each of these runtimes has its own
-verdict."""
+The first runtime's verdict is looked up by the code alone; if the code passed, the verdict holds for all runtimes.
+Another runtime verifies the code again if the code failed with the first runtime, or if the code is measured now. Each
+runtime that verifies again has its own verdict."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def standing(
 
 
 def again(verified: StageState, why: str | None) -> StageState:
-    """Return another runtime's verification, which has an `own` action, as missing if `why` is given."""
+    """Return another runtime's verification as missing if `why` is given; it must have an `own` action."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

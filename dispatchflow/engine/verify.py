@@ -74,7 +74,7 @@ def _compared(place: ModuleCall, recipe: str, got: Array, operation: Operation, 
         return verdict.compare_bits(got, wanted(recipe, got.dtype))
     bounds = (wanted(f"{recipe}_{name}", "float64") for name in ("reference", "tolerance"))
     found = verdict.compare_bounded(got, *bounds)
-    # A row's score is that of the measured inputs; on others, the last rounding alone can use up the tolerance.
+    # A row shows only the score on the measured inputs; on other inputs, the last rounding alone can use up the bound.
     return replace(found, score=None) if found.passed and recipe != operation.recipes[-1] else found
 
 

@@ -31,8 +31,8 @@ def verify_module(
 ) -> Result:
     """Compare each result of a module with the expected one.
 
-    The verdict is `not compared`, which is no failure, if nothing is expected or if this code computed what is
-    expected. In each case the module is called twice, as `repeatability` describes."""
+    If nothing is expected, or if this code computed the expected results, the verdict is `not compared`; this is no
+    failure. In any case, the module is called twice, as `repeatability` describes."""
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
     names = module.output_names(results)
     types = _called(place, program, data, results, names)
@@ -76,8 +76,8 @@ def _called(
 ) -> Types | Result:
     """Call the module, write the results into the files `names`, and return their types.
 
-    Sizes that are not declared are printed by a separate call: the runtime prints them together with the values or not
-    at all, and its `.npy` files do not support bf16 or types of 8 or 4 bits."""
+    Sizes that are not declared are printed by a separate call. The runtime cannot print them without the values, and
+    its `.npy` files, which have sizes, do not support bf16 or types of 8 or 4 bits."""
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     types = list(results)
@@ -163,9 +163,9 @@ def _judged(place: ModuleCall, program: Module, data: Data, types: Types, names:
 def _compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
     """Compare one result; None if no comparison is possible.
 
-    Within the tight tolerance of `tolerances` an element is right, beyond the loose one it is wrong, and in between it
-    is `mistrusted`. Types without a tolerance are compared bit by bit. A result without finite numbers is `mistrusted`
-    too."""
+    An element within the tight tolerance (see `tolerances`) is right, one beyond the loose tolerance is wrong, and one
+    in between makes the result `mistrusted`. Types without a tolerance are compared bit by bit. A result without finite
+    numbers is `mistrusted` too."""
     import numpy as np
 
     from dispatchflow.verification import module_data, tolerances

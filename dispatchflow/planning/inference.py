@@ -11,7 +11,7 @@ from dispatchflow.planning import sweep_words
 from dispatchflow.planning.location import Location
 from dispatchflow.planning.shapes import classes, classes_of
 
-# The names in BLAS, ONNX, PyTorch and TensorFlow. The name of a kind (`relu`) needs no line.
+# The names in BLAS, ONNX, PyTorch and TensorFlow. A name that is a kind here too (`relu`) needs no line.
 _FIELD = {
     "gemm mm dot linear dense fully_connected": "matmul",
     "bmm batch_gemm batched_gemm batched_matmul": "batch_matmul",
@@ -73,8 +73,8 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return operation → its words, for each operation that has a class and a value of each word.
 
-    The words of an operation are those of the written classes of shapes that it has, and those values of the options,
-    element types and layouts in `words` that it takes.
+    An operation's words are, among what is written, the classes of shapes that it has, and the values of options,
+    element types and layouts that it takes.
 
     Raises:
         SpecError: no operation has a class or a value, or sizes such as `64x80` fit several operations or none.
@@ -137,7 +137,7 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 
 
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
-    """Return the operations with the options in `words`; if some take all values, only those."""
+    """Return the operations with the options in `words`; if some of them take all values, only those."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]
@@ -145,7 +145,7 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 
 
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
-    """Return the operations without other dims; if dims alone may choose some, only those."""
+    """Return the operations with no other dims; if dims alone may choose some of them, only those."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 

@@ -1,4 +1,4 @@
-"""The place of a sweep's words and their spelling there, for error messages."""
+"""The place where a sweep's words are written, and their spelling there, for error messages."""
 
 from __future__ import annotations
 

@@ -86,7 +86,9 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
 
 
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
-    """Check that no two modules share a name and so their rows; inputs and directory are not in a name."""
+    """Check that no two modules share a name, because they would share rows too.
+
+    This can happen because a name has neither the inputs nor the directory in it."""
     if type(case.operation) is Module and known.setdefault(case.name, case) != case:
         facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
         raise SpecError(
@@ -157,14 +159,14 @@ def _operations(sweep: Sweep) -> Iterator[Operation]:
 
 
 def unsupported_workload(program: Workload, target: Target) -> str | None:
-    """Return why every case of this workload and target is a skip, None if it depends on the tuning."""
+    """Return why every case of this workload and target is a skip; None if that depends on the tuning."""
     if not isinstance(program, Operation):
         return None
     return program.illegal(target.backend)
 
 
 def unsupported_tuning(program: Workload, tuning: Tuning, target: Target) -> str | None:
-    """Return why this tuning of the workload is a skip on this target, None if it can be tried."""
+    """Return why this tuning of the workload is a skip on this target; None if it can be tried."""
     if not isinstance(program, Operation):
         if tuning.annotates:
             return f"{tuning.family} is written on an operation, not into a user's module"

@@ -195,7 +195,7 @@ def _check_regular(path: Path) -> None:
 
 
 def _from_anywhere(path: Path) -> str:
-    """Return an absolute path that keeps `..`, which os.path.abspath would resolve wrongly after a link."""
+    """Return an absolute path that keeps `..`, because os.path.abspath resolves `LINK/..` wrongly."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)
 
 

@@ -228,7 +228,7 @@ def _named_tuning(word: str, place: Location, read: module_words.Read) -> tuple[
 
 
 def extra_flags(written: str | list[str], place: Location) -> tuple[flags.Flags, ...]:
-    """Parse the values of `flags`; one value is all flags of a compile, so it is not split into words."""
+    """Parse the values of `flags`. One value has all flags of a compile, so it is not split at spaces."""
     found = []
     for value in written if isinstance(written, list) else [written]:
         try:
