@@ -23,6 +23,7 @@ from dispatchflow.engine.regressions import Regressions
 from dispatchflow.engine.reuse import Reuse
 from dispatchflow.engine.settings import Settings
 from dispatchflow.engine.state import CaseState, StageState
+from dispatchflow.iree import flags as extra
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import syntax_of
 from dispatchflow.iree.targets import Device, Target
@@ -81,7 +82,7 @@ class Resolver:
         target = case.target
         if target.name not in self._target_flags:
             self._target_flags[target.name] = target.resolved_flags(self.host, self.syntax)
-        return self._target_flags[target.name] + case.tuning.flags + case.flags
+        return extra.behind(self._target_flags[target.name] + case.tuning.flags, case.flags)
 
     def emission(self, case: Case) -> Action:
         if type(case.operation) is Module:  # runs for every case; isinstance is slow for an abstract class

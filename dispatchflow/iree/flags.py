@@ -13,7 +13,9 @@ Flags = tuple[str, ...]
 _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 
 # Flags that dispatchflow or the target sets. If a flag is given twice, the compiler silently takes the last.
-_OURS = {flag.split("=")[0] for target in TARGETS.values() for flag in target.flags}
+_DEFAULTS = {"--iree-input-demote-f64-to-f32"}
+"""Flags of the targets that a spec may give too; its value then takes the place of theirs."""
+_OURS = {flag.split("=")[0] for target in TARGETS.values() for flag in target.flags} - _DEFAULTS
 _REFUSED = {
     "end before a module is written": "compile|help|version",
     "run each dispatch more than once a call": "benchmark",
@@ -45,6 +47,17 @@ def parse(written: str) -> Flags:
         if "/" in (match[2] or ""):
             raise ValueError(f"{flag} names a file, whose content would not enter the key; {_HINT}")
     return flags
+
+
+def behind(own: Flags, flags: Flags) -> Flags:
+    """Return all flags of a compile: `own`, of target and tuning, then `flags`.
+
+    Those of `_DEFAULTS` take the place of the target's."""
+    replacing = {name: flag for flag in flags if (name := flag.partition("=")[0]) in _DEFAULTS}
+    if not replacing:
+        return own + flags
+    kept = tuple(replacing.get(flag.partition("=")[0], flag) for flag in own)
+    return kept + tuple(flag for flag in flags if flag.partition("=")[0] not in replacing)
 
 
 def shared(own: Flags, flags: Flags) -> str | None:

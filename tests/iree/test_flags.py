@@ -114,6 +114,17 @@ def test_flags_are_in_the_compile_key_behind_all_others(case_of, resolver_of):
     assert resolver.emission(tuned) == resolver.emission(plain)
 
 
+def test_demotion_of_f64_takes_the_place_of_the_target_s(plan_of, case_of, resolver_of):
+    wanted = "--iree-input-demote-f64-to-f32=true"
+    plain, demoted = case_of(), case_of(flags=f"--iree-opt-level=O2 {wanted}")
+    usual = resolver_of().flags(plain)
+    replaced = tuple(wanted if flag.startswith("--iree-input-demote") else flag for flag in usual)
+    assert usual != replaced
+    assert resolver_of().flags(demoted) == (*replaced, "--iree-opt-level=O2")
+    assert flags.behind(usual, ("--iree-input-demote-f64-to-f32=false",)) == usual
+    assert demoted.name.endswith("+input-demote-f64-to-f32.true@llvm-cpu")
+
+
 @pytest.mark.iree
 def test_flags_reach_the_compiler_and_one_that_it_does_not_know_is_a_failure(tmp_path):
     project = Project.make(tmp_path / "p")

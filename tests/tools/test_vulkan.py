@@ -3,8 +3,10 @@
 import json
 import subprocess
 
+import numpy as np
 import pytest
 from support import lavapipe
+from support.module_operand import X
 from support.project import REPOSITORY, Project, sweep
 from support.tools import environment, write_script
 
@@ -39,6 +41,51 @@ def test_vulkan_is_verified_and_measured(vulkan, tmp_path):
         env=environment(vulkan), capture_output=True, text=True,
     )  # fmt: skip
     assert repeated.returncode == 0, repeated.stderr
+
+
+NORM = """\
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %eps = arith.constant 1.0e-05 : f64
+  %n = arith.constant 8.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %sum = linalg.reduce ins(%x : tensor<4x8xf32>) outs(%z : tensor<4xf32>) dimensions = [1]
+    (%a: f32, %b: f32) {
+      %s = arith.mulf %a, %a : f32
+      %t = arith.addf %s, %b : f32
+      linalg.yield %t : f32
+    }
+  %o = tensor.empty() : tensor<4x8xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %sum : tensor<4x8xf32>, tensor<4xf32>) outs(%o : tensor<4x8xf32>) {
+    ^bb0(%a: f32, %s: f32, %out: f32):
+      %mean = arith.divf %s, %n : f32
+      %eps32 = arith.truncf %eps : f64 to f32
+      %v = arith.addf %mean, %eps32 : f32
+      %q = math.rsqrt %v : f32
+      %y = arith.mulf %a, %q : f32
+      linalg.yield %y : f32
+  } -> tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}
+"""
+"""A root-mean-square norm, with an epsilon in f64 as PyTorch's exporters write it."""
+
+
+@pytest.mark.iree
+def test_f64_that_vulkan_cannot_compile_is_right_when_it_is_demoted(vulkan, tmp_path):
+    project = Project.make(tmp_path / "p")
+    (project.root / "norm.mlir").write_text(NORM)
+    np.save(project.root / "x.npy", X)
+    words = ("file=norm.mlir", "inputs=@x.npy", "reference=llvm-cpu", "target=vulkan")
+    outcome = project.doit(*words, "flags=;--iree-input-demote-f64-to-f32=true", "verify", **vulkan)
+    assert outcome.code == 1
+    assert "verify module_norm_main_default+input-demote-f64-to-f32.true@vulkan" in outcome.out, str(outcome)
+    assert "compile module_norm_main_default@vulkan FAILED: compile failed: failed to legalize operation" in outcome.out
+    assert "1 failed" in outcome.out
+    rows = project.query("select ok, json_extract(facts, '$.verification') from record where stage = 'verify'")
+    assert rows == [(1, "within bound")]
 
 
 VULKAN = {
