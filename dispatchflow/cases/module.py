@@ -44,6 +44,27 @@ class File:
 
     path: str = field(compare=False)
     digest: Digest
+    member: str | None = None
+    """The name of an array in a `.npz` file; None for the complete file."""
+    type: str | None = None
+    """The type of an expected result in raw bytes, if the spec has it."""
+
+    @property
+    def is_array(self) -> bool:
+        """Whether numpy wrote it, with type and sizes; otherwise it has raw bytes."""
+        return self.member is not None or (self.type is None and self.path.endswith(".npy"))
+
+    @property
+    def spelt(self) -> str:
+        """The path and the member, for people."""
+        return self.path if self.member is None else f"{self.path}:{self.member}"
+
+    @property
+    def identity(self) -> str | tuple[str | None, ...]:
+        """The part that enters keys."""
+        if self.member is None and self.type is None:
+            return self.digest
+        return self.digest, self.member, self.type
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)
         weights = {"parameters": tuple(zip(module.parameter_values, files, strict=True)), "module": printed}
-    given = [(i.type, i.value, i.file.digest if i.file else None) for i in module.inputs or ()]
+    given = [(i.type, i.value, i.file.identity if i.file else None) for i in module.inputs or ()]
     return _single(
         "inputs",
         types=tuple(types),
@@ -201,7 +201,7 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
     """Return the action that reads a module's expected results from the user's files and values.
 
     Its outputs are `0`, `1`, …, and `types`."""
-    files = tuple(item if isinstance(item, str) else item.digest for item in module.expected)
+    files = tuple(item if isinstance(item, str) else item.identity for item in module.expected)
     return _single(
         "expected", files=files, results=tuple(results), source=_sources("verification/module_data.py", "mlir/types.py")
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from pathlib import PurePath
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from dispatchflow.iree import parameters
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.mlir.functions import callable_name, functions, is_bytecode, mentions
+from dispatchflow.planning import archives
 from dispatchflow.planning.location import Location
 from dispatchflow.workload import ENTRY
 
@@ -59,10 +61,12 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
         raise SpecError("both 'expected' and 'reference' are given", facts, "Give one of them.")
     if words.rtol is not None and not 0 <= words.rtol < inf:
         raise SpecError(f"rtol cannot be {words.rtol}", {"spec": place.at("rtol"), "allowed": "0 or more, finite"}, "")
-    inputs = None if words.inputs is None else tuple(_input(text, place, read) for text in _list(words.inputs))
-    expected = tuple(
-        word if _is_number(word) else file(word, "expected", place, read)[0] for word in _list(words.expected)
+    inputs = (
+        None
+        if words.inputs is None
+        else tuple(item for text in _list(words.inputs) for item in _inputs(text, place, read))
     )
+    expected = tuple(item for word in _list(words.expected) for item in _expected(word, place, read))
     weights = tuple(_parameters(word, place, read) for word in _list(words.parameters))
     for word, item in zip(_list(words.parameters), weights, strict=True):
         if weights.count(item) > 1:
@@ -122,6 +126,43 @@ def _parameters(written: str, place: Location, read: Read) -> Parameters:
     return Parameters(scope, File(path, digest), ending)
 
 
+def _members(written: str, word: str, place: Location, read: Read) -> list[File] | None:
+    """Return the arrays of `ref.npz:in*`; None if `written` names no archive."""
+    if (split := archives.split(written)) is None:
+        return None
+    path, pattern = split
+    whole, content = file(path, word, place, read)
+    try:
+        names = archives.members(content)
+    except ValueError as error:
+        raise SpecError("an archive cannot be read", {"spec": place.at(word), "file": path, "found": error}) from error
+    if not (chosen := archives.chosen(names, pattern)):
+        facts = {"spec": place.at(word), "found": written, "members": ", ".join(names) or "none"}
+        problem = f"{path} has no member '{pattern}'" if pattern else "the members of an archive are to be named"
+        raise SpecError(problem, facts, f"Name one, or several by a pattern: @{path}:{names[0] if names else 'in'}*.")
+    return [replace(whole, member=name) for name in chosen]
+
+
+def _expected(written: str, place: Location, read: Read) -> list[File | str]:
+    """Return the expected results in one word: several, if it names members of an archive."""
+    if _is_number(written):
+        return [written]
+    kind, equals, name = (part.strip() for part in written.partition("="))
+    if equals and name.startswith("@") and module.shape_of(kind):
+        return [replace(file(name[1:], "expected", place, read)[0], type=kind)]
+    name = written.removeprefix("@")
+    found = _members(name, "expected", place, read) or [file(name, "expected", place, read)[0]]
+    return [*found]
+
+
+def _inputs(written: str, place: Location, read: Read) -> list[Input]:
+    """Return the inputs in one word: several, if it names members of an archive."""
+    members = _members(written[1:], "inputs", place, read) if written.startswith("@") else None
+    if members is None:
+        return [_input(written, place, read)]
+    return [Input(None, None, member) for member in members]
+
+
 def _objects(name: str, content: bytes, read: Read) -> tuple[tuple[str, File], ...]:
     """Return the files that a module names, relative to its own folder.
 
@@ -163,6 +204,9 @@ def _input(text: str, place: Location, read: Read) -> Input:
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
         raise SpecError(f"'{kind}' is not a type", facts, _several(place))
     if value.startswith("@"):
+        if kind and archives.split(value[1:]):
+            facts = {"spec": at, "found": text}
+            raise SpecError("an array of an archive has a type of its own", facts, f"Write {value}.")
         if not kind and not value.endswith(".npy"):
             facts = {"spec": at, "found": text}
             raise SpecError("a raw file needs its type", facts, f"Write 4x8xf32={value}.")

@@ -95,11 +95,11 @@ def _inputs(program: Workload) -> dict[str, str]:
         known = {"exact": exact, "wide": wide, "random": uniform}
         return {f"{recipe} inputs": known.get(recipe.rstrip("234"), own) for recipe in program.recipes}
     assert isinstance(program, Module)
-    said = [i.file.path if i.file else str(i.value) for i in program.inputs or ()]
+    said = [i.file.spelt if i.file else str(i.value) for i in program.inputs or ()]
     against = (
         program.against.name
         if program.against
-        else ", ".join(item if isinstance(item, str) else item.path for item in program.expected)
+        else ", ".join(item if isinstance(item, str) else item.spelt for item in program.expected)
     )
     weights = ", ".join(parameters.value(item.scope, item.file.path) for item in program.parameters)
     return {

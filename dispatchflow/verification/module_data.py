@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -40,10 +43,12 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
     if module.is_scalar(declared):
         if item.type not in (None, declared):
             raise ToolError(f"input {index} is {item.type}, the function takes {declared}")
+        if item.file is not None and item.file.is_array and item.type is None:
+            return _scalar(_number_in(item.file, declared, f"input {index}"))
         if item.value in (None, *module.RECIPES) or len(module.literals(str(item.value))) != 1:
             raise ToolError(f'input {index} is the number {declared}: give it, inputs = [… "5" …]')
         (number,) = _numbers(str(item.value), declared, f"input {index}")
-        return f"={number}", str(number).encode()
+        return _scalar(number)
     if declared == f"tensor<{item.type}>":
         item = replace(item, type=declared)  # `i32=6`, as in the runtime's tools
     if item.file is not None and item.type is None:
@@ -68,6 +73,24 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
     return _spelt(shape, element), found
 
 
+def _scalar(number: float) -> tuple[str, bytes]:
+    return f"={number}", str(number).encode()
+
+
+def _number_in(file: File, declared: str, what: str) -> int | float:
+    """Return the bare number in an array of one element."""
+    array = _load(file)
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        raise ToolError(f"{what}: {file.spelt} holds {_held(array)}; the number {declared} needs one element")
+    value = array.reshape(()).item()
+    (number,) = _numbers(repr(int(value) if array.dtype.kind == "b" else value), declared, what)
+    return number
+
+
+def _held(array: Array) -> str:
+    return f"{array.dtype} of shape {array.shape}"
+
+
 def _spelt(shape: Sequence[int], element: ElementType) -> str:
     """Return a type in the tools' syntax, `4x8xf32`."""
     return "x".join([*map(str, shape), element.mlir])
@@ -81,9 +104,9 @@ def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
     array = _load(file)
     element = _element_of(array)
     if element is None:
-        raise ToolError(f"input {index}: {file.path} holds {array.dtype}, which is not a known element type")
+        raise ToolError(f"input {index}: {file.spelt} holds {array.dtype}, which is not a known element type")
     if (problem := module.problem_with(module.spelt(array.shape, element.mlir), declared)) is not None:
-        raise ToolError(f"input {index}: {file.path} {problem}")
+        raise ToolError(f"input {index}: {file.spelt} {problem}")
     return _spelt(array.shape, element), array.tobytes()
 
 
@@ -142,22 +165,38 @@ def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, by
 
 def _expected(item: File | str, declared: str, index: int) -> tuple[str, bytes]:
     if module.is_scalar(declared):
-        if isinstance(item, File):
-            raise ToolError(f'expected result {index} is the number {declared}: give it, expected = [… "5" …]')
-        (value,) = _numbers(item, declared, f"expected result {index}")
+        what = f"expected result {index}"
+        if isinstance(item, str):
+            (value,) = _numbers(item, declared, what)
+        elif item.is_array:
+            value = _number_in(item, declared, what)
+        else:
+            raise ToolError(f'{what} is the number {declared}: give it, expected = [… "5" …]')
         return declared, np.array(value, number_type(declared, 8 if declared in _WIDE else 4)).tobytes()
     if isinstance(item, str):
         raise ToolError(f"expected result {index} is a bare number, {item}; the function gives {declared}: name a file")
-    if not item.path.endswith(".npy"):
+    if item.type is not None:
+        return item.type, _typed(item, declared, index)
+    if not item.is_array:
         return "", content(item)
     array, known = _load(item), module.shape_of(declared)
     element = _element_of(array)
     if known is not None and (
         element is None or module.problem_with(module.spelt(array.shape, element.mlir), declared)
     ):
-        held = f"{array.dtype} of shape {array.shape}"
-        raise ToolError(f"expected result {index}: {item.path} holds {held}; the function gives {declared}")
+        raise ToolError(f"expected result {index}: {item.spelt} holds {_held(array)}; the function gives {declared}")
     return module.spelt(array.shape, element.mlir if element else str(array.dtype)), array.tobytes()
+
+
+def _typed(item: File, declared: str, index: int) -> bytes:
+    """Return the raw bytes of an expected result whose type the spec has."""
+    assert item.type is not None
+    if module.problem_with(item.type, declared) is not None:
+        raise ToolError(f"expected result {index} is given as {item.type}; the function gives {declared}")
+    found, needed = content(item), module.nbytes_of(item.type)
+    if len(found) != needed:
+        raise ToolError(f"expected result {index}: {item.path} has {len(found)} B; {item.type} needs {needed}")
+    return found
 
 
 _WIDE = ("f64", "i64", "index")
@@ -182,15 +221,22 @@ def number(held: bytes, declared: str) -> Array | None:
 
 
 def content(file: File) -> bytes:
-    """Return the file's bytes.
+    """Return the bytes of a file, or of a member as a `.npy` file has them.
 
     Raises:
         OSError: the file cannot be read, or has changed since it was planned.
+        ToolError: the archive is damaged.
     """
     found = Path(file.path).read_bytes()
     if digest_of(found) != file.digest:
         raise OSError(f"{file.path} has changed since the plan was made")
-    return found
+    if file.member is None:
+        return found
+    try:
+        with zipfile.ZipFile(io.BytesIO(found)) as archive:
+            return archive.read(f"{file.member}.npy")
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
+        raise ToolError(f"{file.spelt} cannot be read: {error}") from error
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
@@ -219,8 +265,6 @@ def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
 
 
 def _load(file: File) -> Array:
-    import io
-
     held = content(file)
     stream = io.BytesIO(held)
     try:
@@ -234,7 +278,7 @@ def _load(file: File) -> Array:
             )
         array: Array = np.load(io.BytesIO(held), allow_pickle=False)
     except (ValueError, EOFError, OverflowError, TypeError, SyntaxError) as error:
-        raise ToolError(f"{file.path} is not a .npy file: {error}") from error
+        raise ToolError(f"{file.spelt} is not a .npy file: {error}") from error
     return np.asarray(array, order="C")  # ascontiguousarray turns rank 0 into rank 1
 
 

@@ -1,7 +1,9 @@
 """`operation = "module"`: a user's own MLIR file."""
 
+import io
 from pathlib import PurePath
 
+import numpy as np
 import pytest
 
 from dispatchflow.cases import module
@@ -93,8 +95,12 @@ def test_types_are_read_as_the_runtime_spells_them():
     assert functions.from_facts(functions.to_facts(found)) == found
 
 
+ARCHIVE = io.BytesIO()
+np.savez(ARCHIVE, **{name: np.zeros((4, 8), "float32") for name in ("in10", "in2", "out0")})
 FILES = {
+    "ref.npz": ARCHIVE.getvalue(),
     "a.mlir": TEXT.encode(),
+    "broken.npz": b"PK",
     "w.irpa": b"IRPA weights",
     "v.gguf": b"GGUF weights",
     "b.bin": bytes(128),
@@ -172,6 +178,12 @@ def test_a_tuning_that_a_backend_does_not_know_is_a_skip():
         ('file = "a.mlir"\ninputs = ["index=1e19"]', "1e19 is not representable as index"),
         ('file = "a.mlir"\ninputs = ["@b.bin"]', "Write 4x8xf32=@b.bin"),
         ('file = "a.mlir"\nexpected = ["no.npy"]', "No such file"),
+        ('file = "a.mlir"\ninputs = "@ref.npz:im*"', "members  in2, in10, out0"),
+        ('file = "a.mlir"\nexpected = "@ref.npz:out1"', "ref.npz has no member 'out1'"),
+        ('file = "a.mlir"\nexpected = "ref.npz"', "the members of an archive are to be named"),
+        ('file = "a.mlir"\ninputs = "4x8xf32=@ref.npz:in2"', "Write @ref.npz:in2."),
+        ('file = "a.mlir"\nexpected = "4x8xq32=@b.bin"', "No such file"),
+        ('file = "a.mlir"\nexpected = "@broken.npz:a"', "not a .npz file"),
         ('file = "a.mlir"\nparameters = "model=no.irpa"', "No such file"),
         ('file = "a.mlir"\nparameters = "model=b.bin"', 'Write parameters = ["model=weights.irpa"]'),
         ('file = "a.mlir"\nparameters = "model="', "the format of these parameters is not known"),
@@ -190,6 +202,16 @@ def test_what_a_module_cannot_be_is_told_with_its_place(words, told):
         plan_of(words)
     assert told in str(error.value)
     assert "specs/m.toml:1" in str(error.value)
+
+
+def test_members_of_an_archive_are_several_words():
+    words = 'file = "a.mlir"\nfunction = "two"\ninputs = ["@ref.npz:in*", "5"]\n'
+    (case,) = plan_of(words + 'expected = ["@ref.npz:out0", "@b.bin", "4x8xf32=@b.bin", "b.bin"]').cases
+    found = [item.file and item.file.spelt for item in case.operation.inputs]
+    assert found == ["/specs/ref.npz:in2", "/specs/ref.npz:in10", None]
+    assert [(item.spelt, item.type) for item in case.operation.expected] == [
+        ("/specs/ref.npz:out0", None), ("/specs/b.bin", None), ("/specs/b.bin", "4x8xf32"), ("/specs/b.bin", None)
+    ]  # fmt: skip
 
 
 def test_weights_are_named_with_their_scope():

@@ -103,7 +103,7 @@ def test_arrays_come_from_files_in_the_order_of_rows(tmp_path):
         told = rf"holds float32 of shape \(2, 3\); the function gives {re.escape(other)}"
         with pytest.raises(ToolError, match=told):
             module_data.expected(program, [other])
-    with pytest.raises(ToolError, match="expected result 0 is the number i32: give it"):
+    with pytest.raises(ToolError, match="holds float32 of shape \\(2, 3\\); the number i32 needs one element"):
         module_data.expected(program, ["i32"])
     with pytest.raises(
         ToolError, match="expected result 0 is a bare number, -2; the function gives 4xf32: name a file"

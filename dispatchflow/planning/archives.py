@@ -1,0 +1,42 @@
+"""Members of `.npz` archives: `ref.npz:in*` in a spec."""
+
+from __future__ import annotations
+
+import io
+import re
+from fnmatch import fnmatchcase
+
+_WRITTEN = re.compile(r"(.*\.npz)(?::(.*))?")
+
+
+def split(written: str) -> tuple[str, str] | None:
+    """Split `ref.npz:in*` into path and pattern; None if it is no archive.
+
+    The pattern may be empty."""
+    match = _WRITTEN.fullmatch(written)
+    return (match[1], match[2] or "") if match else None
+
+
+def members(content: bytes) -> list[str]:
+    """Return the names of an archive's arrays in natural order: `in2` before `in10`.
+
+    Raises:
+        ValueError: it is no archive.
+    """
+    import zipfile  # most plans name no archive
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    except (zipfile.BadZipFile, EOFError, OverflowError, NotImplementedError) as error:
+        raise ValueError(f"not a .npz file: {error}") from error
+    return sorted(dict.fromkeys(names), key=_natural)
+
+
+def chosen(names: list[str], pattern: str) -> list[str]:
+    """Return the names that a pattern matches; a name that is written as it is matches only itself."""
+    return [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
+
+
+def _natural(name: str) -> tuple[tuple[str, int], ...]:
+    return tuple((text, int(digits or -1)) for text, digits in re.findall(r"(\D*)(\d*)", name))
