@@ -190,7 +190,11 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
         types=tuple(types),
         given=None if module.inputs is None else tuple(given),
         source=_sources(
-            "verification/module_data.py", "operations/_random.py", "verification/inputs.py", "mlir/types.py"
+            "verification/module_data.py",
+            "verification/ranges.py",
+            "operations/_random.py",
+            "verification/inputs.py",
+            "mlir/types.py",
         ),
         **source_files.versions(),
         **weights,

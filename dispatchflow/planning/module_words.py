@@ -9,7 +9,7 @@ from math import inf
 from pathlib import PurePath
 from typing import Any, Protocol
 
-from dispatchflow.cases import module
+from dispatchflow.cases import module, ranges
 from dispatchflow.cases.module import RECIPES, File, Input, Module, Parameters
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.iree import parameters
@@ -44,7 +44,7 @@ FIELDS: list[tuple[str, Any, Any]] = [
     ("name", str | None, None),
 ]
 
-_INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0.5|1 2 3, @file.npy, 4x8xf32=@file.bin, 5 (a number)"
+_INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0..15|0.5|1 2 3, @file.npy, 4x8xf32=@file.bin, 5 (a number)"
 
 
 def modules(words: Any, against: Target | None, place: Location, read: Read) -> tuple[Module, ...]:
@@ -198,7 +198,7 @@ def _entries(written: str | list[str] | None, content: bytes, name: str, place: 
 def _input(text: str, place: Location, read: Read) -> Input:
     at = place.at("inputs")
     kind, equals, value = (part.strip() for part in text.partition("="))
-    if not equals and (kind.startswith("@") or _is_number(kind) or kind in RECIPES):
+    if not equals and (kind.startswith("@") or _is_number(kind) or kind in RECIPES or ranges.bounds(kind)):
         kind, value = "", kind  # the function or the file has the type
     if kind and not (module.is_scalar(kind) or module.shape_of(kind)):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
@@ -212,6 +212,12 @@ def _input(text: str, place: Location, read: Read) -> Input:
             raise SpecError("a raw file needs its type", facts, f"Write 4x8xf32={value}.")
         return Input(kind or None, None, file(value[1:], "inputs", place, read)[0])
     value = value or RECIPES[0]
+    if ranges.bounds(value) is not None:
+        try:
+            ranges.check(value, module.element_of(kind))
+        except ValueError as error:
+            raise SpecError(str(error), {"spec": at, "found": text}) from error
+        return Input(kind or None, value)
     if value not in RECIPES and not all(map(_is_number, module.literals(value))):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
         raise SpecError(f"'{value}' is not an input", facts, suggestion(value, RECIPES) or _several(place))

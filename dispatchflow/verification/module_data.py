@@ -17,10 +17,11 @@ import numpy as np
 from dispatchflow import units
 from dispatchflow.cases import module
 from dispatchflow.cases.module import ELEMENT_TYPES, File, Input, Module
+from dispatchflow.cases.ranges import bounds
 from dispatchflow.errors import ToolError
 from dispatchflow.keys import digest_of
 from dispatchflow.mlir.types import ElementType
-from dispatchflow.verification import inputs
+from dispatchflow.verification import inputs, ranges
 
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
@@ -45,7 +46,7 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
             raise ToolError(f"input {index} is {item.type}, the function takes {declared}")
         if item.file is not None and item.file.is_array and item.type is None:
             return _scalar(_number_in(item.file, declared, f"input {index}"))
-        if item.value in (None, *module.RECIPES) or len(module.literals(str(item.value))) != 1:
+        if item.value is None or _is_recipe(item.value) or len(module.literals(str(item.value))) != 1:
             raise ToolError(f'input {index} is the number {declared}: give it, inputs = [… "5" …]')
         (number,) = _numbers(str(item.value), declared, f"input {index}")
         return _scalar(number)
@@ -61,7 +62,7 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
     known = module.shape_of(spelling)
     if known is None:
         raise ToolError(f"input {index} has the type {declared}, which dispatchflow does not know")
-    if item.type is None and item.value is not None and item.value not in module.RECIPES:
+    if item.type is None and item.value is not None and not _is_recipe(item.value):
         raise ToolError(
             f'input {index} is a bare number, the function takes {declared}: "{declared}={item.value}" fills it'
         )
@@ -71,6 +72,10 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
     if len(found) != needed:
         raise ToolError(f"input {index}: {item.file and item.file.path} has {len(found)} B; {spelling} needs {needed}")
     return _spelt(shape, element), found
+
+
+def _is_recipe(value: str) -> bool:
+    return value in module.RECIPES or bounds(value) is not None
 
 
 def _scalar(number: float) -> tuple[str, bytes]:
@@ -112,6 +117,8 @@ def _npy(file: File, declared: str, index: int) -> tuple[str, bytes]:
 
 def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) -> Array:
     dtype, size = inputs.dtype_of(element), int(np.prod(shape, dtype=np.int64))
+    if bounds(value) is not None:
+        return ranges.made(value, size, element, index)
     if value not in module.RECIPES:
         numbers = np.array(_numbers(value, element.mlir, f"input {index}")).astype(dtype)
         if numbers.size not in (1, size):

@@ -75,3 +75,31 @@ def test_expected_results_have_types(project, tmp_path, expected, told):
     outcome = copied.doit("verify")
     assert outcome.code == (told is not None), str(outcome)
     assert told is None or told in outcome.out
+
+
+GATHER = """\
+func.func @main(%table: tensor<16x8xf32>, %ids: tensor<64xi64>) -> tensor<64x8xf32> {
+  %e = tensor.empty() : tensor<64x8xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%ids : tensor<64xi64>) outs(%e : tensor<64x8xf32>) {
+    ^bb0(%id: i64, %out: f32):
+      %i = arith.index_cast %id : i64 to index
+      %j = linalg.index 1 : index
+      %x = tensor.extract %table[%i, %j] : tensor<16x8xf32>
+      linalg.yield %x : f32
+  } -> tensor<64x8xf32>
+  return %0 : tensor<64x8xf32>
+}
+"""
+
+
+def test_a_gather_gets_indices_of_a_range(tmp_path):
+    project = Project.make(tmp_path / "p")
+    (project.root / "gather.mlir").write_text(GATHER)
+    outcome = project.doit("file=gather.mlir", "inputs=random;0..15", "reference=vmvx", "threads=1", "verify")
+    assert outcome.code == 0, str(outcome)
+    folder = project.root / "build/module_gather_main_default@llvm-cpu-1t"
+    ids = np.fromfile(folder / "given_1.bin", "int64")
+    assert ids.min() >= 0 and ids.max() <= 15
+    table = np.fromfile(folder / "given_0.bin", "float32").reshape(16, 8)
+    assert np.array_equal(np.fromfile(folder / "expected_0.bin", "float32").reshape(64, 8), table[ids])

@@ -46,9 +46,28 @@ def test_recipes_literals_and_numbers_become_bytes():
     assert set(np.frombuffer(small[1], "float16")) == set(range(-3, 4))
 
 
+@pytest.mark.parametrize("element", ["i8", "i64", "f16", "f32"])
+def test_a_range_has_each_of_its_numbers_and_no_other(element):
+    ((spelling, content),) = made([Input(None, "-3..12")], [f"40x25x{element}"])
+    found = np.frombuffer(content, {"i": "int", "f": "float"}[element[0]] + element[1:])
+    assert spelling == f"40x25x{element}"
+    assert sorted(set(found.tolist())) == list(range(-3, 13))
+
+
+def test_a_range_may_be_as_wide_as_its_type():
+    whole = f"{-(1 << 63)}..{(1 << 63) - 1}"
+    ((_, content),) = made([Input("1000xi64", whole)], ["1000xi64"])
+    found = np.frombuffer(content, "int64")
+    assert found.min() < -(1 << 62) and found.max() > 1 << 62
+    ((_, content),) = made([Input("1000xi64", "0..9000000000")], ["1000xi64"])
+    assert np.frombuffer(content, "int64").min() >= 0 and 1 << 32 < np.frombuffer(content, "int64").max() <= 9000000000
+
+
 @pytest.mark.parametrize(
     ("inputs", "types", "told"),
     [
+        ([Input(None, "0..200")], ["4xi8"], "input 0: 200 is not representable as i8"),
+        ([Input(None, "0..15")], ["i32"], "input 0 is the number i32: give it"),
         ([Input("4xf32", "1")], ["4xf32", "4xf32"], "inputs given: 1; main takes 2"),
         ([Input("4xf32", "1")], ["5xf32"], "input 0 is 4xf32, the function takes 5xf32"),
         ([Input("4xf16", "1")], ["4xf32"], "takes 4xf32"),

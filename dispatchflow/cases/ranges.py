@@ -1,0 +1,32 @@
+"""Ranges of whole numbers, `0..15`, as inputs of a user's module. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from dispatchflow.cases.module import ELEMENT_TYPES, integer, is_integer
+
+_RANGE = re.compile(r"\s*([+-]?\d{1,20})\.\.([+-]?\d{1,20})\s*", re.ASCII)
+
+
+def bounds(value: str) -> tuple[int, int] | None:
+    """Parse `0..15` to its bounds, both included; None if it is no range."""
+    match = _RANGE.fullmatch(value)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def check(value: str, element: str) -> tuple[int, int]:
+    """Return the bounds of a range, after checking that the element type holds each of its whole numbers.
+
+    Raises:
+        ValueError: it does not, or the range is empty.
+    """
+    found = bounds(value)
+    if found is None or found[0] > found[1]:
+        raise ValueError(f"the range {value} has no number; write 0..15")
+    for bound in found:
+        if is_integer(element):
+            integer(str(bound), element)
+        elif element in ELEMENT_TYPES and abs(bound) > (most := 2 ** ELEMENT_TYPES[element].digits):
+            raise ValueError(f"{bound} is not representable as {element}, which holds each of {-most} … {most}")
+    return found

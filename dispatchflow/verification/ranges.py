@@ -1,0 +1,34 @@
+"""Inputs of a user's module that are whole numbers of a range, uniformly random."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dispatchflow.cases import ranges
+from dispatchflow.errors import ToolError
+from dispatchflow.mlir.types import ElementType
+from dispatchflow.verification import inputs
+
+if TYPE_CHECKING:
+    from dispatchflow.operations.api import Array
+
+
+def made(value: str, size: int, element: ElementType, index: int) -> Array:
+    """Return `size` numbers of the range `value` for argument `index`.
+
+    Raises:
+        ToolError: the type does not hold all of its numbers.
+    """
+    try:
+        low, high = ranges.check(value, element.mlir)
+    except ValueError as error:
+        raise ToolError(f"input {index}: {error}") from error
+    raw, count = inputs.stream(index, 1, size), high - low + 1
+    if count <= 1 << 32:
+        above = inputs.below(raw, count).astype(np.uint64)
+    else:
+        above = raw % np.uint64(count) if count < 1 << 64 else raw
+    numbers = (above + np.uint64(low % (1 << 64))).view(np.int64)  # wraps around for a negative `low`
+    return numbers.astype(inputs.dtype_of(element))
