@@ -1,4 +1,4 @@
-"""The flops and bytes of one call of a program, as the program states them and if they are numbers."""
+"""The flops and bytes of one call that a program states; None if a row cannot store them as integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LIMIT = 2**63  # rows store them as int64
 def value_or_error(program: Workload, amount: str) -> Any:
     """Return the amount that an operation states, or the exception that its method raised.
 
-    An exception fits no column, so the row is refused as with any other wrong value."""
+    An exception does not fit any column, so the row is refused, as it is for any other wrong value."""
     try:
         return getattr(program, amount)()
     except (MemoryError, OSError):  # not the operation's fault

@@ -39,7 +39,7 @@ class Dispatch:
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
         """Return the dispatch with the requests in the printed text of a user's module.
 
-        An operation's text has only the requests of its tuning, so its dispatch stays."""
+        The text of an operation has only the requests of its tuning, so its dispatch is returned unchanged."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
@@ -49,9 +49,9 @@ class Dispatch:
         return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
 
     def _counted(self, packed: bool) -> Operation | None:
-        """Return the operation if the compiler must make the number of dispatches that it states.
+        """Return the operation if the compiler must make exactly as many dispatches as the operation states.
 
-        None: the number is unknown, or the compiler or this tuning decides it."""
+        Return None if their number is unknown, or if the compiler or this tuning decides it."""
         operation = self.operation
         known = isinstance(operation, Operation) and operation.dispatches is not None
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
@@ -59,7 +59,7 @@ class Dispatch:
     def demanded(self, packed: bool = False) -> str | None:
         """Return all that the compiler's dump must show, in words that enter the compile key.
 
-        `missed` checks it. `packed`: the compiler packs by default (`Release.packs`)."""
+        `missed` checks the dump. `packed` says whether the compiler packs operands by default (`Release.packs`)."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""

@@ -1,7 +1,7 @@
 """Known failures: which cases fail, with which releases, and how. Such a case is still tried.
 
-They come from known_failures.toml and from the `[[known_failure]]` tables of a user's specs. Both have the words that
-docs/known-failures.md explains.
+They come from known_failures.toml and from the `[[known_failure]]` tables of a user's specs. docs/known-failures.md
+explains the words of both.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class KnownFailure:
         return _within(self.toolchain, version)
 
     def fits(self, stage: str, reason: str, log: Callable[[], str]) -> bool:
-        """Return whether this is the failure; the log is read only if the reason does not match."""
+        """Return whether a failure of `stage` with this reason and log is the one that the entry describes.
+
+        The log is read only if the reason does not match."""
         return stage == self.stage and bool(self.message.search(reason) or self.message.search(log()))
 
     @property
@@ -188,7 +190,7 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return the entries that match the case's kind, each with the other words that it has to match.
+        """Return the entries that match the case's kind, each with the other words that the case has to match.
 
         Thousands of cases are of few kinds, and most kinds have no entry."""
         kind = case.operation.name, case.target.name, case.tuning.name

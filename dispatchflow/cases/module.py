@@ -21,11 +21,11 @@ ELEMENT_TYPES = {
     for element in ElementType
     if element.bits >= 8 and not element.is_unsigned and element is not ElementType.F8E8M0FNU
 }
-"""Types whose inputs are generated and whose results are compared as numbers; others are bytes."""
+"""Types with generated inputs and results that are compared as numbers; all other types are bytes."""
 RECIPES = ("random", "integers")
 """Recipes for inputs.
 
-`random` is uniform in [-1, 1), for integers over their full range; `integers` is -3 … 3 (0 … 3 if unsigned)."""
+`random` is uniform: floats in [-1, 1), integers over their full range. `integers` is -3 … 3 (0 … 3 if unsigned)."""
 
 _OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
 # The only other attribute that makes the compiler read a file (iree-preprocessing-attr-based-pipeline).
@@ -40,7 +40,7 @@ _SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file named in a spec; its content is its identity, the path only says where to read it."""
+    """A file named in a spec. Its content is its identity; the path only says where to read the file."""
 
     path: str = field(compare=False)
     digest: Digest
@@ -120,7 +120,7 @@ class Module(Workload):
 
     @property
     def label(self) -> str:
-        """A name made of file and function, not of their content: an edited file is still the same case."""
+        """A name made of file and function, not of the file's content: an edited file is still the same case."""
         return re.sub(r"[^\w.$+-]", "-", f"{self.title}_{self.entry}")
 
     @property
@@ -166,7 +166,7 @@ def objects(text: str) -> list[str]:
 
 
 def with_objects(text: str, name_of: Callable[[str], str]) -> str:
-    """Replace the paths of `objects` in a text; the new ones must need no escapes."""
+    """Replace the paths of `objects` in a text by `name_of(path)`; the new names must need no escapes."""
     return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(unescaped(match[2]))}"', text)
 
 
@@ -239,12 +239,12 @@ def unlike(got: str, expected: str) -> str | None:
 
 
 def is_scalar(spelling: str) -> bool:
-    """Return whether a type is passed to the tools as a bare number; `tensor<f32>` has rank 0 and is not."""
+    """Return whether a type is passed to the tools as a bare number; `tensor<f32>`, of rank 0, is not."""
     return _SCALAR.fullmatch(spelling) is not None
 
 
 def element_of(spelling: str) -> str:
-    """Return the element type of a tensor as it is written; a bare number's type is its own."""
+    """Return the element type of a tensor as it is written; for a bare number, return the type itself."""
     if is_scalar(spelling):
         return spelling
     inner = spelling.removeprefix("tensor<").removesuffix(">") if spelling.startswith("tensor<") else spelling

@@ -1,7 +1,7 @@
 """Emit the second module of `cache=cold`, which calls the measured one with copies of its inputs.
 
-The timed vmfb is the verified one: this module imports its function. At its first call, during the warm-up, the module
-copies the inputs until the copies fill twice the last-level cache; after that each call takes the next copy.
+The timed vmfb is the verified one: the second module imports its function. At its first call, during the warm-up, the
+second module copies the inputs until the copies fill twice the last-level cache; then each call uses the next copy.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def _stride_sum(operation: Operation) -> int:
 def module(operation: Operation, count: int) -> str:
     """Emit a module whose function has the operation's arguments and result.
 
-    The copies are selected inside the branch and not loaded after it: the compiler moves a load of a global before a
-    branch that stores it (IREE 3.13).
+    The copies are selected inside the branch and not loaded after it: the compiler would move the load of a global
+    before the branch that stores to it (IREE 3.13).
     """
     tensors = [operand.type.passed for operand in operation.operands()]
     indices = range(len(tensors))

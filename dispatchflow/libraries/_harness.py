@@ -1,8 +1,8 @@
 """Runs one call of a provider's library; a script that imports this and the standard library only.
 
-It makes a single call and writes the result as raw bytes, or runs a block: a warm-up, then calls for a time or a number
-of calls. A block is printed in the format of the runtime's benchmark tool. The library is imported in this separate
-process, after the number of threads is set: the BLAS of numpy and PyTorch reads it only once."""
+It makes a single call and writes the result as raw bytes, or runs a block: a warm-up, then calls for a given time or a
+given number of calls. A block is printed in the format of the runtime's benchmark tool. The library is imported in this
+separate process, after the number of threads is set: the BLAS of numpy and PyTorch reads that number only once."""
 
 import argparse
 import contextlib

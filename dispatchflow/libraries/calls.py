@@ -19,8 +19,8 @@ def call_argv(
 ) -> tuple[str, ...]:
     """Return the command line of one call.
 
-    The call and the inputs of the recipe, one for each tensor, are in the working directory. It runs in an isolated
-    Python, which sees the library and none of the user's variables."""
+    The call and the inputs of the recipe, one for each tensor, are in the working directory. The call runs in an
+    isolated Python, which sees the library and none of the user's variables."""
     return (
         sys.executable,
         "-I",

@@ -32,9 +32,9 @@ def library(name: str) -> Installed | None:
 
     The digest covers the shared libraries of the package and of the packages that it requires (BLAS, cuDNN), as their
     installer recorded them, because reading gigabytes at each start would be slow. If no BLAS is recorded, as in
-    packages of conda and of Debian, it also covers size and time of each BLAS beside Python and in the system, one of
-    which is loaded. If nothing is recorded for the package itself, it covers size and time of the package's own shared
-    libraries."""
+    packages of conda and of Debian, the digest also covers size and time of each BLAS beside Python and in the system,
+    because one of these is loaded. If nothing is recorded for the package itself, the digest covers size and time of
+    the package's own shared libraries."""
     try:
         own = distribution(name)
     except PackageNotFoundError:
@@ -69,7 +69,7 @@ _FOLDERS = (
         for folder in (f"lib/{os.uname().machine}-linux-gnu", "lib64", "lib")
     ),
 )
-"""The directories that contain libraries of no Python package."""
+"""The directories with shared libraries that belong to no Python package."""
 
 
 def _math_libraries() -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The providers that compute an operation: IREE, or a library with its own code.
 
-A library's call is an expression that the operation writes (`Operation.library_call`). `cases/provider.py` makes a
-small program of it, which is emitted, shown and keyed like a module."""
+A library's call is an expression that the operation writes (`Operation.library_call`). `cases/provider.py` turns it
+into a small program, and this program is emitted, shown and keyed like a module."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Library:
     casts: str
     """The expression that converts `{value}` to `{element}`, an `ElementType.numpy_name`."""
     whole: str
-    """The expression that makes `{value}` row-major in memory, and not a view of an operand."""
+    """The expression that makes `{value}` row-major in memory; a view of an operand may be transposed."""
     wide_sums: bool
     """Whether sums of narrow floats are kept wide and rounded once."""
     devices: Mapping[str, str] = field(hash=False)
@@ -46,7 +46,7 @@ class Library:
         return self.casts.format(value=value, element=element.numpy_name)
 
     def operands(self, signature: Signature, count: int) -> list[str]:
-        """Return `x0`, `x1`, …, cast to the accumulator's type unless the library itself sums in it."""
+        """Return `x0`, `x1`, …, cast to the accumulator's type unless the library itself sums in that type."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names

@@ -83,7 +83,7 @@ class MmaTiling(Tuning, ABC):
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """Return the tunings; with `mma` alone, the former profiler's tiles for operands of that width."""
+        """Return the tunings; if only `mma` is given, with the former profiler's tiles for its operands."""
         name = parameters.get("mma", _FIRST)
         mma = Mma.of(name) if isinstance(name, str) else None
         if mma is None:
@@ -130,7 +130,7 @@ class MmaTiling(Tuning, ABC):
 
     @abstractmethod
     def levels(self, operation: Operation) -> dict[str, str]:
-        """Return the configuration's entries from which this pipeline reads tiles."""
+        """Return the entries of the configuration in which this pipeline finds its tiles."""
 
     def per_loop(self, operation: Operation, **sizes: int) -> str:
         return f"[{', '.join(str(sizes.get(loop.dim, 0)) for loop in operation.loops)}]"

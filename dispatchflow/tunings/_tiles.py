@@ -8,7 +8,7 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation
 
 
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:
-    """Return the lowering; `pipeline` is followed by the rest of the translation."""
+    """Return the lowering. `pipeline` names it; other fields of the translation info may follow the name."""
     return Lowering(
         prelude=f"""\
 #config = {configuration}
@@ -40,7 +40,9 @@ def not_applied(asked: str, applied: Applied) -> str:
 
 
 def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
-    """Return a parameter's sizes; `form` is its required form: `[m, n]`, `k`, or several with ` or `.
+    """Return a parameter's sizes.
+
+    `form` is the required form: `[m, n]` or `k`; alternatives are joined by the word `or`.
 
     Raises:
         ValueError: the number of sizes is wrong, or one is below `least`.

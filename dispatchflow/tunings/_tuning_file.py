@@ -12,8 +12,8 @@ from dispatchflow.tunings.api import GIVEN, Applied, Tuning, TuningFile, configu
 from dispatchflow.workload import Workload
 
 _SHOWN = 3
-# This pass runs the file: an op that has a configuration after the pass got it from the file. The configuration that is
-# applied in the end may also be the compiler's own choice, if that is equal.
+# This pass runs the file, so a configuration that an op has after the pass comes from the file. The configuration that
+# is applied in the end does not show this, because the compiler's own choice may be equal.
 _WITNESS = ("--mlir-print-ir-after=iree-codegen-materialize-user-configs", f"--mlir-print-ir-tree-dir={GIVEN}")
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
 

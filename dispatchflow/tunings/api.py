@@ -63,7 +63,7 @@ class Lowering(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class TuningFile:
-    """A file that a tuning names; its identity is title and content, the path only says where it was read."""
+    """A file that a tuning names. Title and content identify it; the path only says where it was read."""
 
     path: str = field(compare=False)
     title: str
@@ -76,7 +76,7 @@ class TuningFile:
 
     @property
     def name(self) -> str:
-        """The name in the directory where the compiler runs, so that flags with it name the content."""
+        """The file's name where the compiler runs. It depends on the content, so flags with it do too."""
         return f"{self.digest}.mlir"
 
 
@@ -120,13 +120,13 @@ class Tuning:
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
-    """Whether the operation's number of dispatches holds; False for a family that adds dispatches.
+    """Whether the module has as many dispatches as the operation states; False if the family adds some.
 
-    Then `ignored` must check them."""
+    The `ignored` of such a family must check them."""
 
     @property
     def annotates(self) -> bool:
-        """Whether the tuning is written into the module; if it is flags only, it suits any module."""
+        """Whether the tuning is written into the module; if it consists only of flags, it suits any module."""
         return type(self).lowering is not Tuning.lowering
 
     @property
@@ -158,7 +158,7 @@ class Tuning:
         return None
 
     def requested(self, operation: Operation) -> str | None:
-        """Return the row's `requested_configuration`; None if the compiler chooses.
+        """Return the `requested_configuration` of a row; None if the compiler chooses.
 
         A family that consists only of flags must not read `operation`, here or in `ignored`, because `operation` may
         be a user's module."""

@@ -64,7 +64,7 @@ class ConvTileAndDecompose(Tuning):
         )
 
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
-        # The compiler removes a dim of 1 from a convolution, and with it this attribute, except within a dispatch.
+        # The compiler removes a dim of 1 from a convolution, and this attribute with the dim, except within a dispatch.
         alone = syntax.generalizes_convolutions or _has_unit(operation)
         return _cpu_tiles.lowering(self.requested(operation), _PIPELINE, syntax, region=alone)
 

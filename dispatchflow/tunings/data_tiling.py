@@ -74,8 +74,8 @@ class DataTiling(Tuning):
         return " ".join(self.flags)
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        # The product of tiles is the proof. An executable with `encoding` in its name is not: if a type has no tiles,
-        # it only copies (IREE 3.13).
+        # Only a product of tiles proves data tiling. An executable with `encoding` in its name does not: for a type
+        # without tiles, it only copies (IREE 3.13).
         if any(op in _OF_TILES for executable in applied.executables for op, _ in executable.configurations):
             return None
         return f"the compiler packed nothing: no product of tiles; applied {applied.text or 'nothing'}"

@@ -23,8 +23,8 @@ _NAME = re.compile(r"double_tiling_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)(?:_cache_(\d+(?
 class DoubleTiling(Tuning):
     """A tiling of a product.
 
-    A product with a vector has only one of m and n and uses only that one's sizes. A batch is computed one matrix at a
-    time."""
+    A product with a vector has only m or only n, and uses only the sizes of that dim. A batch is computed one matrix at
+    a time."""
 
     distribution: tuple[int, int]
     """[m, n] of a worker's tile."""

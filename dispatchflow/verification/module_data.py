@@ -132,7 +132,7 @@ def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) 
 
 
 def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
-    """Return the numbers of literals, as the type holds them: floats may be rounded, nothing else changes."""
+    """Return the numbers of literals as the type holds them: floats may be rounded, but nothing else."""
     words = module.literals(value)
     if module.is_integer(element):
         try:
@@ -153,7 +153,7 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
     """Return the user's expected results: index of a result → (its type with sizes, bytes).
 
-    The type is empty if the file does not state it. Bare numbers may be left out, but only all of them.
+    The type is empty if the file does not state it. Either all bare numbers or none may be left out.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's.
@@ -249,8 +249,8 @@ def content(file: File) -> bytes:
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
     """Return the files that a module names, by content-based names, and the text with these names.
 
-    The compiler finds the files by these names, so the text's digest covers their content, and their paths do not
-    matter.
+    The compiler finds the files by these names. The text's digest therefore covers the files' content, and their paths
+    do not matter.
 
     Raises:
         ToolError: a file cannot be read, or is named in a way that is not supported.
@@ -294,5 +294,5 @@ def tolerance(element: ElementType, rtol: str | None) -> float:
     return float(rtol) if rtol is not None else _RTOL[element]
 
 
-# A user's program has no error analysis to derive a bound from. eps**0.6 is a choice: 5e-5 for f32, 1e-2 for f16.
+# A user's program has no error analysis that gives a bound. eps**0.6 is a choice: 5e-5 for f32, 1e-2 for f16.
 _RTOL = {element: 2.0 ** (-0.6 * element.digits) for element in ElementType if element.is_float}

@@ -1,23 +1,24 @@
 """Tolerances of floating-point results of a user's module.
 
-A user's program has no error analysis, so its tolerances are derived from the expected result, whose elements show how
-large its terms can have been. If a sum cancels, the element still has the rounding errors of its terms, and those terms
-are about as large as the neighbouring elements. The tolerance of an element is therefore rtol · (its size + the size of
-its surroundings).
+A user's program has no error analysis, so its tolerances are derived from the expected result: its elements show how
+large the terms of its sums can have been. If a sum cancels, the element still has the rounding errors of its terms, and
+those terms are about as large as the neighbouring elements. The tolerance of an element is therefore rtol · (its
+magnitude + the magnitude of its surroundings).
 
 The root mean square of a whole result is no measure of surroundings, because its largest elements dominate it: a mask
 of -3.4e38, or one row that is a million times the others, would let every other element pass. Hence there are two
 tolerances:
 
-- *tight*: the surroundings are the typical element of the same line and column, `_typical`, times four, which is more
-  than the root mean square of normally distributed numbers. An element within it is right.
-- *loose*: they are the root mean square of all elements that can have been terms here. An element beyond it is wrong.
-  Terms of size S leave rounding of size u·S (u = 2**-digits), even if the expected result was computed in f64.
-  Elements 2**60 times the typical one therefore cannot have been terms: a mask of finfo.min is not a term.
+- *tight*: the surroundings are four times the typical element of the same line and column (`_typical`). This is more
+  than the root mean square of normally distributed numbers. An element within this tolerance is right.
+- *loose*: the surroundings are the root mean square of all elements that can have been terms here. An element beyond
+  this tolerance is wrong. Terms of magnitude S leave rounding errors of magnitude u·S (u = 2**-digits), even if the
+  expected result was computed in f64. Elements 2**60 times the typical one therefore cannot have been terms: a mask of
+  finfo.min is not a term.
 
-Between the two, only an analysis of the program could decide: the result is `mistrusted`. If elements are of similar
-size, like results of random inputs, both are the same. The smallest normal number is added to each size, for results
-that underflow.
+Between the two, only an analysis of the program could decide: the result is `mistrusted`. If elements have similar
+magnitudes, like results of random inputs, both tolerances are the same. The smallest normal number is added to each
+magnitude, for results that underflow.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Arra
 
 
 def _rms(ordered: Array, counts: Array | int) -> Array:
-    """Return the root mean square of the first `counts` sizes; the sizes are sorted."""
+    """Return the root mean square of the first `counts` magnitudes; `ordered` has them sorted."""
     scale = max(1.0, ordered[-1] / _SQUARABLE) if ordered.size else 1.0
     sums = np.concatenate([[0.0], np.cumsum((ordered / scale) ** 2)])
     found: Array = scale * np.sqrt(sums[counts] / np.maximum(counts, 1))
@@ -63,10 +64,11 @@ def _rms(ordered: Array, counts: Array | int) -> Array:
 
 
 def _typical(sizes: Array) -> Array:
-    """Return the size around each element: its line's median times its column's, over that of all.
+    """Return the typical magnitude around each element.
 
-    Rows of different scale, and columns (channels) of different scale, are therefore each judged by their own scale.
-    Zeros are left out, because masks and clipped results have many of them; masks themselves are left out too."""
+    It is the median of the element's line times the median of its column, divided by the median of all elements. Lines
+    and columns (channels) of different scale are therefore each judged by their own scale. Zeros are left out, because
+    masks and clipped results have many of them; the values of masks are left out too."""
     counted = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.nan)
     ordered = np.sort(counted[np.isfinite(counted)], axis=None)
     small = ordered[ordered.size // 20] if ordered.size else 0.0
@@ -82,9 +84,9 @@ def _typical(sizes: Array) -> Array:
 
 
 def _length(shape: Sequence[int]) -> int:
-    """Return the length of a line: the last axis, or enough last axes for a median, 7 × 7 of an image.
+    """Return the length of a line: the last axis, or as many as a median needs (7 × 7 of an image).
 
-    A column is then one place in all lines; with too few lines, it is one index of the last axis."""
+    A column has the elements at one position of all lines; with too few lines, those at one index of the last axis."""
     length = 1
     for size in reversed(shape):
         length *= size
@@ -96,7 +98,7 @@ def _length(shape: Sequence[int]) -> int:
 def _median(lines: Array, otherwise: float) -> Array:
     """Return the median of each line, the lower one of two middle numbers.
 
-    It is `otherwise` if a line has too few numbers, except for a single line."""
+    The median of a line with too few numbers is `otherwise`. If there is only one line, one number is enough."""
     ordered = np.sort(lines, axis=1)  # NaN last
     counts = np.isfinite(ordered).sum(axis=1, keepdims=True)
     if not ordered.size:
