@@ -24,7 +24,7 @@ class Block:
     Empty if the runtime reports none (before 3.13, and on some devices)."""
     iterations: int
     waited: float | None = None
-    """The fraction of its time that the process waited for a CPU used by others; None if unknown."""
+    """The fraction of its time that the process waited for a CPU that others used; None if unknown."""
 
     @property
     def dispatch_ns(self) -> float | None:
@@ -39,8 +39,8 @@ _LEAST = 0.5
 def too_short(block: Block, block_s: float) -> bool:
     """Return whether the calls took much less than the block's time.
 
-    The tools never stop before a requested time. A requested number of calls can take less than the block's time, if
-    the number was found while the machine was slower."""
+    A tool that runs for a requested time never stops early. A requested number of calls can take less than the block's
+    time, if the number was found while the machine was slower."""
     return block.ns * block.iterations / 1e9 < _LEAST * block_s
 
 

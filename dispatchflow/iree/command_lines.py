@@ -23,7 +23,7 @@ DEVICE_ENVIRONMENT = (
 """The variables that choose the Vulkan driver and the GPU.
 
 They reach tools that run modules, never the compiler. They enter no key: the driver lists its devices under the same
-variables, and the device's identity, which is in the key, names the chosen one."""
+variables, and keys contain the identity of the chosen device."""
 
 COMPILING = {"TMPDIR": "."}
 """Additional variables of the compiler: its linker's files go to the working directory.
@@ -47,8 +47,9 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that tell the loader where to search first.
 
-    They decide what a driver or another provider's library loads, and are part of the identity of its devices. The
-    CPU's identity does without them: IREE's tools load only files of their own installation and of the system."""
+    They decide what a driver or another provider's library loads, and are part of the identity of the devices of these.
+    The identity of IREE's CPU device does not contain them: IREE's tools load only files of their own installation and
+    of the system."""
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
 
@@ -86,8 +87,9 @@ def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
 def poisoned(device: Sequence[str]) -> tuple[str, ...]:
     """Return the device flags for a second call, with other bytes in memory that is not written.
 
-    On the CPU this is one thread with the debug allocator, which fills memory with 0xCD; `local-task` also uses memory
-    that this allocator does not control. Vulkan's allocator refuses to be wrapped (IREE 3.13), so the flags stay."""
+    On the CPU the flags choose one thread and the debug allocator, which fills memory with 0xCD. `local-task` would
+    also use memory that this allocator does not control. For other devices the flags stay the same, because Vulkan's
+    allocator refuses to be wrapped (IREE 3.13)."""
     return ("--device=local-sync", "--device_allocator=debug") if _local(device) else tuple(device)
 
 
@@ -96,7 +98,7 @@ def _local(device: Sequence[str]) -> bool:
 
 
 def _allocator(device: Sequence[str], kind: str) -> tuple[str, ...]:
-    """Return the flag only for local devices: Vulkan's allocator refuses to be wrapped (IREE 3.13)."""
+    """Return the flag for local devices, else none: Vulkan's allocator refuses to be wrapped (IREE 3.13)."""
     return (f"--device_allocator={kind}",) if _local(device) else ()
 
 
@@ -151,11 +153,12 @@ def block_argv(
         device: device flags.
         inputs: as for `run_argv`.
         protocol: gives the times of the warm-up and of the block.
-        iterations: the number of calls that take `block_s`, if known; google-benchmark needs as much time to find it.
+        iterations: the number of calls that take `block_s`; None if unknown. google-benchmark then takes as much time
+            again to find the number.
         dispatches: call once more, untimed, for the runtime's own statistics of each dispatch.
         function: the function to call.
-        rotation: a second module, whose function is called and calls the first module's. Dispatch statistics are then
-            left out.
+        rotation: a second module; its function is called, and calls the first module's function. Dispatch statistics
+            are left out in this case.
         parameters: as for `run_argv`.
     """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"

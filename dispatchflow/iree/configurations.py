@@ -1,6 +1,6 @@
 """Read which configurations the compiler applied, and which a user's module requests.
 
-Both are in the same words. Applied ones are in the dump of `--iree-hal-dump-executable-configurations-to`."""
+Both are written in the same words. `--iree-hal-dump-executable-configurations-to` dumps the applied configurations."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def parse(dump: str, given: str = "") -> Applied:
 def _configured(line: str) -> Iterator[tuple[str, bool]]:
     """Yield the lowering configurations on an op's line, and whether each is the op's own.
 
-    One inside of another attribute is not: the configuration of one of attention's two products, or one that the
-    compiler did not know and kept."""
+    A configuration inside another attribute is not the op's own: that of one of attention's two products, or one that
+    the compiler did not know and kept."""
     for match in _LOWERING.finditer(line):
         before = line[: match.start()]
         own = before.count("{") - before.count("}") == 1
@@ -98,9 +98,9 @@ def requested_by(text: str) -> tuple[str, ...]:
     """Return the configurations that a printed module requests.
 
     A request is a translation, a lowering configuration, or for a `compilation_info` both, joined by `and`. It is
-    repeated for each operation with this request that the compiler cannot merge with another: equal operations count
-    once, and an operation with dynamic sizes may turn out equal to any. The compiler does not print an attribute that
-    no operation uses."""
+    returned once for each operation that makes it and that the compiler cannot merge with another one: equal operations
+    count once, and an operation with dynamic sizes may turn out equal to any. Attributes that no operation uses do not
+    count, because the compiler does not print them."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:

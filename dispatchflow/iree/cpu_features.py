@@ -37,7 +37,7 @@ machines hide some of them, and code for the named CPU still runs there. A featu
 
 @dataclass(frozen=True, slots=True)
 class HostCpu:
-    """The CPU and the features (`+avx,+avx2`) that `llvm-cpu` passes to the compiler."""
+    """The CPU and the features (`+avx,+avx2`) that are passed to the compiler for `llvm-cpu`."""
 
     name: str
     features: str
@@ -71,7 +71,7 @@ class PrintedCpu:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The features that the name implies, code may use and the machine hides: `avx512f`, …."""
+        """The features that the name implies and code may use, but that the machine hides: `avx512f`, …."""
         ever = set(self.features)
         return tuple(name for name, sign in self._signs.items() if sign == "-" and f"+{name}" in ever and matters(name))
 
@@ -92,11 +92,12 @@ def parse(text: str) -> PrintedCpu | None:
 def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
     """Return the CPU to pass to the compiler on this machine, or None if no level fits.
 
-    `implied` returns the features that a CPU's name implies; it is called only if needed. The compiler's own name is
-    used if the machine has all features that it implies and that matter. Otherwise the highest level whose features
-    the machine has is used, with the machine's own features. To add `-avx512f` to the named CPU does not help: IREE
-    believes its `+avx512f`, whatever follows (3.13: it chooses tiles of 512 bits and fails, or the code dies by
-    SIGILL). None: the machine does not even have the lowest level, or its architecture has no levels.
+    `implied` returns the features that a CPU's name implies; it is called only if needed. The compiler's own name for
+    the CPU is used if the machine has all features that the name implies and that matter. Otherwise the highest level
+    with only features of the machine is used, together with the machine's own features. Adding `-avx512f` to the named
+    CPU does not help: IREE believes the name's `+avx512f`, whatever follows (3.13 chooses tiles of 512 bits and fails,
+    or the code dies by SIGILL). The result is None if the machine does not even have the lowest level, or if its
+    architecture has no levels.
     """
     if not host.hidden:
         return HostCpu(host.name, ",".join(host.present))
@@ -104,8 +105,8 @@ def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCp
     for level in LEVELS.get(host.architecture, ()):
         own = set(implied(level))
         if own <= present:
-            # A feature that is printed once is only implied by the name, not detected on the machine (AArch64 has
-            # many of these). The level's own features are part of its name.
+            # A feature that is printed only once is implied by the name and not detected on the machine (AArch64 has
+            # many of these). The level's own features need no detection: its name implies them.
             true = [f for f in host.present if f in own or f not in of_name or times[f] > 1]
             return HostCpu(level, ",".join(true), host.name, ",".join(host.hidden))
     return None

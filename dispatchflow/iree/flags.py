@@ -61,9 +61,9 @@ def behind(own: Flags, flags: Flags) -> Flags:
 
 
 def shared(own: Flags, flags: Flags) -> str | None:
-    """Return the first of `flags` that is among a tuning's own flags, with any value; None if none is.
+    """Return the first of `flags` that a tuning's own flags also set, to any value; None if there is none.
 
-    The compiler would take the last of two equal flags."""
+    If a flag is given twice, the compiler takes the last one."""
     names = {flag.partition("=")[0] for flag in own}
     return next((flag for flag in flags if flag.partition("=")[0] in names), None)
 
@@ -76,7 +76,7 @@ def quoted(flags: Flags) -> str:
 def label(flags: Flags) -> str:
     """Return the flags' part of a case's name, which follows the tuning's: `+opt-level.O2`, or nothing.
 
-    Injective: a flag with other characters than `--iree-name=value` ends in a digest."""
+    Different flags have different labels: a flag with other characters than `--iree-name=value` ends in a digest."""
     return "".join(f"+{_short(flag)}" for flag in flags)
 
 

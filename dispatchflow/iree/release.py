@@ -12,7 +12,7 @@ _NEWEST = (999, 0)
 class Release:
     """The syntax of one release, (major, minor): how text and flags are written.
 
-    `Target.since` says which targets it knows. A case that it fails to compile is a known failure
+    `Target.since` says which targets a release knows. A case that a release cannot compile is a known failure
     (cases/known_failures.toml), and is still tried."""
 
     release: tuple[int, int] = _NEWEST
@@ -28,7 +28,7 @@ class Release:
     def generalizes_convolutions(self) -> bool:
         """Whether a named convolution becomes a generic op, without its attributes.
 
-        It does so before dispatches are formed. Seen with 3.9 and 3.10."""
+        This happens before dispatches are formed. It was seen with 3.9 and 3.10."""
         return self.release < (3, 11)
 
     def maps_of(self, op: str) -> bool:
@@ -38,12 +38,12 @@ class Release:
     def packs(self, backend: str) -> bool:
         """Return whether this backend packs operands of products by default, in separate dispatches.
 
-        Seen with 20241104 and 3.0 to 3.7."""
+        This was seen with 20241104 and 3.0 to 3.7."""
         return backend in ("llvm-cpu", "vmvx") and self.release < (3, 8)
 
     @property
     def packs_in_global_opt(self) -> bool:
-        """Whether `--iree-global-opt-data-tiling` exists; before 3.9 data tiling has one path."""
+        """Whether `--iree-global-opt-data-tiling` exists; before 3.9, no pass can be chosen."""
         return self.release >= (3, 9)
 
     def cpu_pipeline(self, name: str) -> str:
@@ -58,7 +58,8 @@ class Release:
     def reads_tuning_spec(self, backend: str) -> bool:
         """Return whether this backend reads the file of `--iree-codegen-tuning-spec-path`.
 
-        The others ignore it. All backends read a transform-dialect library. Seen with 3.9 to 3.13."""
+        Other backends ignore the file, but all backends read a transform-dialect library. This was seen with 3.9 to
+        3.13."""
         return {"rocm": True, "llvm-cpu": self.release >= (3, 11), "cuda": self.release < (3, 11)}.get(backend, False)
 
     def flag(self, newest: str) -> str:

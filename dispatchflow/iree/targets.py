@@ -32,7 +32,7 @@ class Target:
     driver: str = LOCAL
     """The runtime's driver: `LOCAL` (this CPU), or one that enumerates devices: vulkan, cuda, hip, metal."""
     needs_host_cpu: bool = False
-    """Whether the flags get this machine's CPU name and features; never `host`, which names no CPU."""
+    """Whether the flags get this machine's CPU name and features ; never `host`, which is any CPU."""
     runtime_is_code: bool = False
     """Whether executables call the runtime; if so, its digest is part of the device's identity."""
     gpu: Gpu | None = None

@@ -18,9 +18,9 @@ class Toolchain:
     """The version that the compiler prints, `3.13.0rc20261016`; `unknown` for a build tree without one."""
     revision: str | None
     digest: Digest
-    """Digest of what decides the compiler's output: its programs, linker and libraries, also the system's.
+    """Digest of the files that decide the compiler's output: its programs, linker and libraries.
 
-    It does not depend on the path to the compiler."""
+    LLVM's libraries count even in the system's folders. The digest does not depend on the path to the compiler."""
     runtime_version: str
     runtime_digest: Digest
     """Digest of the runtime's tools and of the libraries that they load."""

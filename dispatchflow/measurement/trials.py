@@ -219,7 +219,7 @@ def rotation_action(resolver: Resolver, case: Case) -> Action | None:
 
 
 def has_dispatches(chain: CaseState) -> bool:
-    """Return whether a module has dispatches: without a device, the runtime refuses to report statistics."""
+    """Return whether a module has dispatches; the runtime refuses to report statistics if it has none."""
     compiled = chain["compile"].record
     return compiled is None or bool(compiled.facts.get("dispatches", True))
 

@@ -1,6 +1,6 @@
 """Find the public functions of a module.
 
-In a user's text the names are a guess. In the text that the compiler prints, names and types are certain."""
+In a user's text, the names found are a guess. In the text that the compiler prints, names and types are certain."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Declaration:
 def functions(text: str) -> list[str]:
     """Guess the names of the outermost public functions of a user's text, in its order.
 
-    This needs no toolchain; `declarations` reads the text that the compiler prints and overrules it. Bytecode gives no
-    names."""
+    This needs no toolchain. `declarations` reads the text that the compiler prints, and overrules the guess. Bytecode
+    gives no names."""
     depth, found = 0, list[tuple[int, str]]()
     for match in _WRITTEN.finditer(text):
         if match[0] in "{}":

@@ -49,7 +49,7 @@ def returned(name: str, tensor: TensorType) -> str:
 
 
 def affine(dims: str, *values: str) -> list[str]:
-    """Return affine maps from `dims` to each of `values`; a letter is a dim: `affine("mk", "m", "mk")`."""
+    """Return affine maps from `dims` to each of `values`, each letter a dim: `affine("mk", "m", "mk")`."""
     return [f"affine_map<({', '.join(dims)}) -> ({', '.join(value)})>" for value in values]
 
 
@@ -110,7 +110,7 @@ def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: i
 
 
 def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[list[str], str]:
-    """Return (lines, name of the value in the wider type); without an extension the name is `of`."""
+    """Return (lines, name of the value in the wider type); if no extension is needed, the name is `of`."""
     if source is to:
         return [], of
     cast = "extf" if to.is_float else "extui" if source.is_unsigned else "extsi"

@@ -69,8 +69,8 @@ class Database:
     def _open(self, alone: bool = False) -> None:
         """Open the file; with `alone`, for this process only.
 
-        A WAL that several processes share needs shared memory, which a full disk has no room for. Opened alone, the
-        records can still be read and removed there."""
+        A WAL that several processes share needs shared memory, and a full disk has no room for it. If one process opens
+        the file alone, the records can be read and removed even on a full disk."""
         self._db = sqlite3.connect(self._path, timeout=_PATIENCE_S, check_same_thread=False, isolation_level=None)
         if alone:
             self._db.execute("pragma locking_mode = exclusive")

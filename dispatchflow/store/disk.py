@@ -47,7 +47,7 @@ def refused(error: OSError) -> StoreError:
 def unwritable(store: Path, error: OSError) -> StoreError:
     """Return the error for a store that cannot be written.
 
-    It is no failure of one case, because every case would fail in the same way."""
+    The error ends the run and is no failure of one case, because every case would fail in the same way."""
     file = error.filename2 or error.filename  # for a rename, the new name
     there = next(place for place in (store, *store.parents) if place.exists())  # the store may not exist yet
     free = _free(os.statvfs(there)) if is_full(error) else None

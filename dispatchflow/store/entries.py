@@ -1,4 +1,4 @@
-"""The contents of records as values: planning reads few columns of them, the rest is read on use."""
+"""The contents of records as values. Planning reads few columns; the others are read on first use."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, dict=True):
-    """All blocks of one case under one protocol; columns that planning does not need are read on use."""
+    """All blocks of one case under one protocol; columns that planning does not need are read when used."""
 
     id: int
     key: Key
@@ -141,7 +141,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     def noisy_above(self, limit: float) -> bool:
         """Return whether the median's uncertainty exceeds `limit`.
 
-        For the usual limit the status already answers this, without reading the blocks."""
+        For the usual limit the status already says this, so the blocks need not be read."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
         return self.disturbed or noisy(self.blocks_ns, limit)
@@ -189,7 +189,7 @@ class Snapshot:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, RecordHead] = {}
-        """One object for each key, so that its rest is read once."""
+        """One object for each key, so that the other columns are read only once."""
 
     def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:

@@ -1,4 +1,4 @@
-"""Describe the holders of a lock, from /proc/locks: it is always current and needs no file of ours."""
+"""Describe the holders of a lock, from /proc/locks, which is always current and needs no file of ours."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def report_while_waiting(whom: Callable[[], str | None]) -> Iterator[None]:
-    """Log the line that `whom` returns while the body waits, first after `PATIENCE_S`; nothing for None."""
+    """Log the line that `whom` returns while the body waits, first after `PATIENCE_S`; None logs nothing."""
     done = threading.Event()
 
     def report() -> None:

@@ -1,4 +1,4 @@
-"""File locks: the kernel releases them when their process ends, and they also exclude other threads."""
+"""File locks. They also exclude threads of one process; the kernel releases them when it ends."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def others(descriptor: int) -> list[holders.Holder] | None:
 
 
 class Claims:
-    """Keys that an invocation works on for long, claimed without waiting: another may want the same."""
+    """Keys that an invocation works on for long. They are claimed without waiting for other invocations."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
@@ -101,7 +101,7 @@ class Users:
     def join(self, waiting: Callable[[int], None]) -> None:
         """Share the lock until this process ends: after an interrupt, its threads may still publish.
 
-        `waiting` is called before this waits: with the PID of the holder, or 0 for a clean."""
+        `waiting` is called before this method waits: with the PID of the holder, or 0 for a clean."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager
@@ -154,7 +154,7 @@ class MachineLock:
     @contextmanager
     def busy(self) -> Iterator[None]:
         with ExitStack() as held:
-            if _mine.count == 0:  # nested in `busy`, the turnstile may be held by a block that waits for this thread
+            if _mine.count == 0:  # if it is in `busy` already, a block that waits for it may hold the turnstile
                 for place, turnstile in self._places:
                     with locked(turnstile, whom=partial(_holder_in_words, place)):
                         pass
@@ -188,9 +188,9 @@ _mine = _Mine()
 
 
 def _holder_in_words(place: Path, waiting: int) -> str | None:
-    """Describe the process that the machine is waited for.
+    """Describe the process for which this one waits until the machine is free.
 
-    It holds the lock of `place`. Otherwise it holds the turnstile `waiting` and waits for that lock itself."""
+    It holds the lock of `place`, or it holds the turnstile `waiting` and itself waits for the lock of `place`."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiles or verifies"

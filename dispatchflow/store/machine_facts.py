@@ -4,8 +4,8 @@ DIRECTORY/1/
   machines/IDENTITY/KIND-KEY   a value after its digest; a home directory may serve many machines
   objects/DIGEST               compiled modules that values name
 
-All of this is optional. A damaged file counts as absent and is written again. If the directory cannot be written, or is
-on a network file system, only the project's store keeps the measured values."""
+All of these files are optional. A damaged file counts as absent and is written again. If the directory cannot be
+written, or is on a network file system, only the project's store keeps the measured values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MachineFacts:
 
     @cached_property
     def unusable(self) -> str | None:
-        """The reason why nothing is kept here, as far as it is known before the first write; None for none."""
+        """The reason why nothing can be kept here; None if none is known before the first write."""
         if self.root is None:
             return "there is no home directory"
         try:

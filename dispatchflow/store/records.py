@@ -17,7 +17,7 @@ from dispatchflow.store.schema import SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
-"""Looking up one key takes as long as reading `_ROWS_A_SEEK` records in order."""
+"""The number of key lookups of a case, and of rows that are read in order in the time of one lookup."""
 
 _NEWEST = 4000
 """The number of measurements that sensitivities are computed from: reading them takes some tens of ms."""
@@ -35,7 +35,7 @@ class Records(Database):
         super().__init__(path, SCHEMA, VERSION)
 
     def _begin(self) -> None:
-        # The numbers of a new database continue after those of old parts, at up to a million rows a second.
+        # A new database numbers rows from the time on, a million a second: above all rows of older Parquet files.
         self._db.execute("insert into remembered values ('first_row', ?)", (str(int(time.time()) << 20),))
 
     # --- actions
@@ -58,7 +58,7 @@ class Records(Database):
         return RecordHead(key, bool(ok), code, outputs, self)
 
     def add(self, record: Record) -> None:
-        """Add a record in place of an older one of its key: a failure tried again, or an object made again."""
+        """Add a record in place of an older one with its key, after an action was executed again."""
         code, dumps = record.facts.get("runtime_digest" if record.stage == "verify" else "code_digest"), json.dumps
         values = (
             record.key, record.stage, record.ok, _text(record.reason), code,
@@ -136,7 +136,7 @@ class Records(Database):
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Set the latest keys of a case; `shown` gives what its views now show, as `newest_identities` does."""
+        """Set the latest keys of a case. `shown` maps each of its views to the identity of the row it shows."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -219,7 +219,7 @@ class Records(Database):
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """Return the reader for planning a number of cases: for many, one that reads all rows at once."""
+        """Return the reader for planning this number of cases; for many cases, it reads all rows at once."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
@@ -250,7 +250,7 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str) -> int:
-        """Add rows, name → (identity, content), and return how many; skip one equal to its name's newest."""
+        """Add rows, name → (identity, content), except those equal to their name's newest; return how many."""
         added = 0
         with self._transaction():
             for name, (identity, content) in rows.items():

@@ -79,7 +79,7 @@ def removal(
     most `limit_bytes`.
 
     An object is as old as the newest record that names it. A record outside of `keep` stays as long as all of its
-    objects do: it takes no space and saves the work."""
+    objects do, because it takes no space and saves the work."""
     records: dict[Digest, list[StoredRecord]] = {}
     for record in held:
         for digest in set(record.outputs.values()):

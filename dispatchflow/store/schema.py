@@ -10,7 +10,7 @@ said          the identity of each case's newest row under a protocol, and of wh
 
 VERSION = 4
 
-# Covering indexes: planning reads records and measurements from them alone, and never loads the wide rows.
+# These are covering indexes: planning reads records and measurements from them alone, and never loads the wide rows.
 SCHEMA = """
 create table record (
   id integer primary key, key text not null, stage text not null, ok integer not null, reason text,

@@ -1,7 +1,7 @@
 """Private directories, each locked by the process that uses it; an unlocked one can be removed.
 
-The kernel's lock also shows a user in another container, whose PID would mean nothing here, and it is released when its
-process ends. Tools do not inherit it (close-on-exec)."""
+Unlike a PID, the kernel's lock also shows that a process in another container uses the directory. It is released when
+its process ends. Tools do not inherit it (close-on-exec)."""
 
 from __future__ import annotations
 

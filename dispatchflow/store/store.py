@@ -78,8 +78,8 @@ class Store:
         """Return an object's path after comparing its content with its digest.
 
         Raises:
-            DamagedObject: they differ, or it is missing; it and every record that names it were removed.
-            UnreadableObject: it cannot be read.
+            DamagedObject: the digests differ, or the object is missing; it and every record that names it are removed.
+            UnreadableObject: the object cannot be read.
         """
         if self._found(digest) == digest:
             return self.path(digest)
@@ -128,7 +128,7 @@ class Store:
         Only for a process that holds `users` exclusively."""
         try:
             self.records.forget(keys, digests)
-        except DiskFull:  # deleting records needs free space too. After a kill here, missing objects are made again
+        except DiskFull:  # deleting records needs free space too; if this is killed, missing objects are made again
             self._unlink(digests)
             self.records.forget(keys, digests)
         self._unlink(digests)
@@ -178,8 +178,8 @@ class Store:
     def lock(self, key: Key) -> AbstractContextManager[None]:
         """Hold the lock of a key: in all invocations, only one thread at a time runs its action.
 
-        Keys share lock files, so a thread may wait for another key too. No deadlock can follow, because no thread takes
-        a second one of these locks while it holds one."""
+        Keys share lock files, so a thread may also wait for an unrelated key. This cannot cause a deadlock, because no
+        thread takes a second one of these locks while it holds one."""
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:
@@ -204,14 +204,14 @@ class Store:
     def users(self) -> Users:
         """The lock that protects objects from a clean.
 
-        A run that makes, verifies or measures joins before it looks up records. Objects that they name stay until it
-        ends, and so do objects that are published and not yet recorded."""
+        A run that makes, verifies or measures joins the users before it looks up records. Until the run ends, objects
+        that the records name stay, and so do objects that are published and not yet recorded."""
         with self.writing():
             return Users(self.root / "locks" / "users")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Raise an OSError of the body as a StoreError, which ends the run instead of failing one case."""
+        """Turn an OSError of the body into a StoreError, which ends the run instead of failing one case."""
         try:
             yield
         except OSError as error:
@@ -219,7 +219,7 @@ class Store:
 
     @contextmanager
     def _entering(self, context: AbstractContextManager[T]) -> Iterator[T]:
-        """Enter a context; only an OSError raised on entering it is a StoreError."""
+        """Enter a context; an OSError raised on entering it, but not in the body, becomes a StoreError."""
         with ExitStack() as stack:
             with self.writing():
                 entered = stack.enter_context(context)
@@ -227,7 +227,7 @@ class Store:
 
 
 def _maker(lock: int) -> str | None:
-    """Describe the process that a key's lock is waited for; None if it is this process."""
+    """Describe the process whose lock on a key this one waits for; None if it is this process itself."""
     if (found := others(lock)) is None:
         return None
     whom = holders.named(found[0].process) if found else holders.UNSEEN
@@ -259,7 +259,7 @@ def filesystem(path: Path, mounts: bytes) -> tuple[Path, str]:
         _, place, kind, *_ = line.split(b" ")
         # White space and backslashes are written as three octal digits.
         mount = Path(os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), place)))
-        # The longest mount point wins; of two at the same place the later hides the earlier.
+        # The longest mount point wins; if two are mounted on one directory, the later one hides the earlier.
         if path.is_relative_to(mount) and len(mount.parts) >= len(found[0].parts):
             found = mount, kind.decode()
     return found

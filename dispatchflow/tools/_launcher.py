@@ -1,8 +1,8 @@
 """A small process that starts the tools; run as a script, it imports only the standard library.
 
-It replaces a direct use of subprocess for three reasons. It has one thread and few pages, so a forked child may call
-setrlimit and prctl before exec. `ru_maxrss` is the tool's own; a child of the large process would start with its
-parent's. No tool outlives dispatchflow: when the pipe to it closes, the launcher kills the tool's whole process group.
+It replaces a direct use of subprocess for three reasons. The launcher has one thread and few pages, so a forked child
+may call setrlimit and prctl before exec. `ru_maxrss` is the tool's own; in a child of the large process, it would begin
+with the parent's. No tool outlives dispatchflow: when the launcher's stdin closes, it kills the tool's process group.
 
 Output of a tool goes through pipes, so that a tool that never stops printing fills neither disk nor memory.
 
@@ -121,9 +121,9 @@ class _Waits:
     def seconds(self, cpu_s):
         """Return the time of the thread that waited longest; None if unknown.
 
-        It is at most ten times what that thread ran: a thread that hardly runs delays nothing. On one CPU no thread
-        waits for another one of the tool that works. On several CPUs threads do, so the time is also at most what other
-        processes ran on these CPUs. /proc/stat counts idle time of each CPU in whole ticks."""
+        At most ten times the time that the thread ran counts, because a thread that hardly runs delays nothing. On one
+        CPU, no thread of the tool waits for another one that works. On several CPUs threads do, so at most the time
+        counts that other processes ran on these CPUs. /proc/stat counts the idle time of each CPU in whole ticks."""
         idle_s = self._idle_s()
         if not self.threads or self.idle_s is None or idle_s is None:
             return None
@@ -135,7 +135,7 @@ class _Waits:
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Return how long its CPUs together were idle, waiting for a disk, or taken by the hypervisor."""
+        """Return how long its CPUs were idle, waited for a disk, or were taken by the hypervisor, in total."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}

@@ -68,9 +68,9 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
     """Return the CPU that `llvm-cpu` is compiled for, under this compiler's name for it.
 
-    The compiler is asked once for each toolchain. Releases that know the same features get the same flags, and the same
-    code unless something else changed. Features that the CPU does not have are never passed: their list grows with each
-    LLVM and would change every digest.
+    The compiler runs once for each toolchain to find this out. Releases that know the same features get the same flags,
+    and make the same code unless something else changed. Features that the CPU does not have are never passed: their
+    list grows with each LLVM and would change every digest.
 
     Raises:
         ToolchainError: the compiler does not report a CPU, or it names one that does not fit this machine and no level
@@ -111,7 +111,7 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
 def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits) -> list[str]:
     """Return the features of a CPU outside of the table, `+avx`, …, as the compiler reports them.
 
-    The compiler is asked once. The list is empty for a GPU.
+    The compiler runs once to find this out. The list is empty for a GPU.
 
     Raises:
         ToolchainError: the compiler does not know this CPU or GPU.
@@ -130,7 +130,7 @@ def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits)
 
 
 def _remember(store: Store, name: str, value: str) -> None:
-    """Record a value unless the disk is full; then the compiler is asked again next time."""
+    """Record a value unless the disk is full; in that case the compiler runs again next time."""
     with suppress(StoreError):
         store.records.remember(name, value)
 
@@ -138,7 +138,7 @@ def _remember(store: Store, name: str, value: str) -> None:
 def _configured(
     store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
 ) -> str:
-    """Return a trivial module as the compiler prints it, with all that it knows of the target.
+    """Return a trivial module as the compiler prints it, with all that the compiler knows of the target.
 
     Raises:
         ToolchainError: the compiler fails; with `problem` and `hint`.
@@ -170,7 +170,7 @@ def detect(driver: str, tool: str, limits: Limits) -> Device:
     if uri is not None:
         identity = {"driver": driver, **driver_build(driver), **fields, **libraries(os.environ)}
         return Device(uri, 1, (), identity, architecture=architecture(text))
-    # A missing driver fails under any limit, so a limit counts only if it is certain.
+    # A missing driver fails under any limit, so a limit is reported only if it certainly caused the failure.
     hit = limits.hit("run_limit", outcome.timed_out, errors)
     ended = hit.reason(None) if hit and hit.certain else None
     absent = ended or _reason(errors) or outcome.failure or "the driver finds no device"
@@ -183,8 +183,8 @@ _BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/versi
 def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
     """Return the build of the kernel part of a GPU's driver; it changes with the part that compiles PTX.
 
-    It is empty if the system does not report it, and for Vulkan, whose drivers report their own. Only the first line is
-    read: NVIDIA's second one is the C compiler's version."""
+    It is empty if the system does not report it, and for Vulkan, because Vulkan's drivers report their build
+    themselves. Only the first line is read: NVIDIA's second line is the C compiler's version."""
     if driver not in _BUILDS:
         return {}
     try:

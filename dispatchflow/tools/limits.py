@@ -33,17 +33,17 @@ class Limits:
     block_s: float = 300.0
     """The limit for one benchmark process."""
     memory_bytes: int | None = None
-    """Memory that the process itself writes to, without the code that it maps; None for no limit."""
+    """The limit for memory that the process itself writes to, without mapped code; None for no limit."""
     memory_asked: bool = False
     """Whether the user set the memory limit; otherwise it is the machine's memory."""
 
     def hit(self, time_limit: str, timed_out: bool, stderr: str) -> LimitHit | None:
         """Return the limit that made a tool fail, or may have; None if there is none.
 
-        `time_limit` names the one that the tool ran under. A tool without memory fails in ways that cannot be listed:
-        by a signal, a linker that it could not start, a library that it could not map. Its peak does not show the
-        allocation that was refused. Any failure under a memory limit that the user set is therefore attributed to it as
-        possible."""
+        `time_limit` names the time limit that the tool ran under. A tool without memory fails in ways that cannot be
+        listed: by a signal, a linker that it could not start, a library that it could not map. Its peak does not show
+        the allocation that was refused. If the user set a memory limit, every failure is therefore reported as possibly
+        caused by this limit."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
@@ -59,7 +59,7 @@ class Limits:
         return hit.reason(outcome.failure) if hit else outcome.failure
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
-        """Return why a failure that was recorded with a limit is tried again; None if it stands."""
+        """Return why a failure that was recorded with a limit is tried again; None if it is not."""
         if recorded is None:
             return None
         name, value = recorded

@@ -31,7 +31,7 @@ def cpu() -> Cpu:
 
 
 def described(text: str, number: int) -> Cpu:
-    """Parse logical CPU `number`, or else the first, in the text of /proc/cpuinfo."""
+    """Parse the entry of logical CPU `number` in the text of /proc/cpuinfo; without one, the first entry."""
     blocks = text.split("\n\n")
     block = next((b for b in blocks if re.search(rf"^processor\s*:\s*{number}$", b, re.MULTILINE)), blocks[0])
     fields: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", block, re.MULTILINE))
@@ -86,7 +86,7 @@ def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
 def reported(cores: Sequence[int], root: Path = Path("/")) -> int:
     """Return the logical CPU whose model and clock are reported for the machine.
 
-    With several kinds of cores it is the one that a single thread runs on; otherwise it is the first, since all are
+    With several kinds of cores it is the CPU that a single thread runs on; otherwise it is the first one, since all are
     alike."""
     return cores[-1] if len(set(map(_speeds(root), cores))) > 1 else 0
 

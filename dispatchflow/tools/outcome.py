@@ -20,9 +20,9 @@ class Outcome:
     peak_bytes: int
     """The largest resident size of the process and its children."""
     waited_s: float | None = None
-    """The time that the thread that waited longest had no CPU because other processes ran there.
+    """The longest time that one of its threads waited for a CPU because other processes ran there.
 
-    None if it was not requested, or the kernel does not report it."""
+    None if the time was not requested, or if the kernel does not report it."""
 
     @property
     def failure(self) -> str | None:
@@ -40,6 +40,6 @@ class Outcome:
     def repeatable(self) -> bool:
         """Whether a failure would repeat itself.
 
-        A SIGKILL that is not the time limit's comes from outside (out of memory, an impatient person), so the next run
-        may succeed."""
+        A SIGKILL without an exceeded time limit comes from outside (out of memory, an impatient person), so the next
+        run may succeed."""
         return self.timed_out or self.code != -9

@@ -38,7 +38,7 @@ class Command:
     cpus: tuple[int, ...] = ()
     """The CPUs that it may use; empty for all."""
     count_waits: bool = False
-    """Whether to measure its waits for a CPU, by the kernel's statistics of its threads when it prints."""
+    """Whether to measure how long its threads wait for a CPU, read from the kernel whenever it prints."""
 
 
 class _Local(threading.local):
@@ -49,7 +49,7 @@ _local = _Local()
 
 
 def run(command: Command) -> Outcome:
-    """Run a command to its end or its limit, by a launcher of this thread that is started on first use.
+    """Run a command to its end or its limit. Each thread has a launcher, which starts on first use.
 
     Raises:
         OSError: the program could not be started, or its output could not be written.
@@ -92,7 +92,7 @@ def run(command: Command) -> Outcome:
 
 
 def _end_session(session: int) -> None:
-    """Kill the session of a launcher that was killed: the tool ended with it, the tool's children did not."""
+    """Kill the session of a launcher that was killed: its tool has ended, but not the tool's children."""
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError):  # the process has ended
             if int((place / "stat").read_text().rpartition(")")[2].split()[3]) == session:
@@ -100,7 +100,7 @@ def _end_session(session: int) -> None:
 
 
 def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
-    """Run a command for its output: return its outcome, stdout, and stderr shortened.
+    """Run a command for its output; return its outcome, its stdout, and its shortened stderr.
 
     Terminal sequences are removed, because versions and device names are displayed and enter rows. Output is held in
     memory, where a full disk cannot cut it short: half a list of devices would be a valid but wrong list.

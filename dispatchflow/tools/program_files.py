@@ -1,8 +1,8 @@
 """Find the files that a program runs: itself, its child programs, and the libraries of all of them.
 
-Names and links do not show this. `tools/iree-compile` may be a link into another tree, a script that starts a program
-elsewhere, or a small program whose code is in libraries that its RUNPATH names. glibc's loader reports all of it
-(`LD_DEBUG=files`, ld.so(8)), for each process that was started."""
+Names and links do not show which files run. `tools/iree-compile` may be a link into another tree, a script that starts
+a program elsewhere, or a small program with its code in libraries that its RUNPATH names. glibc's loader reports all
+files (`LD_DEBUG=files`, ld.so(8)), for each process that was started."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def output(folder: Path) -> dict[str, str]:
 def files(folder: Path) -> list[Path]:
     """Return the loaded files except the system's own (a shell, the C library).
 
-    Paths are as the loader names them, since a link may lead to another file later. A system update does not make
-    another compiler."""
+    Paths are as the loader names them, since a link may lead to another file later. The system's files are left out,
+    because the compiler stays the same after an update of the system."""
     texts = (path.read_bytes() for path in folder.glob("loaded.*"))
     found = {Path(os.fsdecode(name)) for text in texts for name in _LOADED.findall(text)}
     return sorted(path for path in found if path.is_file() and not _is_system(path.resolve()))

@@ -88,7 +88,7 @@ def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
 def _is_dated(version: str) -> bool:
     """Return whether a release is named by its date, as all were until November 2024.
 
-    Their packages had other names."""
+    The packages of dated releases had other names."""
     return int(version.split(".")[0]) > 9999
 
 
@@ -134,7 +134,7 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def _fetch_error(requirements: list[str], failure: str, stderr: str) -> ToolchainError:
-    """Return our own error where pip's message misleads: without a network it reports a missing release."""
+    """Return our own error in place of pip's: without a network, pip reports that the release is missing."""
     facts: dict[str, object] = {"wanted": ", ".join(requirements)}
     lines = [line for line in stderr.splitlines() if line.strip()]
     if broken := [line for line in lines if "connection broken by" in line]:

@@ -30,9 +30,9 @@ RUNTIME = "iree/_runtime_libs/iree-run-module"
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with which the toolchain's tools run.
 
-    LD_LIBRARY_PATH, if set, gets the toolchain's own libraries first: it precedes a program's RUNPATH, so another
-    compiler library could run behind this one's digest. The linker's path is added if it needs quoting: the compiler
-    (3.13, and all before) uses the linker beside itself, and passes its path to a shell unquoted."""
+    If LD_LIBRARY_PATH is set, the toolchain's own libraries are put first in it: the variable precedes a program's
+    RUNPATH, so libraries other than those in the digest could run. The linker's path is added if it needs quoting: the
+    compiler (3.13 and all earlier releases) uses the linker beside itself, and passes that path to a shell unquoted."""
     seen = dict(variables)
     if _LIBRARIES in seen:
         folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))
@@ -60,8 +60,8 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
     """Find the toolchain of a word of `iree=`.
 
     `current` is this Python environment, `3.12.0` a release, and anything else a path: an IREE build tree, or an
-    environment, in which the newest Python with IREE is used. `see` is called with each file that the choice depends
-    on.
+    environment. In an environment, the newest Python with IREE is used. `see` is called with each file on which the
+    choice depends.
 
     Raises:
         ToolchainError: the compiler or its runtime is missing, or one of them does not run.
@@ -201,8 +201,8 @@ def _digest(kind: str, files: Iterable[Path]) -> Digest:
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
     """Return the compilers beside which a linker and platform libraries are searched.
 
-    These are the named file, and each loaded file that contains the compiler's version text, one for each directory. A
-    script may start a compiler in another directory."""
+    These are the named file and, because a script may start a compiler in another directory, each loaded file that
+    contains the compiler's version text; one for each directory."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
@@ -232,7 +232,7 @@ def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
 
 
 _SAID = b"IREE compiler version"
-"""Printed for `--version`, so the compiler's code contains it."""
+"""The text that the compiler prints for `--version`, so its code contains it."""
 
 
 def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:
