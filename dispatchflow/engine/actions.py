@@ -150,6 +150,22 @@ def compilation(module: Digest, form: Form) -> Action:
     return _action(form, module)
 
 
+def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
+    """Return the action that finds the sites of a compiled module and their source operations.
+
+    Args:
+        compiled: the key of the compile: the printed module, flags, toolchain and environment.
+        labels: the module with the source's locations, and the name of its file; None if the printed one has them.
+    """
+    return _single("provenance", compile=compiled, labels=labels, source=_sources(*_PROVENANCE))
+
+
+_PROVENANCE = (
+    *(f"models/{n}.py" for n in ("_reading", "_tagger", "def_use", "kinds", "provenance", "site", "tagged", "work")),
+    "engine/provenance.py",
+)
+
+
 def inputs(operation: Operation) -> Action:
     """Return the action that makes the operands of all recipes: outputs `exact_0`, …, `random_0`, …"""
     return _data_action("inputs", operation)

@@ -97,7 +97,7 @@ class StageExecutor(ActionExecutor):
         """Compile a case; return None for a module that cannot be read or does not have the function."""
         resolver, dispatch = self.resolver, case.dispatch
         if isinstance(case.operation, Module):
-            if (printed := self._printed(case.operation)) is None:
+            if (printed := self.printed(case.operation)) is None:
                 return None
             text, objects, dispatch = printed.text, printed.objects, dispatch.printed(printed.record)
         else:
@@ -106,7 +106,7 @@ class StageExecutor(ActionExecutor):
         demanded, missed = dispatch.demanded(packed), partial(dispatch.missed, packed=packed)
         return self.compile_module(text, resolver.flags(case), demanded, missed, dispatch.tuning.files, objects)
 
-    def _printed(self, program: Module) -> Reprinted | None:
+    def printed(self, program: Module) -> Reprinted | None:
         for _ in range(_ATTEMPTS):
             record = self._reprint(program)
             if not record.ok or self.resolver.supplies.declaration(program) is None:
@@ -174,7 +174,7 @@ class StageExecutor(ActionExecutor):
 
         module_of_reference: Digest | None = None
         if program.against is not None:
-            if (printed := self._printed(program)) is None:
+            if (printed := self.printed(program)) is None:
                 return None
             flags = self.resolver.supplies.reference_flags(program)
             compiled = self.compile_module(printed.text, flags, objects=printed.objects)

@@ -78,6 +78,23 @@ def compile_argv(
     return (compiler, "-", *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", output)
 
 
+def phase_argv(
+    compiler: str,
+    flags: Sequence[str],
+    begin: str | None,
+    end: str | None,
+    output: str,
+    dump: str = CONFIGURATIONS,
+) -> tuple[str, ...]:
+    """Return a command line of the compiler for some of its phases, with a module on stdin as bytecode.
+
+    `begin` is the last phase that the module has been through, `end` the last one to run; None means the first and the
+    last. All phases, one command after the other, give what `compile_argv` gives."""
+    cut = [f"--compile-from={begin}"] if begin else []
+    cut += [f"--compile-to={end}", "--emit-mlir-bytecode"] if end else []
+    return compile_argv(compiler, (*flags, *cut), output, dump)
+
+
 def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
     """Return the flags for a device; if it has workers, one is pinned to each of these CPUs."""
     pinned = (f"--task_topology_cpu_ids={','.join(map(str, cpus))}",) if device == "local-task" else ()

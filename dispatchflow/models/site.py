@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 import msgspec
@@ -24,6 +25,12 @@ class SourceOperation(msgspec.Struct, frozen=True):
     """Its importer's name: of an ONNX node, or a path of PyTorch modules, `blocks.0.attn/linear`."""
     place: str | None = None
     """`net.mlir:12:8`."""
+    computes: bool = True
+    """Whether it computes or moves the elements of tensors.
+
+    A reshape, a fill, or arithmetic of single numbers, which the host does, is none."""
+    constant: bool = False
+    """Whether it depends on no argument of a function, so that the compiler may compute it."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -61,4 +68,33 @@ class Program(msgspec.Struct, frozen=True):
     """A compiled program as the sum of its sites."""
 
     operations: tuple[SourceOperation, ...]
+    """The user's operations.
+
+    Constants, functions, loops, and what is inside a linalg operation's body are not among them."""
     sites: tuple[Site, ...]
+    """The sites in program order."""
+    unlabelled: str | None = None
+    """Why names and places are not known; None if they are, as far as the source has them."""
+
+    def sites_of(self, operation: int) -> tuple[Site, ...]:
+        """Return the sites whose origins name a source operation."""
+        return tuple(site for site in self.sites if any(origin.operation == operation for origin in site.origins))
+
+    @property
+    def shared(self) -> tuple[SourceOperation, ...]:
+        """The source operations that several sites have by their locations."""
+        count = Counter(o.operation for site in self.sites for o in site.origins if o.evidence == "location")
+        return tuple(operation for operation in self.operations if count[operation.number] > 1)
+
+    @property
+    def unplaced(self) -> tuple[SourceOperation, ...]:
+        """The source operations that compute something and are in no site: folded into others, or constant."""
+        placed = {origin.operation for site in self.sites for origin in site.origins}
+        return tuple(each for each in self.operations if each.computes and each.number not in placed)
+
+    @property
+    def at_load(self) -> tuple[SourceOperation, ...]:
+        """The source operations that only initializers compute."""
+        called = {origin.operation for site in self.sites if not site.at_load for origin in site.origins}
+        loaded = {origin.operation for site in self.sites if site.at_load for origin in site.origins}
+        return tuple(operation for operation in self.operations if operation.number in loaded - called)

@@ -1,0 +1,172 @@
+"""Find a compiled case's sites and their source operations by compiling its module with tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
+
+import msgspec
+
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.module import Module
+from dispatchflow.engine import actions
+from dispatchflow.engine.call import Result, failed
+from dispatchflow.engine.stages import StageExecutor
+from dispatchflow.iree import command_lines, vmfb
+from dispatchflow.keys import Digest
+from dispatchflow.models import provenance, tagged
+from dispatchflow.models.site import Program
+from dispatchflow.store.entries import Record
+from dispatchflow.tools import bindings
+
+_OTHER_CODE = "the tagged module compiles to other code than the case's own, so its sites are not those of the case"
+
+_PHASES = (("tagged", None, "dispatch-creation", "formed"), ("sites", "dispatch-creation", "flow", "flow"),
+           ("flow", "flow", "hal", "hal"), ("hal", "hal", None, "module.vmfb"))  # fmt: skip
+"""Input, last phase that it has been through, last phase to run, output: no phase runs twice."""
+
+_Facts = TypeVar("_Facts")
+
+
+class _Failed(Exception):
+    """A tool failed; the result is the action's."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(result[1])
+        self.result = result
+
+
+@dataclass(frozen=True, slots=True)
+class _Labels:
+    """The module with the source's locations: its object or its file, and what the file is called."""
+
+    digest: Digest
+    title: str
+
+
+def of_case(executor: StageExecutor, case: Case) -> Record | None:
+    """Return the record of a case's provenance; None if the case did not compile.
+
+    Its outputs are `sites`, a `models.site.Program` as JSON, and `flow`, the module of the same compile when its
+    dispatches are outlined, as bytecode with the tags `df.op.N` and `df.site.N`. Its facts are the numbers of `sites`
+    and `operations`, of `unplaced` operations, of launches without a tag (`untagged`) and of dispatches that are never
+    launched (`unlaunched`), why no names are known (`unlabelled`), and the seconds of the compiler, `compile_s`.
+    A record that is not `ok` has the reason; the case itself is not affected."""
+    assert case.library is None
+    compiled = executor.compile(case)
+    if compiled is None or not compiled.ok:
+        return None
+    resolver, program = executor.resolver, case.operation
+    if isinstance(program, Module):
+        if (printed := executor.printed(program)) is None:
+            return None
+        text, objects = printed.text, printed.objects
+        source = printed.record.outputs.get("labelled", program.source.digest)
+        labels = _Labels(source, PurePath(program.source.path).name)
+    else:
+        text, objects, labels = case.dispatch.module(resolver.syntax).encode(), {}, None
+    action = actions.provenance(compiled.key, (labels.digest, labels.title) if labels else None)
+
+    def make(scratch: Path) -> Result:
+        files = {file.name: file.text.encode() for file in case.dispatch.tuning.files}
+        if labels is not None:
+            files["labels.mlir"] = _content(executor, program, labels)
+        for name, content in {"module.mlir": text, **files}.items():
+            (scratch / name).write_bytes(content)
+        executor.store.place(scratch, objects)
+        title = labels.title if labels else "module.mlir"
+        tagging = _Tagging(executor, scratch, resolver.flags(case), command_lines.dump_of(text), title)
+        try:
+            return tagging.result(compiled.facts["code_digest"])
+        except _Failed as failure:
+            return failure.result
+
+    return executor.make(action, make)
+
+
+def _content(executor: StageExecutor, program: Any, labels: _Labels) -> bytes:
+    from dispatchflow.verification import module_data
+
+    if labels.digest == program.source.digest:
+        return module_data.content(program.source)
+    return executor.store.checked(labels.digest).read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class _Tagging:
+    """The compile of a tagged module in a scratch directory.
+
+    `module.mlir` is there, and `labels.mlir` if the module itself has not the source's locations."""
+
+    executor: StageExecutor
+    scratch: Path
+    flags: tuple[str, ...]
+    dump: str
+    title: str
+
+    def result(self, code: Digest) -> Result:
+        """Return the result of the action for a case with this code digest."""
+        found = bindings.bindings_of(self.executor.resolver.toolchain)
+        labels = {"labels": "labels.mlir"} if (self.scratch / "labels.mlir").exists() else {}
+        self._read(found, "tag", "module.mlir", facts="source.json", output="tagged", title=self.title, **labels)
+        seconds = self._compile(*_PHASES[0])
+        self._read(found, "sites", "formed", facts="dispatches.json", output="sites")
+        seconds += sum(self._compile(*phase) for phase in _PHASES[1:])
+        made = vmfb.inspect((self.scratch / "module.vmfb").read_bytes())
+        if made.code_digest != code:
+            return False, _OTHER_CODE, {}, {"compile_s": seconds, "code_digest": made.code_digest}
+        self._read(found, "launches", "hal", facts="launches.json")
+        formed, host = self._facts("dispatches.json", tagged.Dispatches), self._facts("launches.json", tagged.Launches)
+        try:
+            program = provenance.program(self._facts("source.json", tagged.Source), formed, host)
+        except ValueError as error:
+            return False, str(error), {}, {"compile_s": seconds}
+        store = self.executor.store
+        outputs = {
+            "sites": store.put_bytes(msgspec.json.encode(program)),
+            "flow": store.put_file(self.scratch / "flow"),
+        }
+        facts: dict[str, Any] = {
+            "sites": len(program.sites),
+            "operations": len(program.operations),
+            "unplaced": len(program.unplaced),
+            "unlabelled": program.unlabelled,
+            "untagged": sum(not launch.sites for launch in host.launches),
+            "unlaunched": len(formed.dispatches) - len({tag for launch in host.launches for tag in launch.sites}),
+            "compile_s": seconds,
+        }
+        return True, None, outputs, facts
+
+    def _compile(self, source: str, begin: str | None, end: str | None, output: str) -> float:
+        """Run some of the compiler's phases; return the seconds."""
+        compiler = self.executor.resolver.toolchain.compiler
+        return self._run(
+            "compile", command_lines.phase_argv(compiler, self.flags, begin, end, output, self.dump), source
+        )
+
+    def _read(self, found: bindings.Bindings, command: str, source: str, **files: str) -> None:
+        self._run("tagging", tagged.tagger_argv(found.python, found.folder, command, source, **files), None)
+
+    def _run(self, what: str, argv: tuple[str, ...], stdin: str | None) -> float:
+        executor = self.executor
+        outcome = executor.run_compiler(argv, self.scratch, stdin)
+        if what == "tagging" and outcome.code == tagged.NO_BINDINGS:
+            raise FileNotFoundError(f"{bindings.NONE}. {bindings.HINT}")
+        if outcome.failure:
+            raise _Failed(failed(what, outcome, self.scratch, {}, executor.store, executor.limits))
+        return outcome.wall_s
+
+    def _facts(self, name: str, kind: type[_Facts]) -> _Facts:
+        return msgspec.json.decode((self.scratch / name).read_bytes(), type=kind)
+
+
+def program_of(executor: StageExecutor, outputs: Mapping[str, Digest]) -> Program:
+    """Return the program of a record's outputs.
+
+    Raises:
+        DamagedObject: the object was damaged or missing, and has been dropped with its records.
+    """
+    content = executor.store.checked(outputs["sites"]).read_bytes()
+    return msgspec.json.decode(content, type=Program)

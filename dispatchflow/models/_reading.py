@@ -1,0 +1,56 @@
+"""Walks modules and reads locations, for `_tagger.py` and beside its toolchain's bindings."""
+
+from iree.compiler import ir
+
+
+def children(operation):
+    for region in operation.regions:
+        for block in region.blocks:
+            for child in block.operations:
+                yield child.operation
+
+
+def walk(operation, inside=lambda operation: True):
+    """Yield an operation and all below it in the order of the text."""
+    yield operation
+    if inside(operation):
+        for child in children(operation):
+            yield from walk(child, inside)
+
+
+def names(location, prefix):
+    """Return the numbers N of all `prefix.N` in a location, each once.
+
+    Inside such a name nothing is read."""
+    return list(dict.fromkeys(numbers(location, prefix)))
+
+
+def numbers(location, prefix):
+    if isinstance(location, ir.NameLoc):
+        name = location.name_str
+        if name.startswith(prefix) and name[len(prefix) :].isdecimal():
+            return [int(name[len(prefix) :])]
+        return numbers(location.child_loc, prefix)
+    if isinstance(location, ir.CallSiteLoc):
+        return numbers(location.callee, prefix)
+    if isinstance(location, ir.FusedLoc):
+        return [number for each in location.locations for number in numbers(each, prefix)]
+    return []
+
+
+def label(location, path, title):
+    """Return (name, place): the first name, and the first file:line:column, of a location."""
+    if isinstance(location, ir.NameLoc):
+        _, place = label(location.child_loc, path, title)
+        return location.name_str, place
+    if isinstance(location, ir.FileLineColLoc):
+        file = title if location.filename == path else location.filename
+        return None, f"{file}:{location.start_line}:{location.start_col}"
+    if isinstance(location, ir.CallSiteLoc):
+        return label(location.callee, path, title)
+    name = place = None
+    if isinstance(location, ir.FusedLoc):
+        for each in location.locations:
+            found = label(each, path, title)
+            name, place = name or found[0], place or found[1]
+    return name, place

@@ -1,0 +1,295 @@
+"""Tags the operations and sites of a module.
+
+A script that imports a toolchain's bindings and the standard library only.
+
+Three commands, between which the compiler runs (`engine/provenance.py`):
+`tag` gives each operation of a module a location `df.op.N`, `sites` gives each dispatch of the module before its
+dispatches are merged a location `df.site.N`, and `launches` reads both where the host program launches dispatches.
+Each writes what it found as JSON; `models/tagged.py` says what it is. Nothing is judged here."""
+
+import argparse
+import json
+import os
+import sys
+
+NO_BINDINGS = 3
+"""The exit code without bindings."""
+
+_SYMBOL = "sym_name"
+_DISPATCH = "flow.dispatch.workgroups"
+_ARITHMETIC = ("arith.", "math.", "complex.")
+
+
+def _arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("command", choices=["tag", "sites", "launches"])
+    parser.add_argument("--bindings", required=True, help="where Python finds iree.compiler")
+    parser.add_argument("--input", required=True)
+    parser.add_argument("--output", help="the tagged module")
+    parser.add_argument("--facts", required=True)
+    parser.add_argument("--labels", help="the same module with the source's locations")
+    parser.add_argument("--title", default="", help="what the file of the labels is called")
+    return parser.parse_args()
+
+
+def _parsed(path):
+    context = ir.Context()
+    context.allow_unregistered_dialects = True
+    return ir.Module.parseFile(path, context)
+
+
+# A module as a graph
+
+
+def _kind(operation):
+    """Return the kind of an operation; the operator of an ONNX node."""
+    if operation.name == "torch.operator" and "name" in operation.attributes:
+        return operation.attributes["name"].value
+    return operation.name
+
+
+def _is_tensor(type_):
+    text = str(type_)
+    return text.startswith(("tensor<", "!torch.vtensor", "!torch.tensor"))
+
+
+def _text(operation, name):
+    return ir.StringAttr(operation.attributes[name]).value if name in operation.attributes else None
+
+
+def _nodes(module):
+    """Return the operations as nodes of a def-use graph; the inside of a dispatch is no part of it."""
+    nodes, numbers, made, arguments = [], {}, {}, {}
+    for operation in reading.walk(module.operation, lambda each: each.name != _DISPATCH):
+        number = numbers[operation] = len(nodes)
+        parent = operation.parent
+        for result in operation.results:
+            made[result] = number
+        if operation.name != _DISPATCH:
+            for region in operation.regions:
+                for block in region.blocks:
+                    for i, argument in enumerate(block.arguments):
+                        arguments[argument] = (number, i)
+        nodes.append(
+            {
+                "kind": _kind(operation),
+                "parent": None if parent is None else numbers[parent.operation],
+                "symbol": _text(operation, _SYMBOL),
+                "tensor": any(_is_tensor(value.type) for value in (*operation.results, *operation.operands)),
+                "results": len(operation.results),
+            }
+        )
+    for operation, number in numbers.items():
+        uses, taken = {}, {}
+        for value in operation.operands:
+            if value in made:
+                uses[made[value]] = None
+            elif value in arguments:
+                taken[arguments[value]] = None
+        nodes[number] |= {"uses": list(uses), "arguments": list(taken)}
+    return nodes, numbers
+
+
+# The commands
+
+
+def tag(options):
+    module = _parsed(options.input)
+    nodes, numbers = _nodes(module)
+    unlabelled = None
+    labels = [reading.label(each.location, options.input, options.title) for each in numbers]
+    if options.labels:
+        try:
+            path = options.labels
+            found = [(_kind(each), each.location) for each in reading.walk(_parsed(path).operation)]
+            if [kind for kind, _ in found] == [node["kind"] for node in nodes]:
+                labels = [reading.label(location, path, options.title) for _, location in found]
+            else:
+                unlabelled = "the file's operations are not those of the printed module, in the same order"
+        except ir.MLIRError as error:
+            unlabelled = f"the file cannot be read with its locations: {str(error).splitlines()[0]}"
+        if unlabelled:
+            labels = [(None, None)] * len(nodes)
+    for node, (name, place) in zip(nodes, labels):
+        node |= {"name": name, "place": place}
+    # Linked executables are called after the file of a module without a name: that of the case is read on stdin.
+    whole = module.operation.location
+    if isinstance(whole, ir.FileLineColLoc) and whole.filename == options.input:
+        whole = ir.Location.file("<stdin>", 1, 1, context=module.context)
+    for operation, number in numbers.items():
+        operation.location = ir.Location.name(f"df.op.{number}", context=module.context)
+    module.operation.location = whole
+    _write(options, module)
+    return {"nodes": nodes, "unlabelled": unlabelled}
+
+
+def sites(options):
+    module = _parsed(options.input)
+    nodes, numbers = _nodes(module)
+    dispatches = []
+    for operation, number in numbers.items():
+        if operation.name != _DISPATCH:
+            continue
+        body = [_computation(each) for each in reading.walk(operation, _is_entered) if each != operation]
+        dispatches.append(
+            {
+                "node": number,
+                "operations": [each for each in body if each],
+                "operands": [str(value.type) for value in operation.operands],
+                "results": [str(value.type) for value in operation.results],
+            }
+        )
+        location = ir.Location.name(f"df.site.{len(dispatches) - 1}", operation.location, context=module.context)
+        operation.location = location
+    _write(options, module)
+    return {"nodes": nodes, "dispatches": dispatches}
+
+
+def _is_entered(operation):
+    """Return whether the operations inside count by themselves: those of a linalg body do not."""
+    return not operation.name.startswith("linalg.")
+
+
+def _computation(operation):
+    """Return an operation of a dispatch; None for one whose place says nothing."""
+    scalars = [each for each in reading.walk(operation) if each != operation] if not _is_entered(operation) else []
+    return {
+        "kind": operation.name,
+        "origins": reading.names(operation.location, "df.op."),
+        "types": [str(value.type) for value in operation.operands],
+        "maps": _maps(operation),
+        "tensor": any(_is_tensor(value.type) for value in operation.results),
+        "scalars": [
+            {"kind": each.name, "origins": reading.names(each.location, "df.op.")}
+            for each in scalars
+            if each.name != "linalg.yield"
+        ],
+    }
+
+
+def _maps(operation):
+    if _is_entered(operation):
+        return []
+    for name in ("indexing_maps", "linalg.memoized_indexing_maps"):
+        if name in operation.attributes:
+            return [str(each.value) for each in operation.attributes[name]]
+    return []
+
+
+def launches(options):
+    module = _parsed(options.input)
+    everything = list(reading.walk(module.operation))
+    found, buffers, commands, creations = [], {}, {}, []
+    for operation in everything:
+        if operation.name == "hal.command_buffer.create":
+            buffers[operation.results[0]] = len(creations)
+            creations.append(operation)
+        if operation.name != "hal.command_buffer.dispatch":
+            continue
+        buffer = buffers.get(operation.operands[0], len(creations) - 1)
+        path = _symbol(operation)
+        found.append(
+            {
+                "sites": reading.names(operation.location, "df.site."),
+                "origins": reading.names(operation.location, "df.op."),
+                "function": _top(operation),
+                "executable": path[0],
+                "export": path[-1],
+                "command_buffer": buffer,
+                "command": commands.setdefault(buffer, 0),
+            }
+        )
+        commands[buffer] += 1
+    places = _places(module)
+    for each in found:
+        each["function"], each["at_load"] = places[each["function"]]
+    return {"launches": found}
+
+
+def _symbol(operation):
+    """Return the path of symbols of the function that a dispatch calls: executable, variant, export."""
+    seen, queue = set(), [operation]
+    while queue:
+        each = queue.pop(0)
+        for name in each.attributes:
+            attribute = each.attributes[getattr(name, "name", name)]
+            if isinstance(attribute, ir.SymbolRefAttr) and len(attribute.value) > 1:
+                return list(attribute.value)
+        for value in each.operands:
+            if not isinstance(value.owner, ir.Block) and value.owner.operation not in seen:
+                seen.add(value.owner.operation)
+                queue.append(value.owner.operation)
+    return ["?"]
+
+
+def _top(operation):
+    """Return the operation of the module that an operation is in."""
+    while operation.parent.operation.name != "builtin.module":
+        operation = operation.parent.operation
+    return operation
+
+
+def _places(module):
+    """Return for each operation of the module (function, whether it runs at load).
+
+    A command buffer that is recorded once is the result of a function of its own, which an initializer calls and whose
+    result it stores; the function that loads that global is the one that launches it."""
+    tops = list(reading.children(module.operation))
+    loads, initial = {}, {}
+    for top in tops:
+        for each in reading.walk(top):
+            if each.name == "util.global.load" and "global" in each.attributes:
+                loads.setdefault(_flat(each.attributes["global"]), []).append(top)
+    for top in (each for each in tops if each.name == "util.initializer"):
+        inside = list(reading.walk(top))
+        stored = [_flat(each.attributes["global"]) for each in inside if each.name == "util.global.store"]
+        for each in inside:
+            if each.name == "util.call":
+                initial[_flat(each.attributes["callee"])] = (top, stored)
+    places = {}
+    for top in tops:
+        launcher, symbol = top, _text(top, _SYMBOL)
+        if symbol in initial and any("hal.command_buffer" in str(type_) for type_ in _returned(top)):
+            users = [user for name in initial[symbol][1] for user in loads.get(name, ())]
+            launcher = next(iter(users), top)
+        at_load = launcher.name == "util.initializer"
+        places[top] = (_initialized(launcher) if at_load else _text(launcher, _SYMBOL) or "", at_load)
+    return places
+
+
+def _returned(function):
+    return [value.type for each in reading.walk(function) if each.name == "util.return" for value in each.operands]
+
+
+def _initialized(initializer):
+    """Return the names of the globals that an initializer sets."""
+    stores = (each for each in reading.walk(initializer) if each.name == "util.global.store")
+    return ", ".join(dict.fromkeys(_flat(each.attributes["global"]) for each in stores))
+
+
+def _flat(attribute):
+    return ir.FlatSymbolRefAttr(attribute).value
+
+
+def _write(options, module):
+    with open(options.output, "wb") as file:
+        module.operation.write_bytecode(file)
+
+
+if __name__ == "__main__":
+    given = _arguments()
+    sys.path.insert(0, given.bindings)
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    sys.modules["numpy"] = None  # the bindings do without it, and it takes more time than they do
+    sys.setrecursionlimit(10_000)
+    try:
+        import _reading as reading
+        from iree.compiler import ir
+    except ImportError as error:
+        print(error, file=sys.stderr)
+        sys.exit(NO_BINDINGS)
+    facts = {"tag": tag, "sites": sites, "launches": launches}[given.command](given)
+    with open(given.facts, "w", encoding="utf-8") as file:
+        json.dump(facts, file)
+    sys.stdout.flush()
+    os._exit(0)  # taking the module apart takes as long as reading it

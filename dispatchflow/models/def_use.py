@@ -1,0 +1,91 @@
+"""The def-use graph of a module: what a value depends on, and what depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from dispatchflow.models import kinds
+from dispatchflow.models.tagged import Node
+
+Point = int | str
+"""A node, or an end of the graph: `argument main 0`, `constant`, `result main`."""
+
+
+class DefUse:
+    """The operations of a module, in which those inside another one's body are part of it.
+
+    A loop is a node that all values pass which enter, leave or go around it."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+        self.owner = [self._owner(number) for number in range(len(nodes))]
+        """The operation that each operation is part of: itself, or the linalg operation around it."""
+        self.before: dict[Point, dict[Point, None]] = {}
+        self.after: dict[Point, dict[Point, None]] = {}
+        for number in range(len(nodes)):
+            self._add(number)
+
+    def _owner(self, number: int) -> int:
+        outermost, parent = number, self.nodes[number].parent
+        while parent is not None:
+            if not kinds.is_frame(self.nodes[parent].kind):
+                outermost = parent
+            parent = self.nodes[parent].parent
+        return outermost
+
+    def _add(self, number: int) -> None:
+        node, own = self.nodes[number], self.owner[number]
+        made: list[Point] = [self.owner[use] for use in node.uses]
+        for holder, i in node.arguments:
+            around = self.nodes[holder]
+            made.append(self.owner[holder] if around.symbol is None else f"argument {_called(around)} {i}")
+        if not made and node.results:
+            made = ["constant"]
+        for point in made:
+            if point != own:
+                self._connect(point, own)
+        if node.parent is not None and not node.results and own == number:
+            parent = self.nodes[node.parent]  # what ends a body gives its operands to what the body is of
+            self._connect(number, f"result {_called(parent)}" if parent.symbol is not None else self.owner[node.parent])
+
+    def _connect(self, made: Point, used: Point) -> None:
+        self.before.setdefault(used, {})[made] = None
+        self.after.setdefault(made, {})[used] = None
+
+    def sources(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
+        """Return the points that a point depends on; the search goes on through nodes that are passed."""
+        return self._reached(self.before, [point], is_passed)
+
+    def users(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
+        """Return the points that depend on a point; the search goes on through nodes that are passed."""
+        return self._reached(self.after, [point], is_passed)
+
+    def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
+        """Return the passed nodes on all ways from one set of points to another."""
+        forward = self._reached(self.after, begin, is_passed)
+        backward = self._reached(self.before, end, is_passed)
+        return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}
+
+    @staticmethod
+    def _reached(
+        edges: dict[Point, dict[Point, None]], begin: Iterable[Point], is_passed: Callable[[int], bool]
+    ) -> set[Point]:
+        found: set[Point] = set()
+        queue = list(begin)
+        while queue:
+            for point in edges.get(queue.pop(), ()):
+                if point not in found:
+                    found.add(point)
+                    if isinstance(point, int) and is_passed(point):
+                        queue.append(point)
+        return found
+
+    def depends_on_arguments(self) -> set[int]:
+        """Return the nodes whose values depend on an argument of a function."""
+        given = [point for point in self.after if isinstance(point, str) and point.startswith("argument ")]
+        return {point for point in self._reached(self.after, given, lambda node: True) if isinstance(point, int)}
+
+
+def _called(function: Node) -> str:
+    """Return the name of a function in the source, without the suffix that the compiler adds."""
+    return (function.symbol or "").removesuffix("$async")

@@ -1,0 +1,85 @@
+"""Kinds of operations: those that compute, move or shape tensors, in a source and inside a dispatch."""
+
+from __future__ import annotations
+
+import re
+
+from dispatchflow.models.tagged import Computation, Node
+
+_CONTROL = re.compile(
+    r"scf\.|affine\.(for|if)|stablehlo\.(while|if|case)$|tosa\.(cond_if|while_loop)$|torch\.prim\.(Loop|If)"
+)
+_FRAME = re.compile(
+    r"(builtin\.module|.*\.(func|initializer|global|return|yield|condition|call)|.*\.global[._](load|store)|.*\.global_(load|store)(_const|_indirect)?"
+    r"|torch_c\..*|torch\.prim\..*|cf\..*|util\.(optimization_barrier|assume.*))$"
+)
+_CONSTANT = re.compile(r".*(constant|const|const_shape|literal|Constant|ConstantOfShape|tensor\.empty|iota|splat)$")
+_RESHAPE = re.compile(
+    r".*(reshape|expand_shape|collapse_shape|flatten|[._](un)?squeeze|\.view|_view|\.dim|tensor\.cast|tensor\.splat"
+    r"|linalg\.fill|identity|onnx\.shape|tensor\.(extract|from_elements))$",
+    re.IGNORECASE,
+)
+_MOVE = re.compile(
+    r".*(transpose|permute|copy|clone|slice|concat|concatenate|\bcat|pad|broadcast.*|expand|tile|split|narrow|select"
+    r"|stack|reverse|flip|roll|pack|set_encoding|\.bitcast|depthtospace|spacetodepth)$",
+    re.IGNORECASE,
+)
+_ARITHMETIC = re.compile(
+    r"(arith|math|complex)\.(?!constant|ext|trunc|index_cast|.*to[sfu]|cmp|select|bitcast|convert)"
+)
+_NO_WORK = re.compile(r"(linalg|iree_linalg_ext)\.(fill|copy|transpose|broadcast|pack|unpack|gather|scatter|yield)$")
+_AROUND = re.compile(
+    r"(iree_tensor_ext\.dispatch\..*|flow\.return|flow\.dispatch\..*|util\..*|scf\.yield|affine\.apply"
+    r"|.*\.(constant|yield)|tensor\.(empty|dim)|linalg\.fill)$"
+)
+
+
+def is_control(kind: str) -> bool:
+    """Return whether the operations inside count by themselves, as those of a loop do."""
+    return _CONTROL.match(kind) is not None
+
+
+def is_frame(kind: str) -> bool:
+    """Return whether it only holds or names others: a module, a function, a return, a loop."""
+    return _FRAME.match(kind) is not None or is_control(kind)
+
+
+def is_constant(kind: str) -> bool:
+    return _CONSTANT.match(kind) is not None
+
+
+def reshapes(kind: str) -> bool:
+    """Return whether an operation of a source leaves no work: it changes a shape, or fills."""
+    return _RESHAPE.match(kind) is not None
+
+
+def moves(kind: str) -> bool:
+    """Return whether an operation of a source only moves elements."""
+    return reshapes(kind) or (_MOVE.match(kind) is not None and kind != "arith.select")
+
+
+def computes(node: Node) -> bool:
+    """Return whether an operation of a source computes or moves the elements of tensors."""
+    kind = node.kind
+    return node.tensor and not (is_frame(kind) or is_constant(kind) or reshapes(kind))
+
+
+def is_around(operation: Computation) -> bool:
+    """Return whether an operation inside a dispatch is no evidence: it loads, stores, fills, or counts."""
+    return _AROUND.match(operation.kind) is not None or not (operation.tensor or operation.scalars)
+
+
+def arithmetic(operation: Computation) -> int | None:
+    """Return the arithmetic operations at each point of a domain; None if no body shows them."""
+    if operation.scalars:
+        return sum(_ARITHMETIC.match(scalar.kind) is not None for scalar in operation.scalars)
+    if _NO_WORK.match(operation.kind) or operation.maps or moves(operation.kind):
+        return 0
+    return None
+
+
+def is_arithmetic(operation: Computation) -> bool:
+    """Return whether an operation inside a dispatch changes elements, and does not only move them."""
+    if operation.scalars:
+        return any(not scalar.kind.startswith(("linalg.index", "arith.constant")) for scalar in operation.scalars)
+    return arithmetic(operation) is None

@@ -1,0 +1,126 @@
+"""Sites and their source operations, from the facts of a tagged compile. Nothing is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dispatchflow.models import kinds, work
+from dispatchflow.models.def_use import DefUse, Point
+from dispatchflow.models.site import Origin, Program, Site, SourceOperation
+from dispatchflow.models.tagged import Dispatch, Dispatches, Launch, Launches, Source
+
+
+def program(source: Source, formed: Dispatches, host: Launches) -> Program:
+    """Return the program of a compile.
+
+    Raises:
+        ValueError: a launch has the tags of several dispatches, so that its site is unknown.
+    """
+    graph = DefUse(source.nodes)
+    located = _located(graph, formed.dispatches)
+    by_flow = _by_data_flow(graph, formed, located)
+    sites = []
+    for number, launch in enumerate(host.launches, 1):
+        if len(launch.sites) > 1:
+            raise ValueError(f"a launch of {launch.export} has the tags of {len(launch.sites)} dispatches")
+        dispatch = formed.dispatches[launch.sites[0]] if launch.sites else None
+        found = located[launch.sites[0]] if launch.sites else set()
+        moved = by_flow.get(launch.sites[0], set()) if launch.sites else set()
+        sites.append(_site(number, launch, dispatch, found, moved))
+    return Program(_operations(graph, source, {o.operation for s in sites for o in s.origins}), tuple(sites),
+                   source.unlabelled)  # fmt: skip
+
+
+def _site(number: int, launch: Launch, dispatch: Dispatch | None, found: set[int], moved: set[int]) -> Site:
+    origins = (*(Origin(each, "location") for each in sorted(found)),
+               *(Origin(each, "data flow") for each in sorted(moved)))  # fmt: skip
+    return Site(
+        number,
+        launch.function.removesuffix("$async"),
+        launch.at_load,
+        launch.executable,
+        launch.export,
+        launch.command_buffer,
+        launch.command,
+        origins,
+        work.flops(dispatch) if dispatch else None,
+        work.traffic_bytes(dispatch) if dispatch else None,
+    )
+
+
+def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceOperation, ...]:
+    """Return the user's operations, and all that sites name.
+
+    Constants, functions, loops, and what is inside another operation's body are not among the user's."""
+    variable = graph.depends_on_arguments()
+    return tuple(
+        SourceOperation(number, node.kind, node.name, node.place, kinds.computes(node), number not in variable)
+        for number, node in enumerate(source.nodes)
+        if graph.owner[number] == number
+        and (number in named or not (kinds.is_frame(node.kind) or kinds.is_constant(node.kind)))
+    )
+
+
+def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
+    """Return for each dispatch the source operations whose locations its operations have.
+
+    Passes give an operation that moves data the location of a neighbour. It is believed if the source
+    operation at that location itself moves data, and no dispatch computes it."""
+    computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
+    somewhere = set().union(*computed)
+    found = []
+    for dispatch, own in zip(dispatches, computed, strict=True):
+        moved = _origins(graph, dispatch, computing=False)
+        found.append(own | {each for each in moved if each not in somewhere and kinds.moves(graph.nodes[each].kind)})
+    return found
+
+
+def _origins(graph: DefUse, dispatch: Dispatch, computing: bool) -> set[int]:
+    tags: list[int] = []
+    for operation in dispatch.operations:
+        if not kinds.is_around(operation) and kinds.is_arithmetic(operation) == computing:
+            tags += operation.origins
+            tags += [tag for scalar in operation.scalars for tag in scalar.origins]
+    owners = {graph.owner[tag] for tag in tags}
+    return {each for each in owners if _is_users(graph.nodes[each].kind)}
+
+
+def _is_users(kind: str) -> bool:
+    return not (kinds.is_frame(kind) or kinds.is_constant(kind))
+
+
+def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
+    """Return the candidates for each dispatch that has no located operation.
+
+    They are the source operations in no dispatch that are between what the dispatches before it and those after it
+    compute; of these, the ones that move data."""
+    flow = DefUse(formed.nodes)
+    tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
+    anywhere = set().union(*located)
+
+    def is_passed(node: int) -> bool:
+        return node not in tag_of or not located[tag_of[node]]
+
+    def is_vanished(node: int) -> bool:
+        return node not in anywhere
+
+    def computed_by(points: Iterable[Point]) -> set[Point]:
+        ends: set[Point] = set()
+        for point in points:
+            if isinstance(point, str):
+                ends.add(point)
+            elif point in tag_of:
+                ends |= located[tag_of[point]]
+        return ends
+
+    found = {}
+    for tag, dispatch in enumerate(formed.dispatches):
+        if located[tag]:
+            continue
+        begin = computed_by(flow.sources(dispatch.node, is_passed))
+        end = computed_by(flow.users(dispatch.node, is_passed))
+        variable = begin - {"constant"} or begin
+        between = graph.between(variable, end, is_vanished)
+        candidates = {each for each in between if _is_users(graph.nodes[each].kind) and graph.nodes[each].tensor}
+        found[tag] = {each for each in candidates if kinds.moves(graph.nodes[each].kind)} or candidates
+    return found

@@ -1,0 +1,103 @@
+"""The facts that `_tagger.py` reads from the modules of a compile, as values, and its command lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+
+class Node(msgspec.Struct, frozen=True):
+    """An operation of a module, with the values that it uses."""
+
+    kind: str
+    parent: int | None
+    symbol: str | None
+    """The name of a function or a global."""
+    tensor: bool
+    """Whether an operand or a result is a tensor."""
+    results: int
+    uses: tuple[int, ...]
+    """The nodes whose results are its operands."""
+    arguments: tuple[tuple[int, int], ...]
+    """(node, i): its operands that are argument i of a block of that node, which is around it."""
+    name: str | None = None
+    place: str | None = None
+
+
+class Source(msgspec.Struct, frozen=True):
+    """The printed module. Node N has the tag `df.op.N`."""
+
+    nodes: tuple[Node, ...]
+    unlabelled: str | None = None
+    """Why names and places in the source are not known."""
+
+
+class Scalar(msgspec.Struct, frozen=True):
+    """A scalar operation in the body of a linalg operation."""
+
+    kind: str
+    origins: tuple[int, ...] = ()
+
+
+class Computation(msgspec.Struct, frozen=True):
+    """An operation inside a dispatch."""
+
+    kind: str
+    origins: tuple[int, ...] = ()
+    """The tags in its location."""
+    types: tuple[str, ...] = ()
+    """The types of its operands, `tensor<4x?xf32>`."""
+    maps: tuple[str, ...] = ()
+    """The indexing map of each operand, `(d0, d1) -> (d1)`."""
+    tensor: bool = True
+    scalars: tuple[Scalar, ...] = ()
+
+
+class Dispatch(msgspec.Struct, frozen=True):
+    """A dispatch before equal ones are merged.
+
+    The dispatch at place N of `Dispatches` has the tag `df.site.N`."""
+
+    node: int
+    operations: tuple[Computation, ...]
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+class Dispatches(msgspec.Struct, frozen=True):
+    """The module when its dispatches are formed; the inside of a dispatch is not among the nodes."""
+
+    nodes: tuple[Node, ...]
+    dispatches: tuple[Dispatch, ...]
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """A place of the host program that launches a dispatch."""
+
+    sites: tuple[int, ...]
+    """The tags of dispatches in its location: one, or none for a dispatch that the compiler added later."""
+    origins: tuple[int, ...]
+    function: str
+    at_load: bool
+    executable: str
+    export: str
+    command_buffer: int
+    command: int
+
+
+class Launches(msgspec.Struct, frozen=True):
+    """The launches in the order of the host program."""
+
+    launches: tuple[Launch, ...]
+
+
+_SCRIPT = Path(__file__).with_name("_tagger.py")
+NO_BINDINGS = 3
+"""The script's exit code if iree.compiler cannot be imported."""
+
+
+def tagger_argv(python: str, bindings: str, command: str, source: str, **files: str) -> tuple[str, ...]:
+    """Return a command line of the script; `files` are its options, names in the working directory."""
+    options = (f"--{option}={name}" for option, name in files.items())
+    return (python, "-I", "-S", str(_SCRIPT), command, f"--bindings={bindings}", f"--input={source}", *options)

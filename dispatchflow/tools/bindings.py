@@ -1,0 +1,43 @@
+"""Find the Python bindings of a toolchain, and the Python that can import them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from dispatchflow.iree.toolchain import Toolchain
+
+NONE = "this toolchain has no Python bindings (iree.compiler.ir); sites are not available"
+HINT = "A release (iree=3.13.0) and an environment with iree-base-compiler have them."
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """A Python and the directory in which it finds iree.compiler."""
+
+    python: str
+    folder: str
+
+
+def bindings_of(toolchain: Toolchain) -> Bindings:
+    """Return the bindings that belong to this toolchain's compiler.
+
+    Those of a package are around its compiler, those of a build tree beside its tools. They are run by the Python of
+    their environment, or else by this one.
+
+    Raises:
+        OSError: the toolchain has none. They are not part of its identity, and may be added later.
+    """
+    folder = Path(toolchain.compiler).parent
+    for place in (*folder.parents[2:3], folder.parent / "compiler/bindings/python"):
+        if (place / "iree/compiler/ir.py").exists() and any((place / "iree/compiler/_mlir_libs").glob("_mlir*.so")):
+            return Bindings(_python_of(place), os.fspath(place))
+    raise FileNotFoundError(f"{NONE}. {HINT}")
+
+
+def _python_of(place: Path) -> str:
+    """Return the Python of an environment's site-packages; this Python for any other directory."""
+    root, python = place.parent.parent.parent, place.parent.parent.parent / "bin" / place.parent.name
+    return os.fspath(python) if root != Path(sys.prefix) and os.access(python, os.X_OK) else sys.executable
