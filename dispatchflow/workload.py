@@ -53,6 +53,11 @@ class Workload(ABC):
         return True
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        """The Python packages that it needs besides dispatchflow's own."""
+        return ()
+
+    @property
     def element_types(self) -> str | None:
         """Element types, `f16,f16->f32`; None if only the module has them."""
         return None

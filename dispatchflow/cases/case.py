@@ -47,6 +47,13 @@ class Case:
         return None if self.provider == IREE else LIBRARIES[self.provider]
 
     @property
+    def packages(self) -> dict[str, str]:
+        """The Python packages that it needs, with the command that installs each."""
+        if self.library is not None:
+            return {self.provider: self.library.install}
+        return dict.fromkeys(self.operation.packages, "pip install 'dispatchflow[onnx]'")
+
+    @property
     def shape_name(self) -> str:
         return self.operation.shape_name
 

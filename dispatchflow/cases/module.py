@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from math import prod
 from typing import ClassVar
 
@@ -26,6 +25,9 @@ RECIPES = ("random", "integers")
 """Recipes for inputs.
 
 `random` is uniform: floats in [-1, 1), integers over their full range. `integers` is -3 … 3 (0 … 3 if unsigned)."""
+
+ONNXRUNTIME = "onnxruntime"
+"""The library that computes the expected results of an ONNX model, as a word of `reference`."""
 
 _OBJECT = re.compile(r"(executable\.object<\s*\{\s*path\s*=\s*)\"((?:[^\"\\]|\\.)*)\"(?=\s*\}\s*>)")
 # The only other attribute that makes the compiler read a file (iree-preprocessing-attr-based-pipeline).
@@ -103,9 +105,12 @@ class Module(Workload):
     """A target whose results for the same module are the expected ones."""
     rtol: str | None = None
     objects: tuple[tuple[str, File], ...] = ()
-    """The files in `#hal.executable.object<{path = …}>`: code that is linked into the module's."""
-
+    """The files that the module names: code that is linked into it, or the weights of an ONNX model."""
     parameters: tuple[Parameters, ...] = ()
+    importer: str | None = None
+    """The package that makes MLIR of the file, `onnx`; None for a file that is MLIR."""
+    against_library: str | None = None
+    """A library whose results for the same file are the expected ones."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -145,12 +150,18 @@ class Module(Workload):
 
     @property
     def compared(self) -> bool:
-        return bool(self.expected) or self.against is not None
+        return bool(self.expected) or self.against is not None or self.against_library is not None
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The Python packages that import it or compute its expected results."""
+        return tuple(filter(None, (self.importer, self.against_library)))
 
     @property
     def reference_name(self) -> str:
         """The reference in messages: `the reference, module on vmvx`."""
-        assert self.against is not None
+        if self.against is None:
+            return f"the reference, {self.against_library}"
         return f"the reference, {self.name} on {self.against.name}"
 
     def flops(self) -> int | None:
@@ -269,26 +280,3 @@ def problem_with(given: str, declared: str) -> str | None:
         return None if given == declared else f"is {given}, the function takes {declared}"
     same = len(wanted[0]) == len(found[0]) and all(w in (None, f) for w, f in zip(wanted[0], found[0], strict=True))
     return None if same and wanted[1] is found[1] else f"is {given}, the function takes {declared}"
-
-
-def literals(value: str) -> list[str]:
-    """Split an input into its numbers, as they are written."""
-    return value.replace(",", " ").split()
-
-
-def integer(word: str, element: str) -> int:
-    """Parse a literal of an integer type (`i8`, `index`, …) exactly.
-
-    Raises:
-        ValueError: the literal is not an integer in the range of this type.
-    """
-    bits = 64 if element == "index" else int(element[1:])
-    low, high = (0, 1) if bits == 1 else (-(1 << bits - 1), (1 << bits - 1) - 1)
-    value = Decimal(word.replace("_", ""))
-    if not (value.is_finite() and low <= value <= high and value == value.to_integral_value()):
-        raise ValueError(f"{word} is not representable as {element}, {low} … {high}")
-    return int(value)
-
-
-def is_integer(element: str) -> bool:
-    return re.fullmatch(r"index|i\d+", element) is not None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from dispatchflow.cases.module import ELEMENT_TYPES, integer, is_integer
+from dispatchflow.cases.literals import integer, is_integer
+from dispatchflow.cases.module import ELEMENT_TYPES
 
 _RANGE = re.compile(r"\s*([+-]?\d{1,20})\.\.([+-]?\d{1,20})\s*", re.ASCII)
 

@@ -13,7 +13,6 @@ import msgspec
 
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.case import Case
-from dispatchflow.cases.module import Module
 from dispatchflow.engine import source_files
 from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Device
@@ -100,7 +99,7 @@ def _action(form: Form, *strings: str) -> Action:
     return Action(form.kind, form.key(*strings), form, strings)
 
 
-def _single(kind: str, **ingredients: Any) -> Action:
+def single(kind: str, **ingredients: Any) -> Action:
     """Build an action of a kind that is rare in a plan, so that sharing a form would not save time."""
     return _action(Form(kind, lambda: ingredients))
 
@@ -116,14 +115,6 @@ def emit(case: Case, syntax: Release) -> Action:
 def emit_call(text: str) -> Action:
     """Return the action that emits a library's call; its key is made from the call's text alone."""
     return _action(_EMIT, digest_of(text.encode()))
-
-
-def reprint(module: Module, toolchain: Digest) -> Action:
-    """Return the `emit` action of a user's module: the compiler parses the file and prints it.
-
-    The printed text has no comments, value names or source locations of the file."""
-    objects = tuple((path, file.digest) for path, file in module.objects)
-    return _single("emit", source=module.source.digest, objects=objects, toolchain=toolchain, protocol=PRINTING)
 
 
 def compilations(
@@ -157,7 +148,7 @@ def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
         compiled: the key of the compile: the printed module, flags, toolchain and environment.
         labels: the module with the source's locations, and the name of its file; None if the printed one has them.
     """
-    return _single("provenance", compile=compiled, labels=labels, source=_sources(*_PROVENANCE))
+    return single("provenance", compile=compiled, labels=labels, source=sources(*_PROVENANCE))
 
 
 _PROVENANCE = (
@@ -182,56 +173,13 @@ def expectation(operation: Operation) -> Action:
 
 def _data_action(kind: str, operation: Operation) -> Action:
     module = type(operation).__module__
-    source = _sources(*source_files.of_operation(module))
+    source = sources(*source_files.of_operation(module))
     return _action(_data(kind, source, tuple(source_files.versions_of(module).items())), operation.shape_name)
 
 
 @cache
 def _data(kind: str, source: Digest, versions: Any) -> Form:
     return Form(kind, lambda operation: {"operation": operation, "source": source, **dict(versions)})
-
-
-def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
-    """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …
-
-    Files with weights are outputs by their names in a tool's working directory. They are compared with the weights that
-    the printed module names, so its digest is then an ingredient."""
-    weights: dict[str, Any] = {}
-    if module.parameters:
-        files = tuple(item.file.digest for item in module.parameters)
-        weights = {"parameters": tuple(zip(module.parameter_values, files, strict=True)), "module": printed}
-    given = [(i.type, i.value, i.file.identity if i.file else None) for i in module.inputs or ()]
-    return _single(
-        "inputs",
-        types=tuple(types),
-        given=None if module.inputs is None else tuple(given),
-        source=_sources(
-            "verification/module_data.py",
-            "verification/ranges.py",
-            "operations/_random.py",
-            "verification/inputs.py",
-            "mlir/types.py",
-        ),
-        **source_files.versions(),
-        **weights,
-    )
-
-
-def expected_files(module: Module, results: Sequence[str]) -> Action:
-    """Return the action that reads a module's expected results from the user's files and values.
-
-    Its outputs are `0`, `1`, …, and `types`."""
-    files = tuple(item if isinstance(item, str) else item.identity for item in module.expected)
-    return _single(
-        "expected", files=files, results=tuple(results), source=_sources("verification/module_data.py", "mlir/types.py")
-    )
-
-
-def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
-    """Return the action that computes a module's expected results with another target.
-
-    Its outputs are `0`, `1`, …, and `types`."""
-    return _called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 
 def verification(
@@ -248,7 +196,7 @@ def verification(
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
     more |= {"runtime": runtime} if runtime is not None else {}
-    return _called("verify", call, data, tolerance=tolerance, protocol=VERIFICATION, **more)
+    return called("verify", call, data, tolerance=tolerance, protocol=VERIFICATION, **more)
 
 
 def measurement(call: Call, operands: Data, protocol: Protocol, sets: int | None = None) -> Action:
@@ -257,10 +205,10 @@ def measurement(call: Call, operands: Data, protocol: Protocol, sets: int | None
     `sets` is the number of copies of the operands that calls rotate through; None means one copy, which stays in the
     caches."""
     cold = {} if sets is None else {"rotation": (rotating_inputs.VERSION, sets)}
-    return _called("profile", call, operands, protocol=protocol.id, **cold)
+    return called("profile", call, operands, protocol=protocol.id, **cold)
 
 
-def _called(kind: str, call: Call, data: Data, **rest: Any) -> Action:
+def called(kind: str, call: Call, data: Data, **rest: Any) -> Action:
     rest |= {"parameters": data.parameters} if data.parameters else {}
     place = (kind, call.function, call.device.digest, *rest.values())
     if (form := data.forms.get(place)) is None:
@@ -292,7 +240,7 @@ def _call(
 
 
 @cache
-def _sources(*names: str) -> Digest:
+def sources(*names: str) -> Digest:
     """Return the digest of the modules that make inputs and expected results.
 
     It covers the modules' text, not their behavior. After a comment is edited, the modules run again; if their outputs

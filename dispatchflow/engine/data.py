@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dispatchflow.cases.module import Module
-from dispatchflow.engine import actions
+from dispatchflow.engine import actions, module_actions
 from dispatchflow.engine.actions import Action, Data
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import syntax_of
@@ -19,6 +19,7 @@ from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
     from dispatchflow.iree.toolchain import Toolchain
+    from dispatchflow.libraries.installed import Installed
     from dispatchflow.store.entries import Reader, RecordHead
 
 
@@ -35,10 +36,12 @@ class DataResolver:
         environment: Mapping[str, str],
         device_of: Callable[[Target, int | None], Device],
         again: Callable[[RecordHead], str | None],
+        installed: Callable[[str], Installed | None],
         frozen: bool = False,
     ) -> None:
         self._reader, self._toolchain, self._host = reader, toolchain, host
         self._environment, self._device_of, self._again = environment, device_of, again
+        self.installed = installed
         self._known: dict[str | Workload, tuple[Data | None, Data | None]] | None = {} if frozen else None
         """Known data; operations are keyed by their shape name, which identifies them completely."""
         self._reprints: dict[Module, Action] = {}
@@ -46,8 +49,9 @@ class DataResolver:
     def of_snapshot(self, reader: Reader) -> DataResolver:
         """Return a resolver that reads a snapshot: data that is missing in it stays missing."""
         return DataResolver(
-            reader, self._toolchain, self._host, self._environment, self._device_of, self._again, frozen=True
-        )
+            reader, self._toolchain, self._host, self._environment, self._device_of, self._again, self.installed,
+            frozen=True,
+        )  # fmt: skip
 
     def operands(self, program: Workload) -> Data | None:
         """Return the operands; None until they exist."""
@@ -107,7 +111,11 @@ class DataResolver:
             return actions.inputs(program)
         assert isinstance(program, Module)
         printed, declared = self.printed(program), self.declaration(program)
-        return actions.arguments(program, declared.inputs, printed.outputs["module"]) if printed and declared else None
+        return (
+            module_actions.arguments(program, declared.inputs, printed.outputs["module"])
+            if printed and declared
+            else None
+        )
 
     def expected_action(self, program: Workload) -> Action | None:
         """Return the action that makes the expected results.
@@ -119,19 +127,32 @@ class DataResolver:
         if (declared := self.declaration(program)) is None:
             return None
         if program.expected:
-            return actions.expected_files(program, declared.results)
+            return module_actions.expected_files(program, declared.results)
+        if program.against_library is not None:
+            if (given := self._operands(program)) is None:
+                return None
+            return module_actions.expected_from_library(
+                program, self.version(program.against_library), given, declared.results
+            )
         compiled, operands = self._record(self._reference_compile(program)), self._operands(program)
         if compiled is None or compiled.code is None or not compiled.ok or operands is None:
             return None
         call = actions.Call(compiled.code, program.function, self.reference_device(program))
-        return actions.expected_from(call, operands, declared.results)
+        return module_actions.expected_from(call, operands, declared.results)
 
     # --- only for a user's module
 
     def reprint(self, program: Module) -> Action:
         if (found := self._reprints.get(program)) is None:
-            self._reprints[program] = found = actions.reprint(program, self._toolchain.digest)
+            version = None if program.importer is None else self.version(program.importer)
+            self._reprints[program] = found = module_actions.reprint(program, self._toolchain.digest, version)
         return found
+
+    def version(self, package: str) -> str:
+        """Return the version of an installed package. A case without its packages would have been skipped."""
+        found = self.installed(package)
+        assert found is not None
+        return found.version
 
     def printed(self, program: Module) -> RecordHead | None:
         """Return the record of a module's printed text; None if it is missing or failed."""

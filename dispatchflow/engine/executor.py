@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dispatchflow.engine.actions import Action
-from dispatchflow.engine.call import ModuleCall, Result, failed, log_of
+from dispatchflow.engine.call import ModuleCall, Result, as_is, failed, log_of
 from dispatchflow.engine.resolver import Resolver
 from dispatchflow.errors import ToolError
 from dispatchflow.iree import command_lines, configurations, vmfb
@@ -90,6 +90,7 @@ class ActionExecutor:
         missed: Callable[[Applied], str | None] = lambda found: None,
         files: Sequence[TuningFile] = (),
         objects: Mapping[str, Digest] = MappingProxyType({}),
+        explain: Callable[[str, str], str] = as_is,
     ) -> Record:
         """Compile a module and record its vmfb, and the configurations that the compiler chose.
 
@@ -100,6 +101,7 @@ class ActionExecutor:
             missed: returns why the dumped configurations are not the requested ones; then the action fails.
             files: files that the flags name.
             objects: files that the module's text names, by content.
+            explain: returns the reason of a failure from the compiler's log and the reason found there.
         """
 
         def make(scratch: Path) -> Result:
@@ -115,7 +117,8 @@ class ActionExecutor:
             facts: dict[str, Any] = {"compile_s": outcome.wall_s, "compiler_peak_bytes": outcome.peak_bytes}
             if outcome.failure:
                 ok, reason, outputs, facts = failed("compile", outcome, scratch, facts, self.store, self.limits)
-                return ok, reason, outputs | given, facts
+                told = explain(processes.shortened(scratch / "stderr"), reason or "")
+                return ok, told, outputs | given, facts
             made = scratch / "module.vmfb"
             if not _is_regular(made):
                 return False, "the compiler exited with code 0 but wrote no module", outputs, facts

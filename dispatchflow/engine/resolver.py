@@ -76,7 +76,7 @@ class Resolver:
         self._regressions = Regressions(records, toolchain.digest)
         self._target_flags: dict[str, tuple[str, ...]] = {}
         self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
-        self.supplies = DataResolver(records, toolchain, host, environment, device_of, self.reason_to_retry)
+        self.supplies = DataResolver(records, toolchain, host, environment, device_of, self.reason_to_retry, installed)
 
     def flags(self, case: Case) -> tuple[str, ...]:
         target = case.target

@@ -5,26 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module
-from dispatchflow.engine import actions
+from dispatchflow.engine import printing
 from dispatchflow.engine.actions import Action, Data
-from dispatchflow.engine.call import LibraryCall, Result, failed
+from dispatchflow.engine.call import LibraryCall, Result, as_is
 from dispatchflow.engine.executor import ActionExecutor
 from dispatchflow.errors import StoreError, ToolError
-from dispatchflow.iree import command_lines, configurations
 from dispatchflow.iree.cpu_features import compiled_for
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest
-from dispatchflow.mlir.functions import declarations, foreign_format, stored, to_facts
 from dispatchflow.operations import Operation
 from dispatchflow.store.entries import Record, named_files
 from dispatchflow.store.store import DamagedObject
 from dispatchflow.tools.outcome import ILLEGAL_INSTRUCTION
-from dispatchflow.tools.toolchain import printer_of
 from dispatchflow.workload import Workload
 
 if TYPE_CHECKING:
@@ -67,31 +64,7 @@ class StageExecutor(ActionExecutor):
 
     def _reprint(self, program: Module) -> Record:
         """Print a user's file with the compiler, and record the types of its functions."""
-        toolchain, source = self.resolver.toolchain, program.source
-
-        def make(scratch: Path) -> Result:
-            from dispatchflow.verification import module_data
-
-            content = module_data.content(source)
-            if (what := foreign_format(source.path, content)) is not None:
-                return False, f"{PurePath(source.path).name} {what}", {}, {}
-            (scratch / "source.mlir").write_bytes(content)
-            outcome = self.run_compiler(command_lines.reprint_argv(printer_of(toolchain)), scratch, None)
-            if outcome.failure:
-                return failed(f"reading {PurePath(source.path).name}", outcome, scratch, {}, self.store, self.limits)
-            printed = (scratch / "module.mlir").read_bytes().decode(errors="surrogateescape")
-            named, text = module_data.objects(program, printed)
-            outputs = {name: self.store.put_bytes(content) for name, content in named.items()}
-            outputs["module"] = self.store.put_bytes(text.encode(errors="surrogateescape"))
-            functions = to_facts(declarations(text))
-            return (
-                True,
-                None,
-                outputs,
-                {"functions": functions, "asks": configurations.requested_by(text), "stored": stored(text)},
-            )
-
-        return self.make(actions.reprint(program, toolchain.digest), make)
+        return self.make(self.resolver.supplies.reprint(program), partial(printing.printed, self, program))
 
     def compile(self, case: Case) -> Record | None:
         """Compile a case; return None for a module that cannot be read or does not have the function."""
@@ -100,11 +73,15 @@ class StageExecutor(ActionExecutor):
             if (printed := self.printed(case.operation)) is None:
                 return None
             text, objects, dispatch = printed.text, printed.objects, dispatch.printed(printed.record)
+            explain = printing.explainer(self, printed.record)
         else:
             text, objects = dispatch.module(resolver.syntax).encode(), {}
+            explain = as_is
         packed = resolver.packs_operands(case)
         demanded, missed = dispatch.demanded(packed), partial(dispatch.missed, packed=packed)
-        return self.compile_module(text, resolver.flags(case), demanded, missed, dispatch.tuning.files, objects)
+        return self.compile_module(
+            text, resolver.flags(case), demanded, missed, dispatch.tuning.files, objects, explain
+        )
 
     def printed(self, program: Module) -> Reprinted | None:
         for _ in range(_ATTEMPTS):
@@ -189,6 +166,8 @@ class StageExecutor(ActionExecutor):
         results, data = declared.results, operands
 
         def make(scratch: Path) -> Result:
+            if program.against_library is not None:
+                return printing.expected(self, program, scratch, len(results))
             if module_of_reference is None:
                 made = module_data.expected(program, results)
                 types = [made[i][0] if i in made else "" for i in range(len(results))]

@@ -60,7 +60,7 @@ def is_bytecode(content: bytes) -> bool:
     return content.startswith(b"ML\xefR")
 
 
-def foreign_format(path: str, content: bytes) -> str | None:
+def foreign_format(content: bytes) -> str | None:
     """Return what a file is if it is recognizably not MLIR; None if it may be given to the compiler."""
     if not content.strip():
         return "is empty"
@@ -68,8 +68,6 @@ def foreign_format(path: str, content: bytes) -> str | None:
         return None
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "is UTF-16; MLIR is UTF-8"
-    if path.endswith(".onnx"):
-        return "is an ONNX model; iree-import-onnx converts it to MLIR"
     if content.startswith(b"PK\x03\x04"):
         return "is a zip archive (a compiled module or a PyTorch file?), not MLIR"
     return "is binary data, neither MLIR text nor MLIR bytecode" if b"\0" in content else None

@@ -9,13 +9,14 @@ from math import inf
 from pathlib import PurePath
 from typing import Any, Protocol
 
-from dispatchflow.cases import module, ranges
+from dispatchflow.cases import literals, module, ranges
 from dispatchflow.cases.module import RECIPES, File, Input, Module, Parameters
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.iree import parameters
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.mlir.functions import callable_name, functions, is_bytecode, mentions
+from dispatchflow.models import onnx_file
 from dispatchflow.planning import archives
 from dispatchflow.planning.location import Location
 from dispatchflow.workload import ENTRY
@@ -74,15 +75,26 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
     found = []
     for name in files:
         source, content = file(name, "file", place, read)
-        title, objects = words.name or PurePath(name).stem, _objects(name, content, read)
-        for entry in _entries(words.function, content, name, place):
+        importer = "onnx" if name.endswith(onnx_file.ENDING) else None
+        if (library := _library(words.reference)) is not None and importer is None:
+            facts = {"spec": place.at("reference"), "file": name}
+            raise SpecError(f"{library} runs ONNX models only", facts, "Name a target: vmvx, llvm-cpu, …")
+        title, objects = words.name or PurePath(name).stem, _objects(name, content, read, importer)
+        for entry in _entries(words.function, content, name, place, importer):
             if not callable_name(entry):
                 facts = {"spec": place.at("file"), "file": name, "function": repr(entry)}
                 hint = f"Rename it (UTF-8 without a zero byte), or name another one: {place.spelt('function', 'main')}."
                 raise SpecError("a function cannot be called", facts, hint)
             rtol = None if words.rtol is None else repr(words.rtol)
-            found.append(Module(source, title, entry, inputs, expected, against, rtol, objects, weights))
+            found.append(
+                Module(source, title, entry, inputs, expected, against, rtol, objects, weights, importer, library)
+            )
     return tuple(found)
+
+
+def _library(reference: str | None) -> str | None:
+    """Return the library that a reference names; None if it names a target, or nothing."""
+    return reference if reference == module.ONNXRUNTIME else None
 
 
 def _list(written: str | list[str] | None) -> list[str]:
@@ -163,21 +175,24 @@ def _inputs(written: str, place: Location, read: Read) -> list[Input]:
     return [Input(None, None, member) for member in members]
 
 
-def _objects(name: str, content: bytes, read: Read) -> tuple[tuple[str, File], ...]:
+def _objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
     """Return the files that a module names, relative to its own folder.
 
     A file that cannot be read is left out. If the module needs it, printing fails, and with it only this case."""
     found = []
-    for written in module.objects(content.decode(errors="replace")):
+    named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
+    for written in named:
         with suppress(OSError, ValueError):
             path, linked = read(os.path.join(os.path.dirname(name), written))  # noqa: PTH118, PTH120 (`..` stays)
             found.append((written, File(path, digest_of(linked))))
     return tuple(found)
 
 
-def _entries(written: str | list[str] | None, content: bytes, name: str, place: Location) -> list[str]:
-    text = content.decode(errors="replace")
-    public = functions(text)
+def _entries(
+    written: str | list[str] | None, content: bytes, name: str, place: Location, importer: str | None
+) -> list[str]:
+    text = "" if importer else content.decode(errors="replace")
+    public = [onnx_file.function(content)] if importer else functions(text)
     if written is None:
         if not public and not is_bytecode(content):
             return [ENTRY]  # an error in the file is the failure of this one case
@@ -218,14 +233,14 @@ def _input(text: str, place: Location, read: Read) -> Input:
         except ValueError as error:
             raise SpecError(str(error), {"spec": at, "found": text}) from error
         return Input(kind or None, value)
-    if value not in RECIPES and not all(map(_is_number, module.literals(value))):
+    if value not in RECIPES and not all(map(_is_number, literals.words(value))):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
         raise SpecError(f"'{value}' is not an input", facts, suggestion(value, RECIPES) or _several(place))
     element = module.element_of(kind)
-    if value not in RECIPES and module.is_integer(element):
-        for word in module.literals(value):
+    if value not in RECIPES and literals.is_integer(element):
+        for word in literals.words(value):
             try:
-                module.integer(word, element)
+                literals.integer(word, element)
             except ValueError as error:
                 raise SpecError(str(error), {"spec": at, "found": text}) from error
     return Input(kind or None, value)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dispatchflow.cases import known_failures
-from dispatchflow.cases.module import Module
+from dispatchflow.cases.module import ONNXRUNTIME, Module
 from dispatchflow.cases.rotating_inputs import CACHES, HOT
 from dispatchflow.errors import SpecError, suggestion, written
 from dispatchflow.iree import flags
@@ -174,7 +174,8 @@ def sweep(
     if issubclass(program, Operation):
         axes |= _operation_axes(words, program, place)
     else:
-        reference = [] if words.reference is None else sweep_words.targets(words.reference, at("reference"))
+        of_library = words.reference in (None, ONNXRUNTIME)
+        reference = [] if of_library else sweep_words.targets(words.reference, at("reference"))
         if len(reference) > 1:
             facts = {"spec": at("reference"), "found": words.reference}
             raise SpecError("there are several references", facts, "A module is compared with one target.")

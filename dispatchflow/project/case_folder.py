@@ -99,7 +99,8 @@ def _inputs(program: Workload) -> dict[str, str]:
     against = (
         program.against.name
         if program.against
-        else ", ".join(item if isinstance(item, str) else item.spelt for item in program.expected)
+        else program.against_library
+        or ", ".join(item if isinstance(item, str) else item.spelt for item in program.expected)
     )
     weights = ", ".join(parameters.value(item.scope, item.file.path) for item in program.parameters)
     return {
@@ -115,7 +116,12 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
     """Return file name in the view → digest of the object."""
     found: dict[str, Digest] = {}
     text = "module.mlir" if chain.case.library is None else "call.py"
-    names = {"vmfb": "module.vmfb", "module": text, "configurations": "configurations.mlir"}
+    names = {
+        "vmfb": "module.vmfb",
+        "module": text,
+        "configurations": "configurations.mlir",
+        "labelled": "labelled.mlir",
+    }
     for stage in ("emit", "compile", "verify"):
         record = chain[stage].record
         for output, digest in (record.outputs if record else {}).items():

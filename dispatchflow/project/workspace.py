@@ -147,8 +147,8 @@ class Workspace:
         operation, target, syntax = case.operation, case.target, self._syntax
         if reason := target.inexpressible(syntax) or case.tuning.inexpressible(syntax, target):
             return reason
-        if case.library is not None and self._library(case.provider) is None:
-            return f"{case.provider} is not installed; {case.library.install}"
+        if missing := next((name for name in case.packages if self._library(name) is None), None):
+            return f"{missing} is not installed; {case.packages[missing]}"
         if case.cache == COLD and (reason := not_coldable(operation, target, self._cache_bytes, self._memory_bytes)):
             return reason
         if case.threads is not None and case.threads > (cores := len(machine.cores())):

@@ -40,9 +40,11 @@ def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
     if (doubt := profiled.doubt) is not None and status != "not measured":
         reason = "; ".join(filter(None, (reason, doubt)))
     emitted = chain["emit"].record if isinstance(chain.case.operation, Module) else None
+    imported = emitted.facts.get("imported", {}) if emitted else {}
+    converted = [f"converted from opset {opset}"] if (opset := imported.get("converted_from")) else []
     stateful = [f"stateful: {_calls_differ(emitted.facts)}"] if emitted and emitted.facts.get("stored") else []
     told = verified.record.facts.get("why") if verified.record else None
-    if why := "; ".join([*filter(None, [told]), *stateful]):
+    if why := "; ".join([*filter(None, [told]), *converted, *stateful]):
         reason = why if status == "not measured" else "; ".join(filter(None, (why, reason)))
     return reason
 

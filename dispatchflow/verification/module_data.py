@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dispatchflow import units
-from dispatchflow.cases import module
+from dispatchflow.cases import literals, module
 from dispatchflow.cases.module import ELEMENT_TYPES, File, Input, Module
 from dispatchflow.cases.ranges import bounds
 from dispatchflow.errors import ToolError
@@ -46,7 +46,7 @@ def _argument(item: Input, declared: str, index: int) -> tuple[str, bytes]:
             raise ToolError(f"input {index} is {item.type}, the function takes {declared}")
         if item.file is not None and item.file.is_array and item.type is None:
             return _scalar(_number_in(item.file, declared, f"input {index}"))
-        if item.value is None or _is_recipe(item.value) or len(module.literals(str(item.value))) != 1:
+        if item.value is None or _is_recipe(item.value) or len(literals.words(str(item.value))) != 1:
             raise ToolError(f'input {index} is the number {declared}: give it, inputs = [… "5" …]')
         (number,) = _numbers(str(item.value), declared, f"input {index}")
         return _scalar(number)
@@ -133,10 +133,10 @@ def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) 
 
 def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
     """Return the numbers of literals as the type holds them: floats may be rounded, but nothing else."""
-    words = module.literals(value)
-    if module.is_integer(element):
+    words = literals.words(value)
+    if literals.is_integer(element):
         try:
-            return [module.integer(word, element) for word in words]
+            return [literals.integer(word, element) for word in words]
         except ValueError as error:
             raise ToolError(f"{what}: {error}") from error
     numbers = [float(word) for word in words]
@@ -221,7 +221,7 @@ def number(held: bytes, declared: str) -> Array | None:
     if declared in ("f16", "bf16") or len(held) not in (4, 8):
         return None
     (value,) = np.frombuffer(held, number_type(declared, len(held)))
-    if module.is_integer(declared) and declared != "index":
+    if literals.is_integer(declared) and declared != "index":
         low = int(value) & (1 << (bits := int(declared[1:]))) - 1
         value = np.int64(low - (1 << bits) if low >> bits - 1 and bits > 1 else low)
     return np.asarray(value)

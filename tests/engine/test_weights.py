@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from dispatchflow.cases.module import File, Module, Parameters
-from dispatchflow.engine import actions
+from dispatchflow.engine import actions, module_actions
 from dispatchflow.engine.actions import Call, Data
 from dispatchflow.iree.targets import Device
 from dispatchflow.timing.protocols import PROTOCOLS
@@ -19,20 +19,20 @@ def module(*weights: Parameters) -> Module:
 
 def test_weights_enter_keys_by_content_scope_and_format_and_not_by_path():
     weights = Parameters("model", File("w.irpa", "d" * 40), ".irpa")
-    key = actions.arguments(module(weights), ("4xf32",), "e" * 40).key
+    key = module_actions.arguments(module(weights), ("4xf32",), "e" * 40).key
     moved = replace(weights, file=File("elsewhere/v.irpa", "d" * 40))
-    assert actions.arguments(module(moved), ("4xf32",), "e" * 40).key == key
+    assert module_actions.arguments(module(moved), ("4xf32",), "e" * 40).key == key
     for other in (
         replace(weights, file=File("w.irpa", "f" * 40)),
         replace(weights, scope="other"),
         replace(weights, ending=".gguf"),
     ):
-        assert actions.arguments(module(other), ("4xf32",), "e" * 40).key != key
-    assert actions.arguments(module(weights), ("4xf32",), "f" * 40).key != key  # other weights may be asked for
+        assert module_actions.arguments(module(other), ("4xf32",), "e" * 40).key != key
+    assert module_actions.arguments(module(weights), ("4xf32",), "f" * 40).key != key  # other weights may be asked for
 
 
 def test_a_module_without_weights_has_the_keys_that_it_had():
-    printed = [actions.arguments(module(), ("4xf32",), digest * 40) for digest in "ef"]
+    printed = [module_actions.arguments(module(), ("4xf32",), digest * 40) for digest in "ef"]
     assert printed[0].key == printed[1].key
     assert "parameters" not in printed[0].ingredients
     assert "parameters" not in actions.verification(CALL, PLAIN, "by element type").ingredients
@@ -43,7 +43,7 @@ def test_what_runs_the_module_is_keyed_by_its_weights():
     for action in (
         lambda data: actions.verification(CALL, data, "by element type"),
         lambda data: actions.measurement(CALL, data.measured, PROTOCOLS["std"]),
-        lambda data: actions.expected_from(CALL, data, ("4xf32",)),
+        lambda data: module_actions.expected_from(CALL, data, ("4xf32",)),
     ):
         assert len({action(data).key for data in (PLAIN, WEIGHTS, other)}) == 3
     assert WEIGHTS.files("given") == {"given_0.bin": "a" * 40, "parameters_0.irpa": "d" * 40}

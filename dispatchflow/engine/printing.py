@@ -1,0 +1,153 @@
+"""Print a user's module in the compiler's form; a model is imported first."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any
+
+from dispatchflow.cases.module import File, Module
+from dispatchflow.engine.call import Result, failed
+from dispatchflow.engine.executor import ActionExecutor
+from dispatchflow.errors import ToolError
+from dispatchflow.iree import command_lines, configurations
+from dispatchflow.keys import Digest
+from dispatchflow.mlir.functions import declarations, foreign_format, stored, to_facts
+from dispatchflow.models import onnx_nodes
+from dispatchflow.store.entries import Record
+from dispatchflow.tools import processes
+from dispatchflow.tools.toolchain import bindings_of, printer_of
+
+_IMPORTER = Path(__file__).parent.parent / "models" / "_import_onnx.py"
+_RUNNER = Path(__file__).parent.parent / "libraries" / "_onnxruntime.py"
+LABELLED = "labelled"
+"""The output of an import that has the source's names as locations."""
+
+
+def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
+    """Return the printed module as the output `module`, and the types of its functions as facts.
+
+    A model has the further output `labelled`: the same operations with the source's names, without large constants."""
+    from dispatchflow.verification import module_data
+
+    store, toolchain = executor.store, executor.resolver.toolchain
+    name = PurePath(program.source.path).name
+    imported: dict[str, Any] = {}
+    outputs: dict[str, Digest] = {}
+    if program.importer is not None:
+        source = "source.mlirbc"
+        if (failure := _imported(executor, program, scratch, source)) is not None:
+            return failure
+        imported = {"imported": json.loads((scratch / "stdout").read_text(encoding="utf-8"))}
+        outputs[LABELLED] = store.put_file(scratch / "labelled.mlir")
+    else:
+        content, source = module_data.content(program.source), "source.mlir"
+        if (what := foreign_format(content)) is not None:
+            return False, f"{name} {what}", {}, {}
+        (scratch / source).write_bytes(content)
+    outcome = executor.run_compiler(command_lines.reprint_argv(printer_of(toolchain), source), scratch, None)
+    if outcome.failure:
+        return failed(f"reading {name}", outcome, scratch, {}, store, executor.limits)
+    text = (scratch / "module.mlir").read_bytes().decode(errors="surrogateescape")
+    if program.importer is None:
+        named, text = module_data.objects(program, text)
+        outputs |= {name: store.put_bytes(content) for name, content in named.items()}
+    outputs["module"] = store.put_bytes(text.encode(errors="surrogateescape"))
+    functions = to_facts(declarations(text))
+    asks = configurations.requested_by(text)
+    return True, None, outputs, {"functions": functions, "asks": asks, "stored": stored(text), **imported}
+
+
+def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str) -> Result | None:
+    """Write the imported module and `labelled.mlir`; return the failure."""
+    model = _placed(program, scratch)
+    argv = (
+        sys.executable,
+        "-I",
+        str(_IMPORTER),
+        model,
+        f"--bindings={bindings_of(executor.resolver.toolchain)}",
+        f"--path={_folder(executor, 'onnx')}",
+        f"--module={to}",
+        "--labelled=labelled.mlir",
+    )
+    outcome = executor.run_compiler(argv, scratch, None)
+    if not outcome.failure:
+        return None
+    return failed(f"importing {PurePath(model).name}", outcome, scratch, {}, executor.store, executor.limits)
+
+
+def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:
+    """Return a model's results by a library as expected results: outputs `0`, `1`, …, and `types`."""
+    from dispatchflow.cases import module
+    from dispatchflow.engine import verify_module
+
+    assert program.against_library is not None
+    store, data = executor.store, executor.resolver.supplies.operands(program)
+    assert data is not None
+    store.place(scratch, files := data.files("given"))
+    sizes = ["x".join(map(str, module.sizes_of(argument) or ())) for argument in data.arguments]
+    argv = (
+        sys.executable,
+        "-I",
+        str(_RUNNER),
+        _placed(program, scratch),
+        f"--path={_folder(executor, program.against_library)}",
+        *(f"--input={size}:{file}" for size, file in zip(sizes, files, strict=True)),
+        "--output=result",
+    )
+    command = processes.Command(
+        argv, scratch, {"LC_ALL": "C"},
+        time_limit_s=executor.limits.run_s, memory_limit_bytes=executor.limits.memory_bytes,
+    )  # fmt: skip
+    outcome = processes.run(command)
+    if outcome.failure:
+        ok, reason, outputs, facts = failed("run", outcome, scratch, {}, store, executor.limits)
+        return ok, f"{program.reference_name}: {reason}", outputs, facts
+    types = json.loads((scratch / "stdout").read_text(encoding="utf-8"))
+    if len(types) != results:
+        return False, f"{program.reference_name}: it gives {len(types)} results, the imported model {results}", {}, {}
+    made = {str(index): store.put_file(scratch / f"result_{index}.bin") for index in range(len(types))}
+    return True, None, made | verify_module.put_types(store, types), {}
+
+
+def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
+    """Return what adds the model's node to the reason of a failed compile: (log, reason) → reason."""
+
+    def explained(log: str, reason: str) -> str:
+        if LABELLED not in record.outputs:
+            return reason
+        texts = [executor.store.path(record.outputs[name]).read_text(errors="replace") for name in ("module", LABELLED)]
+        if (node := onnx_nodes.blamed(log, *texts)) is None:
+            return reason
+        said = reason.removeprefix("compile failed: ")
+        return f"compile failed: {node}, opset {record.facts['imported']['opset']}: {said}"
+
+    return explained
+
+
+def _folder(executor: ActionExecutor, package: str) -> str:
+    found = executor.resolver.supplies.installed(package)
+    assert found is not None
+    return found.folder
+
+
+def _placed(program: Module, scratch: Path) -> str:
+    """Write a model and its weights into `model/` under their own names, and return the model's path.
+
+    Raises:
+        ToolError: a name leads out of the model's directory.
+    """
+    from dispatchflow.verification import module_data
+
+    name = PurePath(program.source.path).name
+    files: list[tuple[str, File]] = [(name, program.source), *program.objects]
+    for written, file in files:
+        if PurePosixPath(written).is_absolute() or ".." in PurePosixPath(written).parts:
+            raise ToolError(f"{name} names weights outside of its own directory: {written}")
+        place = scratch / "model" / written
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(module_data.content(file))
+    return f"model/{name}"

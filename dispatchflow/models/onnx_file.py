@@ -1,0 +1,82 @@
+"""Read what a plan needs of an ONNX file: its graph's name and the files that hold its weights. Pure.
+
+A plan must not import `onnx`, which takes half a second. An ONNX file is a protobuf message (onnx.proto), of which this
+reads the length-delimited fields of a few messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dispatchflow.workload import ENTRY
+
+ENDING = ".onnx"
+_GRAPH = 7  # of a model
+_NODE, _NAME, _INITIALIZER = 1, 2, 5  # of a graph
+_ATTRIBUTE = 5  # of a node
+_TENSORS, _GRAPHS = (5, 10), (6, 11)  # of an attribute
+_EXTERNAL = 13  # of a tensor
+_KEY, _VALUE = 1, 2  # of an entry of external data
+
+
+def function(content: bytes) -> str:
+    """Return the name of the function that the graph becomes, `main` if it has none or is not readable."""
+    for graph in _of(memoryview(content), _GRAPH):
+        for name in _of(graph, _NAME):
+            return bytes(name).decode(errors="replace") or ENTRY
+    return ENTRY
+
+
+def weight_files(content: bytes) -> list[str]:
+    """Return the files with the model's external data, as it names them relative to its own folder."""
+    if b"location" not in content:  # a search of some ms, where reading every node takes seconds
+        return []
+    graphs = _of(memoryview(content), _GRAPH)
+    return list(dict.fromkeys(name for graph in graphs for tensor in _tensors(graph) for name in _locations(tensor)))
+
+
+def _tensors(graph: memoryview) -> Iterator[memoryview]:
+    yield from _of(graph, _INITIALIZER)
+    for node in _of(graph, _NODE):
+        for attribute in _of(node, _ATTRIBUTE):
+            yield from _of(attribute, *_TENSORS)
+            for inner in _of(attribute, *_GRAPHS):
+                yield from _tensors(inner)
+
+
+def _locations(tensor: memoryview) -> Iterator[str]:
+    for entry in _of(tensor, _EXTERNAL):
+        key, value = (next(_of(entry, number), memoryview(b"")) for number in (_KEY, _VALUE))
+        if bytes(key) == b"location":
+            yield bytes(value).decode(errors="replace")
+
+
+def _of(message: memoryview, *numbers: int) -> Iterator[memoryview]:
+    """Yield the length-delimited fields of these numbers; an unreadable message ends early."""
+    at, end = 0, len(message)
+    while at < end:
+        tag, at = _varint(message, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == 0:
+            _, at = _varint(message, at)
+        elif kind in (1, 5):
+            at += 8 if kind == 1 else 4
+        elif kind == 2:
+            size, at = _varint(message, at)
+            if at + size > end:
+                return
+            if number in numbers:
+                yield message[at : at + size]
+            at += size
+        else:
+            return
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    """Return the number at this place and the place after it; the end of a message ends a number."""
+    value = shift = 0
+    while at < len(message):
+        byte = message[at]
+        value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
+        if byte < 0x80:
+            break
+    return value, at

@@ -1,0 +1,43 @@
+"""Find the ONNX node that the compiler cannot lower, from its log. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from dispatchflow.mlir.attributes import unescaped
+
+_ERROR = re.compile(r"<stdin>:(\d+):\d+: error: ")
+_OPERATOR = re.compile(r"\btorch\.operator \"onnx\.([^\"]+)\"")
+_LOCATION = re.compile(r"loc\((#loc\d*|\"(?:[^\"\\]|\\.)*\")(?:\([^()]*\))?\)\s*\{?$")
+_ALIAS = re.compile(r"^(#loc\d*) = loc\((\"(?:[^\"\\]|\\.)*\")", re.MULTILINE)
+
+
+def blamed(log: str, printed: str, labelled: str) -> str | None:
+    """Return `node 'conv1' (Conv)` for the first error of a compile; None if it is not at an ONNX node.
+
+    Args:
+        log: what the compiler printed; it read the module on stdin.
+        printed: the module without locations, which was compiled.
+        labelled: the same module with the nodes' names as locations.
+    """
+    if (error := _ERROR.search(log)) is None:
+        return None
+    lines = printed.split("\n", line := int(error[1]))[:line]
+    if len(lines) < line or (operator := _OPERATOR.search(lines[-1])) is None:
+        return None
+    number = sum(1 for each in lines if _OPERATOR.search(each))
+    names = _names(labelled)
+    name = names[number - 1] if number <= len(names) else None
+    return f"node '{name}' ({operator[1]})" if name else f"a node {operator[1]}"
+
+
+def _names(labelled: str) -> list[str | None]:
+    """Return the name of each ONNX operation, in the order of the text."""
+    aliases = {match[1]: match[2] for match in _ALIAS.finditer(labelled)}
+    found: list[str | None] = []
+    for line in labelled.splitlines():
+        if _OPERATOR.search(line):
+            place = _LOCATION.search(line)
+            written = aliases.get(place[1], place[1]) if place else ""
+            found.append(unescaped(written[1:-1]) if written.startswith('"') else None)
+    return found
