@@ -35,7 +35,7 @@ class ElementType(Enum):
         self.mlir, self.bits = mlir, bits
         self.is_unsigned = mlir.startswith("u")
         self.signless = mlir.removeprefix("u")
-        """The spelling in a module, where the ops and not the types determine the sign."""
+        """The spelling in a module: there, the ops and not the types say whether integers are signed."""
         self.numpy_name = numpy_name
         """The argument of `numpy.dtype`; some need the import of ml_dtypes (see `inputs.dtype_of`)."""
         self.digits = digits
@@ -81,7 +81,7 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> TensorType:
-        """The type as a function's argument: the runtime has no f4, so two of the last axis are one i8."""
+        """The type as a function's argument: the runtime has no f4, so two f4 of the last axis are one i8."""
         if self.element.bits >= 8 or not self.element.is_float:
             return self
         return TensorType((*self.shape[:-1], self.shape[-1] // 2), ElementType.I8)

@@ -14,6 +14,6 @@ DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in o
 OPTIONS = options_of(OPERATIONS.values())
 """The options of all operations: variables and columns.
 
-A word is of one kind in all operations that have it, numbers or words."""
+If several operations have an option, its values are numbers in all of them, or words in all of them."""
 
 __all__ = ["DIMS", "OPERATIONS", "OPTIONS", "Loop", "Operand", "Operation", "Option", "refuse_taken"]

@@ -1,7 +1,7 @@
 """Inputs of `attention` whose results show which elements were read, and with how many digits.
 
-The elements are those of queries, keys, values and masks. A score is the argument of an exponential: the product of a
-query and a key, times the scale, plus the mask. A place is an index along `k1`. All numbers are exact in every type."""
+The inputs are queries, keys, values and masks. A score is the argument of an exponential: the product of a query and a
+key, times the scale, plus the mask. A place is an index along `k1`. All numbers are exact in every type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _GAP = 128.0
-"""The exponential of a score this far below the largest is 0."""
+"""The exponential of a score that is this much smaller than the largest score is 0."""
 
 _STEP = 8.0
 """The amount that a place, or a mask, adds to a balanced score.
@@ -40,7 +40,7 @@ class Shape(NamedTuple):
 
 
 def _split(shape: Shape, score: float) -> tuple[float, float]:
-    """Return powers of two for a query and a key, whose product adds this much to a score."""
+    """Return powers of two for a query and a key; their product adds `score` to a score."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
@@ -48,10 +48,10 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
 def balanced(shape: Shape, turned: bool) -> list[Array]:
     """Return inputs in which all keys have the same score; each place adds 8 to it or subtracts 8.
 
-    If a place of one key is not read, the score of this key alone rises or falls; if it rises, the key has nearly all
-    the weight. Queries alternate in sign, so that a score that falls for one rises for the next; `turned` swaps the
-    signs. If a place of a query is not read, the keys of one sign rise. A value has the sign of its key at one place. A
-    mask is -8."""
+    If a place of one key is not read, only the score of this key rises or falls. If it rises, the key gets nearly all
+    the weight. Queries alternate in sign, so that a score that falls for one query rises for the next; `turned` swaps
+    the signs. If a place of a query is not read, the scores of the keys with one sign at that place rise. A value has
+    the sign of its key at one place. All elements of the mask are -8."""
     b, m, n, k1, k2, *_ = shape
     of_query, of_key = _split(shape, _STEP)
     signs = np.where(bits(0, (b, 1, k1)), 1.0, -1.0)
@@ -63,7 +63,7 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """Return a number such that 1 + tail has one digit more than half of the type's."""
+    """Return a number such that 1 + tail needs one digit more than half of the type's digits."""
     return 2.0 ** -(element.digits // 2 + 1)
 
 
@@ -71,9 +71,10 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     """Return inputs in which each query sees one group of four keys; other scores are 128 or more below.
 
     The scores of the group's first two keys are equal, because the last digits of the query, of the keys and of the
-    mask cancel: 1 - 2 + 1, without a mask 1 - 1. An operand that is read with half of its digits leaves a difference.
-    The other two keys are 8 below, and show only if the scale is right. The columns of values are, in turn: all digits,
-    equal within the group; 1 and -1 for the first two keys; 1024 for the other two."""
+    mask cancel: 1 - 2 + 1, or without a mask 1 - 1. If an operand is read with half of its digits, the two scores
+    differ. The scores of the other two keys are smaller by 8, so that a wrong scale changes their weights visibly. The
+    columns of the values alternate between three kinds: numbers with all digits, equal within the group; 1 and -1 for
+    the first two keys, 0 for the others; 1024 for the other two keys, 0 for the first."""
     b, m, n, k1, k2, *_ = shape
     key, group, groups = np.arange(k2), np.arange(k2) // 4, max(k2 // 4, 1)
     seen = np.maximum((shape.last + 1) // 4, 1)
@@ -92,7 +93,8 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     for bit in range((groups - 1).bit_length()):
         code = 1.0 - 2.0 * (np.arange(groups + 1) >> bit & 1)
         places.append((_GAP / 2, code[target], code[np.minimum(group, groups - 1)]))
-    # Keys that no query of the first half may see score far above those that it sees: a causal mask of -30 hides none.
+    # Keys that no query of the first half may see have scores far above those of the keys that it sees: a causal mask
+    # of -30 would not hide them.
     middle_key = (shape.last.min() + shape.last.max() + 1) // 2
     places.append((_GAP * 16, shape.last < middle_key, key >= middle_key))
     for place, (score, of_query, of_key) in enumerate(places[:k1]):

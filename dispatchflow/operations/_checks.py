@@ -73,7 +73,7 @@ def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], 
     """Refuse dims and options whose name is taken.
 
     Raises:
-        DispatchflowError: a dim or an option has the name of something else, for which its values would be taken.
+        DispatchflowError: a dim or an option has the name of something else, so its values would be misunderstood.
     """
     for operation in operations:
         for word in (*operation.dims, *operation.options):

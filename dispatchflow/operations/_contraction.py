@@ -172,7 +172,7 @@ class Contraction(Summed):
 """
 
     def _generic(self, attribute: str) -> str:
-        """Return the same as a `linalg.generic`; only for operations without zero points."""
+        """Return the operation as a `linalg.generic` instead of a named op; only without zero points."""
         dims, maps = self._maps()
         inputs = {f"arg{i}": operand.type for i, operand in enumerate(self.operands()[:2])}
         # Not `a` and `b`: the size of a dynamic dim has the dim's name, `%b`.

@@ -79,8 +79,8 @@ class Convolution(Summed, Window):
     def loops(self) -> tuple[Loop, ...]:
         """The dims of linalg's named op: `n`, `oh`, `ow`, the result's channels, then the summed dims.
 
-        In a full convolution of images with channels first, channels come before windows. Groups are a dim of their
-        own, and the channels are then those of one group."""
+        In a full convolution of images with channels first, the summed channels come before the window. With groups,
+        the groups are an additional dim, and channels are the channels of one group."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
         sizes |= {dim: self.size(dim) for dim in ("kh", "kw")} | {"g": self.groups}
         sizes |= {dim: self.size(dim) // self.groups for dim in ("c", self.outs)}
@@ -132,7 +132,7 @@ class Convolution(Summed, Window):
 """
 
     def dense(self, image: Array, weights: Array) -> Array:
-        """Return the sums of each group over its window and all its channels; the padding is 0."""
+        """Return the sums over the window and all channels of each group; the padding is 0."""
         import numpy as np
 
         from dispatchflow.operations._numeric import product
@@ -151,5 +151,5 @@ class Convolution(Summed, Window):
         return self.laid_out(np.moveaxis(np.asarray(total), 0, 1).reshape(shape))
 
     def flops(self) -> int:
-        """Each term of a sum counts as two, also terms of the padding."""
+        """Each term of a sum counts as two flops, also terms of the padding."""
         return 2 * self.terms * self.result().size + self.epilogue_flops()

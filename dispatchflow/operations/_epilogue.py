@@ -39,7 +39,7 @@ _LINES = {
 
 
 class Summed(Operation):
-    """An operation that sums in the accumulator's type, and rounds to the result's.
+    """An operation that sums in the accumulator's type, and rounds to the result's type.
 
     The option `epilogue` is computed before the rounding, in the accumulator's type."""
 
@@ -142,7 +142,7 @@ class Summed(Operation):
 
     @property
     def library_types(self) -> Signature:
-        """The types of a library's sum: its result has the accumulator's type if an operand follows."""
+        """The types of a library's sum; the sum has the accumulator's type if the epilogue has an operand."""
         types = self.types
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 
@@ -176,7 +176,7 @@ class Summed(Operation):
             return total
         found = self._joined(total, self._spread(operands[-1]))
         if self._function:
-            # Wrap before the function, like the accumulator: it is not linear, so wrapping at the end differs.
+            # Wrap before the function, as the accumulator does: the function is not linear, so the order matters.
             found = _functions.function(self._function)(_numeric.wrapped(found, self.types.accumulator))
         return found
 
@@ -218,7 +218,7 @@ class Summed(Operation):
         return replace(self, chosen=(*self.chosen[:index], "none", *self.chosen[index + 1 :]))
 
     def epilogue_flops(self) -> int:
-        """Return one per element for each operation of the epilogue's formula, and none for a conversion."""
+        """Return one flop per element for each operation of the epilogue's formula; conversions do not count."""
         if self.epilogue in ("none", "cast"):
             return 0
         each = 1 + (_functions.UNARY[self._function][1] if self._function else 0)

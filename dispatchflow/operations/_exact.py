@@ -12,7 +12,7 @@ _SETS = 4
 """The largest number of sets of exact inputs: each is one more call of the module."""
 
 FEW = 3
-"""An element used by fewer results may not show in any, if results are clipped or rounded."""
+"""An element that fewer results use may show in none of them, if results are clipped or rounded."""
 
 
 class Operand(Protocol):
@@ -57,9 +57,9 @@ class ExactRange(NamedTuple):
 def exact_range(operation: Operation) -> ExactRange:
     """Return the range of values: the largest r with which all terms fit, or else r = 1.
 
-    The density rule is benchdnn's (oneDNN, tests/benchdnn/matmul), with exactly `safe` terms per result. The number of
-    terms comes before the number of values, because a lost term shows only if it is not zero. A result that is narrower
-    than the accumulator is rounded once; r is then so small that it holds most sums exactly."""
+    The density rule is benchdnn's (oneDNN, tests/benchdnn/matmul), with exactly `safe` terms per result. Many nonzero
+    terms matter more than many values, because a lost term shows only if it is not zero. A result that is narrower than
+    the accumulator is rounded once; r is then so small that the result's type holds most sums exactly."""
     accumulator, result, terms = operation.types.accumulator, operation.types.result, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):
@@ -87,11 +87,11 @@ class Thinning(NamedTuple):
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
     """Return the sets of exact inputs; empty if nothing can be thinned out.
 
-    If all terms fit, one set is enough. If not, there are as many sets as it takes for each element of each operand to
-    contribute in one of them, but at most `_SETS`.
+    If all terms fit, one set is enough. Otherwise there are enough sets for each element of each operand to contribute
+    to a result in one of them, but at most `_SETS`.
 
-    If one of two factors is thinned out, each element of the other is in as many sums as there are results that use it,
-    and contributes to those that keep its term. In the next set the other factor is thinned out."""
+    If one of two factors is thinned out, an element of the other factor contributes only to the results that keep its
+    term. In the next set, that other factor is thinned out."""
     operands, safe, terms = operation.operands(), exact_range(operation).safe, operation.terms
     if terms <= safe:
         # If few results use an element, it may be clipped or rounded away in one set; it contributes in the other.

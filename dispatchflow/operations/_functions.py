@@ -40,7 +40,7 @@ _CALLS = {
 
 
 def constants(lines: Sequence[str], element: ElementType) -> str:
-    """Return the constants that the lines use, for the place before the op whose region has the lines."""
+    """Return the constants that the lines use; they are written before the op whose region has the lines."""
     words = {word for line in lines for word in line.split()}
     return "".join(
         f"    %{name} = arith.constant {_literal(value, element)} : {element.mlir} loc(unknown)\n"
@@ -97,8 +97,8 @@ def library_call(library: Library, kind: str, x: str) -> str:
 def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
     """Return arguments spread over a float type's exponents, from the smallest to the largest.
 
-    Some are where a function changes its form or ends: 0, subnormal numbers, multiples of half of ln 2. None is at the
-    point where an exponential becomes infinite."""
+    Some lie where implementations of a function change their formula or end: 0, subnormal numbers, multiples of half of
+    ln 2. None lies where an exponential becomes infinite."""
     import numpy as np
 
     from dispatchflow.operations._random import below
@@ -118,8 +118,8 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
 def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
     """Return a bound of the error of y = `kind` of x; for gelu see `gelu_error`.
 
-    It is the error of the function and of the three operations around it, relative to y. A subnormal result of sigmoid
-    or silu may be 0, because the exponential in 1 / (1 + exp(-x)) is infinite in this type."""
+    The bound contains the errors, relative to y, of the function and of the three operations around it. A subnormal
+    result of sigmoid or silu may be 0, because the exponential in 1 / (1 + exp(-x)) is infinite in this type."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS
@@ -135,8 +135,8 @@ def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
 def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
     """Return a bound of gelu's error if x is off by `of_x`.
 
-    The steepest slope of gelu is below 1.13. Its own roundings are relative to x, because 1 + erf cancels for negative
-    x. Beyond 9 erf is ±1 in every type, so that gelu is x or 0."""
+    The steepest slope of gelu is below 1.13. The roundings inside gelu are relative to x, because 1 + erf cancels for
+    negative x. Where |x| is above 9, erf is ±1 in every type, so that gelu is x or 0."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS

@@ -9,7 +9,7 @@ from dispatchflow.operations.api import Array, ElementType
 ULPS = 8.0
 """Assumed error of the compiler's exponentials, error functions and roots, in units u = 2**-digits.
 
-No release documents one."""
+No release documents the error."""
 
 
 def product(lhs: Array, rhs: Array) -> Array:

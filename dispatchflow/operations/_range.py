@@ -1,8 +1,8 @@
 """Exact inputs near the ends of what their types hold.
 
 A kernel that reads bf16 as f16, has no infinity or adds in fewer bits is right for small numbers. Therefore lines of
-floating operands are multiplied by powers of two, which changes no digit of any partial sum, and integers have the
-upper half of their magnitudes and one sign along each sum.
+floating-point operands are multiplied by powers of two; this changes no digit of any partial sum. Integers have
+magnitudes in the upper half of their type's range, and the same sign along each sum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array, ElementType, Operation
 
 _FURTHEST = 300
-"""The largest exponent that is used. Only f64 holds more, and numpy's squares of it must be finite."""
+"""The largest exponent that is used. Only f64 has larger ones, and numpy's squares must be finite."""
 
 Span = tuple[int, int]
 """The least and the largest exponent of an operand's lines."""
@@ -33,7 +33,9 @@ def exponents(element: ElementType) -> Span:
 
 
 def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
-    """Return the exponents of the smallest number, or normal number, and of the largest one / `times`."""
+    """Return the exponents of the smallest number and of the largest number divided by `times`.
+
+    The smallest number is the smallest normal one unless `subnormal`."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     least = info.smallest_subnormal if subnormal else info.smallest_normal
     return max(round(log2(float(least))), -_FURTHEST), min(floor(log2(float(info.max) / times)), _FURTHEST)
@@ -42,8 +44,9 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
 def spans(operation: Operation) -> list[Span]:
     """Return the span of each operand of the exact recipe, (0, 0) for lines that stay as they are.
 
-    All terms of a result share its lines. Its sum, times the powers of two of these, is normal and finite in the
-    accumulator and in the result. Operations that add to a sum, or clip it, keep their lines.
+    All terms of a result lie in the same line of each operand. The sum, times the powers of two of these lines, is
+    normal and finite in the accumulator and in the result. Lines stay as they are if the operation adds something to a
+    sum or clips it.
     """
     operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
     found, scaled = [(0, 0)] * len(operands), [i for i, operand in enumerate(operands) if operand.lines]
@@ -67,7 +70,7 @@ def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
 
 
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
-    """Return a power of two for each line: the span's largest for the first, others for the next."""
+    """Return a power of two for each line: the span's largest for the first line, others for the rest."""
     count = span[1] - span[0] + 1
     return 2.0 ** (span[1] - line_numbers(shape, lines) * (int(0.618 * count) | 1) % count)
 
@@ -75,7 +78,7 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 def one_sided(raw: Array, element: ElementType, shape: Sequence[int], lines: Sequence[int]) -> Array:
     """Return integers whose magnitude is in the upper half of the type's range.
 
-    Those in every other line are negative, except for unsigned types."""
+    The integers in every other line are negative, except for unsigned types."""
     half = 2 ** (element.digits - 1)
     values: Array = (half + below(raw, min(half, 2**31))).reshape(shape)
     return values if element.is_unsigned else values * (1 - 2 * (line_numbers(shape, lines) % 2))
@@ -84,7 +87,7 @@ def one_sided(raw: Array, element: ElementType, shape: Sequence[int], lines: Seq
 def lowered(values: Array, lines: Sequence[int], element: ElementType) -> Array:
     """Return negative numbers with every third line moved near to the lowest number of the type.
 
-    The first line is one of these. The numbers of a line keep their order and their digits."""
+    The first line is moved. The numbers of a line keep their order and their digits."""
     far = line_numbers(values.shape, lines) % 3 == 0
     if element.is_float:
         magnitude = ceil(log2(float(abs(values).max())))

@@ -17,15 +17,16 @@ def growth(terms: int) -> float:
     """Return a bound of |error| / (u · Σ|terms|) for a sum of terms with both signs.
 
     It is never more than `terms` (Higham, Accuracy and Stability of Numerical Algorithms, 3.13), and does not grow with
-    them: partial sums are about √terms, errors about √terms of their roundings, and Σ|terms| is about `terms`."""
+    `terms`: partial sums are about √terms, errors are √terms times the rounding of a partial sum, and Σ|terms| is about
+    `terms`."""
     return min(float(terms), _GROWTH)
 
 
 def drift(terms: int, element: ElementType) -> float:
     """Return the relative error bound of a sum of positive terms, in any order (Jeannerod & Rump 2013).
 
-    The bound is linear in the number of terms, not their square root: once the sum outgrows the terms, all are rounded
-    to the same side, in the end to nothing."""
+    The bound is linear in the number of terms and not in its square root: once the sum is much larger than the terms,
+    all additions round to the same side, and in the end a term adds nothing."""
     return terms * element.unit
 
 
@@ -36,7 +37,7 @@ def inverse_drift(terms: int, element: ElementType) -> float:
 
 
 def drifting(terms: int, element: ElementType) -> str | None:
-    """Return why a sum of positive terms in this type cannot be verified, as a skip's reason; or None."""
+    """Return why sums of positive terms in this type cannot be verified; None if they can be."""
     if drift(terms, element) <= 0.25:
         return None
     return f"rounding may change a sum of {terms} positive terms in {element.mlir} by more than a quarter"

@@ -24,7 +24,7 @@ def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, p
 class Window(Operation):
     """An operation on `n` images of `h` by `w` with `c` channels and a window of `kh` by `kw`.
 
-    Options hold for both directions. The first four letters of the layout are the image's, in memory order."""
+    Options apply to both directions. The first four letters of the layout are the image's dims, in memory order."""
 
     options: ClassVar[Mapping[str, Option]] = {
         "stride": Option(range(1, 17), "step of a window, in both directions"),
@@ -64,7 +64,7 @@ class Window(Operation):
         return None
 
     def read_bytes(self) -> int:
-        """Return the bytes of all operands, but of the image only the pixels that some window reads."""
+        """Return the bytes of all operands; for the image, only those of pixels that some window reads."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         rows, columns = (
             lines_seen(self.size(size), self.size(window), steps, stride, dilation, padding)

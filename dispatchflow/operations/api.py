@@ -49,13 +49,13 @@ class Operand(msgspec.Struct, frozen=True):
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The summed axes along which exact inputs have zeros (see `inputs.exact`); empty on other factors."""
+    """The summed axes along which exact inputs have zeros (see `inputs.exact`); empty for other factors."""
     shared: int | None = None
     """Axis along which an element meets only equal indices of the other factor (see `inputs.wide`)."""
     crossed: tuple[int, ...] = ()
-    """Axes along which this factor can have the zeros, instead of the one that has `summed`."""
+    """Axes along which this factor can have the zeros, instead of the factor that has `summed`."""
     lines: tuple[int, ...] = ()
-    """Axes of the result without a window: each line may have its own power of two.
+    """Axes that are also the result's, without a window: each line may have its own power of two.
 
     See `_range.spans`."""
     low: float = -1.0
@@ -89,15 +89,15 @@ class Operation(Workload):
 
     A spec may also give the full spelling. The number of operands is that of `operands`."""
     layouts: ClassVar[tuple[str, ...]] = ("t",)
-    """Layouts; the first is the default. Each is words, or a letter for each of the first operands.
+    """Layouts; the first is the default. Each is a word, or has one letter for each of the first operands.
 
     `t` is row-major, `n` column-major; operands without a letter are row-major."""
     options: ClassVar[Mapping[str, Option]] = {}
     """Further axes: words of a spec, variables and columns."""
     by_dims: ClassVar[bool] = True
-    """Whether dims on the command line choose it without its name; at most one operation per set of dims."""
+    """Whether dims on the command line choose it without its name; true for at most one operation per set."""
     library_options: ClassVar[tuple[str, ...]] = ()
-    """The options that `library_call` supports; any other one must have its default."""
+    """The options that `library_call` supports; all other options must have their defaults."""
 
     @classmethod
     def make(
@@ -202,15 +202,15 @@ class Operation(Workload):
     def parallel(self) -> tuple[str, ...]:
         """The dims that can shrink without changing the terms of any sum: rows and columns of a product.
 
-        `verification.power` judges with fewer of these whether the recipes detect an error."""
+        `verification.power` shrinks them before it checks whether the recipes detect an error."""
         return ()
 
     multiplies: ClassVar[bool] = False
-    """Whether two operands that have `shared` are multiplied: then their own precision is tested too."""
+    """Whether two operands that have `shared` are multiplied; the digits of both are then tested too."""
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes of its inputs for verification; those of the last one are also measured."""
+        """The recipes of its inputs for verification; the inputs of the last recipe are also measured."""
         exact = ("exact", *(f"exact{i}" for i in range(2, 10)))[: len(thinnings(self))]
         return (*exact, *(("wide",) if self.has_wide else ()), "random")
 
@@ -222,23 +222,23 @@ class Operation(Workload):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the operands of a recipe of its own, in float64; None if `inputs` makes them.
 
-        Their element types hold the values exactly."""
+        The operands' element types hold the values exactly."""
         return None
 
     def compares_bits(self, recipe: str) -> bool:
-        """Return whether these inputs have one right result, bit by bit; if not, each element has a bound."""
+        """Return whether only one result is right on these inputs, bit by bit; if not, elements have bounds."""
         return recipe.startswith("exact") or recipe == "wide" or self.bitwise
 
     @property
     def bitwise(self) -> bool:
-        """Whether random inputs too have one right result, bit by bit: integers, selections and moves."""
+        """Whether only one result is right, bit by bit, also on random inputs: integers, selections, moves."""
         return not self.types.result.is_float
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
-        """Return Σ|terms| of every result element in float64, the scale of its rounding error.
+        """Return Σ|terms| of every result element in float64: its rounding error is relative to this.
 
         See Higham, Accuracy and Stability of Numerical Algorithms, 3.13. The default is right for multilinear
-        operations that add all terms, or subtract all."""
+        operations that add all terms or subtract all terms."""
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
@@ -248,7 +248,7 @@ class Operation(Workload):
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return `error` for the inputs of this recipe; smaller if they cause less rounding."""
+        """Return the bound `error` for the inputs of this recipe; it is smaller if they cause less rounding."""
         return self.error(operands)
 
     @property
@@ -269,14 +269,14 @@ class Operation(Workload):
 
     @property
     def clips(self) -> bool:
-        """Whether the sum's epilogue makes negative sums nearly alike: exact inputs then have few of them."""
+        """Whether the epilogue makes negative sums nearly equal; exact inputs then have few negative sums."""
         return False
 
     @property
     def dispatches(self) -> int | None:
         """Number of different dispatches that it must become; None if the compiler may choose.
 
-        Another number is a failure, so that a time reported for one dispatch is one dispatch's."""
+        Another number is a failure, so that a time that is reported for one dispatch is the time of one dispatch."""
         return None
 
     @property
@@ -289,7 +289,7 @@ class Operation(Workload):
         """Return the arithmetic operations of one call; one multiply-add counts as two."""
 
     def read_bytes(self) -> int:
-        """Return the operands' bytes that a call must read; override it if the result needs only some."""
+        """Return the operands' bytes that a call must read; override it if results need only some of them."""
         return sum(operand.type.nbytes for operand in self.operands())
 
     def traffic_bytes(self) -> int:

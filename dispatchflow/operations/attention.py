@@ -23,9 +23,10 @@ from dispatchflow.operations.api import (
 class Attention(Operation):
     """Scaled dot-product attention: `m` queries, `k2` keys of `k1` elements and values of `n`.
 
-    The scale is a power of two near 1/√k1; scores are in the accumulator's type; the mask is added to them. Causal: the
-    queries are the last `m` of `k2` positions, and query `i` sees the keys up to `k2 - m + i`, as in FlashAttention;
-    PyTorch's `is_causal` counts from the first key. The module computes the causal mask in a dispatch of its own."""
+    The scale is a power of two near 1/√k1; scores are in the accumulator's type; the mask is added to the scores. With
+    `causal=yes`, the queries are the last `m` of `k2` positions, and query `i` sees the keys up to `k2 - m + i`, as in
+    FlashAttention; PyTorch's `is_causal` counts from the first key. The module computes the causal mask in a separate
+    dispatch."""
 
     name: ClassVar[str] = "attention"
     dims: ClassVar[tuple[str, ...]] = ("b", "m", "n", "k1", "k2")
@@ -59,22 +60,22 @@ class Attention(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes; a single query gets both signs of the balanced one, one after the other."""
+        """The recipes. A single query has one sign only, so `balanced` is repeated with the other sign."""
         return ("counted", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of a recipe; for balanced and peaked see `_attention_inputs`.
+        """Return the inputs of a recipe; for `balanced` and `peaked` see `_attention_inputs`.
 
-        Counted: all keys that a query sees have the same score, or one so far below that its exponential is zero. The
-        weights are then ones, their sum counts the keys, and a result is a mean of small integers. A key that is lost,
-        doubled or wrongly included changes it by a part of 1 / count.
+        `counted`: a query has equal scores for some keys, and for all others scores so low that their exponentials are
+        zero. The exponentials of the equal scores are ones, their sum counts the keys, and a result is a mean of small
+        integers. A key that is lost, doubled or wrongly included changes the result by a fraction of 1 / count.
 
-        Keys are 1 or -1 in each of `k1` places, times a power of two. Every fourth query, including the last one, sees
-        all keys; the others have a sign in some places, and see the keys that agree in all of these: about 128, or one
-        or two. The first place of all keys is the same and moves all scores by 128 or -128, so that an exponential
-        overflows or vanishes if the maximum is not subtracted. Causal: a query's own key and the next one agree with
-        it. A mask hides one key of eight, but none from the last query. Values are 1 or 3; in f16, which cannot
-        distinguish means near 2, -1 or 1, with a mean near 0."""
+        Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last one, sees
+        all keys. Each other query has a sign at some places and sees the keys with the same signs at all of these:
+        about 128 keys, or one or two. The first place is the same in all keys and moves all scores by 128 or -128, so
+        that an exponential overflows or vanishes if the maximum is not subtracted. With a causal mask, the query's own
+        key and the next one have its signs. A mask hides one key of eight, but none from the last query. Values are 1
+        or 3. In f16, which cannot distinguish means near 2, they are -1 or 1, with a mean near 0."""
         if recipe == "random":
             return None
         import numpy as np
@@ -149,10 +150,11 @@ class Attention(Operation):
     def _seen(self) -> tuple[str, TensorType, str]:
         """Return (name, type, text) of the causal mask: true where a key is seen.
 
-        With an operand `mask` it is the operand where a key is seen, and minus infinity elsewhere."""
+        If the op has an operand `mask`, the result has that operand's values where a key is seen, and minus infinity
+        elsewhere."""
         _, m, _, _, k2 = self.sizes
-        # The op's own region could compare indices, but on llvm-cpu these are a tile's, and results are wrong without
-        # an error (IREE 3.12, 3.13).
+        # The op's own region could compare indices, but on llvm-cpu it sees the indices within a tile, and results are
+        # wrong without an error (IREE 3.12, 3.13).
         dims = "bml" if self._masked else "ml"
         lines = [f"%i = linalg.index {dims.index('m')} : index", f"%j = linalg.index {dims.index('l')} : index"]
         lines += [f"%before = arith.constant {k2 - m} : index", "%last = arith.addi %i, %before : index"]
@@ -171,11 +173,11 @@ class Attention(Operation):
 
     @property
     def _scale(self) -> float:
-        """The power of two nearest below 1/√k1: exact in every type."""
+        """The largest power of two that is not above 1/√k1; it is exact in every type."""
         return float(2.0 ** -(((self.sizes[3] - 1).bit_length() + 1) // 2))
 
     def _weights(self, operands: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the softmax of the scores, and each score's distance below its row's largest.
+        """Return the softmax of the scores, and by how much each score is below the largest one of its row.
 
         The distance is 0 where a key is not seen."""
         import numpy as np
@@ -194,10 +196,10 @@ class Attention(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
 
-        u is the accumulator's unit, w the operands': scaled queries and weights may be rounded to their type. ρ is the
-        error of an exponential. It has the error of its score, (growth + 2) · u and 2 · w of Σ|terms|. It also has
-        (2·below + 2·ULPS) · u, as in softmax, with ULPS twice because partial results are rescaled. δ is the drift of
-        the inverse of the weights' sum."""
+        u is the unit of the accumulator and w that of the operands: scaled queries and weights may be rounded to the
+        operands' type. ρ is the error of an exponential. It contains the error of the score, ((growth + 2) · u + 2 · w)
+        · Σ|terms|, and (2·below + 2·ULPS) · u, as in softmax; ULPS counts twice because partial results are rescaled. δ
+        is the drift of the inverse of the weights' sum."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
@@ -212,16 +214,16 @@ class Attention(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return `error` for the inputs of this recipe.
+        """Return the bound `error` for the inputs of this recipe.
 
-        Counted: 8·ULPS·u for the exponentials, sums and the quotient, and 2·u of Σ|terms| for each addition within a
-        score, because equal scores may be added up in different orders; both times Σ weight · |v|. Rounding queries or
-        weights to the operands' type, w, changes all of them equally: 2·w of the result.
+        `counted`: 8·ULPS·u for the exponentials, sums and the quotient, and 2·u · Σ|terms| for each addition within a
+        score, because equal scores may be added up in different orders; both times Σ weight · |v|. Rounding to the
+        operands' type, with unit w, changes all queries or weights equally: this adds 2·w times the result.
 
-        Balanced: (2·growth + 4)·u of Σ|terms| of a score, because all its places contribute; 2·w for the weights.
+        `balanced`: (2·growth + 4)·u · Σ|terms| of a score, because all its places contribute, and 2·w for the weights.
 
-        Peaked: the same, times the spread of the values that a query sees, Σ weight · |v - y|. Where the last digits of
-        the query cancel, also 4·w / tail of the difference between two keys' values."""
+        `peaked`: the same, times the spread of the values that a query sees, Σ weight · |v - y|. Where the last digits
+        of the query cancel, 4·w / tail times the difference between the values of two keys is added."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
@@ -275,7 +277,7 @@ class Attention(Operation):
         return library.rounded(f"({weights}) @ {v}", self.signature)
 
     def flops(self) -> int:
-        """Each term of both products counts as two, for keys that a query sees; the softmax does not count."""
+        """Each term of both products counts as two flops if the query sees the key; softmax does not count."""
         b, m, n, k1, k2 = self.sizes
         pairs = m * k2 - (m * (m - 1) // 2 if self._causal else 0)
         return 2 * b * pairs * (k1 + n)

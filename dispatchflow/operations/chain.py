@@ -12,8 +12,8 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 class Chain(Operation):
     """Two matrix products, one after the other, in one module.
 
-    The first result has the last one's type. If both have the same sizes, they are one dispatch that is called
-    twice."""
+    The first result has the type of the last result. If both products have the same sizes, they are one dispatch that
+    is called twice."""
 
     name: ClassVar[str] = "chain"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k", "l")
@@ -52,8 +52,8 @@ class Chain(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of the wide recipe: a result is a sum of four products of three numbers.
 
-        Each column of the second factor has one number that is not zero, and each column of the third one four. In each
-        product one factor has all digits and the others are 1 or -1, in turn along k."""
+        Each column of the second factor has one number that is not zero, and each column of the third factor has four.
+        In each product one factor has all digits and the others are 1 or -1; which one has them alternates along k."""
         if recipe != "wide":
             return None
         import numpy as np
@@ -115,9 +115,9 @@ class Chain(Operation):
         return self.sizes[2] * self.sizes[3]
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the error bound of the second product, and the effect of the first one's errors on it.
+        """Return the error bound of the second product, plus the effect of the first product's errors on it.
 
-        The first product's errors are its sum's and its rounding to the result's type."""
+        The first product has the error of its sum and of its rounding to the result's type."""
         a, b, c = operands
         types, (_, _, k, l) = self.types, self.sizes  # noqa: E741
         first, unit = a @ b, types.accumulator.unit
@@ -128,6 +128,6 @@ class Chain(Operation):
         return bound
 
     def flops(self) -> int:
-        """Each term of both products counts as two."""
+        """Each term of both products counts as two flops."""
         m, n, k, l = self.sizes  # noqa: E741
         return 2 * m * l * (k + n)

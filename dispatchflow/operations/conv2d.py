@@ -13,8 +13,8 @@ from dispatchflow.operations.api import Array, Option, TensorType, snippets
 class Conv2d(Convolution):
     """Convolution of `c` channels to `f`; `h` and `w` are the image's sizes before padding.
 
-    With groups, `c` and `f` are those of all groups, and the weights have `c / groups` channels, as in PyTorch and
-    TensorFlow: the first `f / groups` results see the first `c / groups` channels, and so on."""
+    With groups, `c` and `f` count the channels of all groups, and the weights have `c / groups` channels, as in PyTorch
+    and TensorFlow: the first `f / groups` result channels use the first `c / groups` image channels, and so on."""
 
     name: ClassVar[str] = "conv2d"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "f", "kh", "kw")
@@ -44,8 +44,8 @@ class Conv2d(Convolution):
     ) -> str:
         """Return the MLIR of `%sum`; with groups, each channel axis is split in two.
 
-        The weights of fchw lie by groups, and linalg has a named op for them. In hwcf the groups are inside, which
-        needs a generic op."""
+        In `fchw` the weights of each group are contiguous, and linalg has a named op for them. In `hwcf` they are not,
+        and this needs a generic op."""
         if self.groups == 1:
             return Convolution.convolved(self, name, image, weights, accumulator, attribute)
         of_image, of_weights = self.layout.split("_")

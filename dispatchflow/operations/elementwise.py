@@ -24,7 +24,7 @@ _MAXIMA = {"numpy": "np.maximum(x0, x1)", "torch": "torch.maximum(x0, x1)"}
 
 
 class Elementwise(Operation):
-    """One function of each element, or of two. `gelu` is the variant with the error function."""
+    """One function of each element, or of two elements. `gelu` is the variant with the error function."""
 
     name: ClassVar[str] = "elementwise"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -60,11 +60,11 @@ class Elementwise(Operation):
         return not self._curved and super().compares_bits(recipe)
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipes exact and far.
+        """Return the inputs of the recipes `exact` and `far`.
 
-        Exact, for `max` and relu: numbers on one side of 0 only, below it for `max` and above it for relu, so that a
-        lost element shows. Far, for a curved function: see `_functions.far`, with the opposite sign of the random
-        recipe."""
+        `exact`, for `max` and `relu`: only negative numbers for `max` and only positive numbers for `relu`, so that a
+        lost element shows. `far`, for a curved function: see `_functions.far`; the signs are the opposite of those in
+        the recipe `random`."""
         from dispatchflow.operations._random import below, stream, uniform
 
         element, size = self.signature.operands[0], self.sizes[0] * self.sizes[1]
@@ -79,7 +79,7 @@ class Elementwise(Operation):
 
     @property
     def bitwise(self) -> bool:
-        """A single operation is rounded once, in one way."""
+        """Whether the function is a single operation: it rounds once, so that only one result is right."""
         return not self._curved
 
     def operands(self) -> tuple[Operand, ...]:
@@ -114,12 +114,12 @@ class Elementwise(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return one rounding for a single operation, and otherwise the function's error."""
+        """Return the error of one rounding for a single operation; otherwise the function's error."""
         y, element = self.reference(operands), self.signature.accumulator
         return _functions.error_of(self._kind, operands[0], y, element) if self._curved else abs(y) * element.unit
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return `error`; in the far recipe a subnormal result may also be 0."""
+        """Return the bound `error`; in the recipe `far`, a subnormal result may also be 0."""
         if recipe != "far":
             return self.error(operands)
         smallest = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[self.signature.result.bits]
@@ -135,6 +135,6 @@ class Elementwise(Operation):
         return _OPERATORS.get(self._kind) or _MAXIMA[library.name]
 
     def flops(self) -> int:
-        """Each operation of the formula counts as one, transcendental ones too."""
+        """Each operation of the formula counts as one flop, transcendental ones too."""
         each = 1 if self._kind in _BINARY else _functions.UNARY[self._kind][1]
         return each * self.sizes[0] * self.sizes[1]

@@ -69,7 +69,7 @@ class MatmulSplitk(Contraction):
         return text + self.finished(total)
 
     def _sliced(self, dims: str, operand: TensorType) -> tuple[str, TensorType]:
-        """Return an operand's dims and type, with `k` split into slices and the terms of a slice."""
+        """Return an operand's dims and type, with `k` split in two: the slices, and the terms of a slice."""
         axis, slices = dims.index("k"), self.option("slices")
         shape = (*operand.shape[:axis], slices, operand.shape[axis] // slices, *operand.shape[axis + 1 :])
         return dims.replace("k", "sk"), TensorType(shape, operand.element)

@@ -54,19 +54,21 @@ class Norm(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe.
 
-        Counted: all of a row's elements are 2**-8 away from its mean, as many above as below. Their squares are equal
-        powers of two, so that both sums are exact in any order. A single square of n that is lost or doubled, or n - 1
-        for n, changes the variance by a part of 1 / n and the result by a third of that. The variance is 2·ε: a wrong
-        or missing ε shows. `layer` has a mean of 2**-12, a sixteenth of the distance, so that x - mean is exact even if
-        a device's quotient is not; with an odd n one element is twice as far above.
+        `counted`: all elements of a row are 2**-8 away from the row's mean, as many above as below. The squares of
+        these distances are equal powers of two, so that both sums are exact in any order. If one of n squares is lost
+        or doubled, or if n - 1 is used for n, the variance changes by a fraction of 1 / n, and the result by a third of
+        that. The variance is 2·ε, so that a wrong or missing ε shows. The mean of `layer` is 2**-12, a sixteenth of the
+        distance, so that x - mean is exact even if a device's quotient is not; if n is odd, one element is twice as far
+        above the mean.
 
-        Shifted: the same around a mean that is 1024 times the distance. If the variance is computed as the mean of
-        squares minus the square of the mean, it loses most of its digits there.
+        `shifted`: like `counted`, but with a mean that is 1024 times the distance. If the variance is computed as the
+        mean of squares minus the square of the mean, it loses most of its digits.
 
-        Few: four elements of a row have all digits of their type, all others are 0, so that no sum is long.
+        `few`: four elements of a row have all digits of their type and all others are 0, so that no sum is long.
 
-        Three of four rows of both are scaled to the largest numbers of their type, so that squares overflow narrower
-        types. Every third shifted row has the mean of a counted one, so that its distances are as large."""
+        In `shifted` and `few`, three of four rows are scaled to the largest numbers of their type, so that squares
+        overflow narrower types. Every third row of `shifted` has the mean of a row of `counted`, so that after scaling
+        its distances are as large as its numbers."""
         if recipe == "random":
             return None
         import numpy as np
@@ -157,8 +159,8 @@ class Norm(Operation):
         """Return the error bound of each step from the mean to the result, carried through the next steps.
 
         δμ = (growth + 1) · u · mean|x|, δd = δμ + u·|d|, δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε), since
-        squares are positive. With t = δv / (v + ε), the root's inverse is 1/√(1-t) times as large, plus ULPS of its
-        own."""
+        squares are positive. With t = δv / (v + ε), the inverse of the root is up to 1/√(1-t) times as large, and has
+        an error of ULPS itself."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, grown = self.signature.accumulator.unit, growth(self.sizes[1])
@@ -171,10 +173,10 @@ class Norm(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return `error`, except in the recipes counted and few.
+        """Return the bound `error`, except for the recipes `counted` and `few`.
 
-        There it is 4·ULPS·u times the scaled quotient, for the roundings of means, root and quotients, plus u times the
-        result. No sum rounds much in these recipes, except with a running mean."""
+        For these two the bound is 4·ULPS·u times the scaled quotient, for the roundings of means, root and quotients,
+        plus u times the result. No sum rounds much in these recipes, except with a running mean."""
         if recipe not in ("counted", "few"):
             return self.error(operands)
         from dispatchflow.operations._numeric import ULPS
@@ -198,5 +200,5 @@ class Norm(Operation):
         return library.rounded(f"{centered} / {root} * {row[0]}" + (f" + {row[1]}" if self._layer else ""), types)
 
     def flops(self) -> int:
-        """Each element counts as 8 (`layer`: 1 for the mean, 3 for the variance, 4 for the result) or 4."""
+        """Each element counts as 8 flops (`layer`: mean 1, variance 3, result 4) or as 4 flops (`rms`)."""
         return (8 if self._layer else 4) * self.sizes[0] * self.sizes[1]

@@ -49,11 +49,11 @@ class Pooling(Window):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipes exact and wide.
+        """Return the inputs of the recipes `exact` and `wide`.
 
-        Exact, for `max`: numbers in -100 … -1; a result is larger if it begins with 0 or treats padding as 0. In every
-        third channel they are near the lowest number of the type, for a maximum that begins with any other one. Wide:
-        numbers with all digits, so far apart that no window reads two of them."""
+        `exact`, for `max`: numbers in -100 … -1. A result is too large if it begins with 0 or treats padding as 0. In
+        every third channel the numbers are near the lowest number of the type, so that a maximum that begins with
+        any higher number shows. `wide`: numbers with all digits, so far apart that no window reads two of them."""
         if recipe == "random" or (recipe == "exact" and self.option("kind") == "sum"):
             return None
         import numpy as np
@@ -122,7 +122,7 @@ class Pooling(Window):
     def library_call(self, library: Library) -> str:
         """Return the call of torch; for numpy, which has no poolings, a reduction of each result's window.
 
-        torch takes images as nchw; a sum is a mean of elements that is divided by one."""
+        torch takes images as nchw. It has no sum, so a sum is a mean with a divisor of one."""
         if library.name == "numpy" and self.option("kind") == "max":
             lowest = "-np.inf" if self.signature.result.is_float else "np.iinfo(x0.dtype).min"
             return f"{self.library_seen('x0', lowest)}.max(axis=(4, 5))"
@@ -138,5 +138,5 @@ class Pooling(Window):
         return self.library_turned(value, "nchw", self.layout)
 
     def flops(self) -> int:
-        """Each element of a result's window counts as one."""
+        """Each element of a result's window counts as one flop."""
         return self.size("kh") * self.size("kw") * self.result().size

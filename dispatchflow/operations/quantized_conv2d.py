@@ -13,8 +13,8 @@ from dispatchflow.operations.api import Array, Loop, Option, Signature, signatur
 class QuantizedConv2d(Convolution):
     """Convolution of 8-bit integers with zero points, before it is scaled back.
 
-    The padding is the image's zero point and adds nothing. With zero points that are not 0, `nhwc_hwcf` becomes several
-    dispatches, like a quantized matmul, and `nchw_fchw` stays one (IREE 3.13)."""
+    The padding has the value of the image's zero point and adds nothing. With zero points that are not 0, `nhwc_hwcf`
+    becomes several dispatches, like a quantized matmul, and `nchw_fchw` stays one dispatch (IREE 3.13)."""
 
     name: ClassVar[str] = "quantized_conv2d"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "f", "kh", "kw")

@@ -12,8 +12,8 @@ from dispatchflow.operations.api import Array, Loop, Option, Signature, signatur
 class QuantizedMatmul(Contraction):
     """Matrix product of 8-bit integers with zero points, before it is scaled back.
 
-    IREE takes zero points that are not 0 out of the product: the sums of rows or columns, and what is computed from
-    them, are then dispatches of their own (IREE 3.13)."""
+    IREE takes zero points that are not 0 out of the product. It then computes sums of rows or columns, and the terms
+    that follow from them, in separate dispatches (IREE 3.13)."""
 
     name: ClassVar[str] = "quantized_matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
@@ -34,5 +34,5 @@ class QuantizedMatmul(Contraction):
         return Contraction.reference(self, [*centered, *operands[2:]])
 
     def flops(self) -> int:
-        """Each term of the product counts as two; the compiler may take the zero points out of it."""
+        """Each term counts as two flops, without zero points: the compiler may take them out of the product."""
         return Contraction.flops(self)

@@ -53,9 +53,10 @@ class Reduction(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the exact inputs of `max`: -2, except one larger element in each line.
 
-        The larger element is -1 for integers, and otherwise differs from -2 in its type's last digit. It is the last
-        one of the first line, and others in the next lines. A result that begins with 0, or treats padding as 0, is
-        larger. Every third line is near the lowest number of the type, for a maximum that begins with any other one."""
+        For integers the larger element is -1; otherwise it differs from -2 only in the last digit of its type. It is
+        the last element of the first line, and at other positions in the next lines. A result that begins with 0, or
+        treats padding as 0, is too large. Every third line is near the lowest number of the type, so that a maximum
+        that begins with any higher number shows."""
         if recipe != "exact" or self.option("kind") == "sum":
             return None
         import numpy as np
@@ -112,5 +113,5 @@ class Reduction(Operation):
         return f"{x}.{'amax' if library.name == 'torch' else 'max'}({axes})"
 
     def flops(self) -> int:
-        """Each element counts as one."""
+        """Each element counts as one flop."""
         return self.sizes[0] * self.sizes[1]

@@ -25,8 +25,8 @@ BLOCK = 32
 class ScaledMatmul(Operation):
     """Product of two matrices of narrow elements in blocks of 32 along `k`, as in the MX formats.
 
-    Each block has a power of two as its scale. Operands: A as `m × k/32 × 32`, B as `n × k/32 × 32`, then their
-    scales."""
+    Each block has a power of two as its scale. The operands are A as `m × k/32 × 32`, B as `n × k/32 × 32`, and the
+    scales of both."""
 
     name: ClassVar[str] = "scaled_matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
@@ -101,5 +101,5 @@ class ScaledMatmul(Operation):
         return found
 
     def flops(self) -> int:
-        """Each pair of elements counts as two; products of scales, which are powers of two, do not count."""
+        """Each pair of elements counts as two flops; products of scales (powers of two) do not count."""
         return 2 * prod(self.sizes)

@@ -37,18 +37,18 @@ class Softmax(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe.
 
-        Counted: in each row some elements are equal and all others so far below them that their exponentials are zero.
-        The other exponentials are then ones; their sum counts them, exactly and in any order, and a result is 1 / count
-        or 0. A term that is lost or doubled anywhere changes it by a part of 1 / count.
+        `counted`: in each row some elements are equal, and all others are so low that their exponentials are zero. The
+        exponentials of the equal elements are ones; their sum counts them, exactly and in any order, and a result is
+        1 / count or 0. A term that is lost or doubled anywhere changes a result by a fraction of 1 / count.
 
-        All elements of a row are equal if the result's type distinguishes 1 / count from 1 / (count + 1); otherwise
-        every second, fourth … of them, and others in the next row. One of eight rows has a single largest element, so
-        that it shows if the maximum leaves an element out. Values are 128 or -128, and 256 less: their exponentials
-        overflow or vanish in f32 and f16 if the maximum is not subtracted, and if a zero of padding is taken for one of
-        them. Every third row is 2**14 or more away from 0, for a maximum that begins with any other number.
+        If the result's type distinguishes 1 / count from 1 / (count + 1), all elements of a row are equal; otherwise
+        every second, fourth … element, and other ones in the next row. One of eight rows has a single largest element,
+        so that a maximum that leaves an element out shows. The equal elements are 128 or -128, the others 256 less:
+        exponentials overflow or vanish in f32 and f16 if the maximum is not subtracted, or if it counts a zero of
+        padding. Every third row is 2**14 or more away from 0, so that a maximum that begins with a wrong number shows.
 
-        Peaked: two elements of a row are 128 and a little more, which half of the type's digits cannot distinguish from
-        128; all others are 256 less. The two results show how much more."""
+        `peaked`: one element of a row is 128, another is larger by a little that half of the type's digits cannot hold,
+        and all others are 256 less. The results of the two elements show their difference."""
         if recipe == "random":
             return None
         import numpy as np
@@ -106,8 +106,8 @@ class Softmax(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return y · (ρ + Σ y·ρ + δ + u).
 
-        ρ = (2·|x - max| + ULPS) · u is an exponential's own error, which is in the dividend and in the sum; δ is the
-        drift of the sum's inverse; u is for the division."""
+        ρ = (2·|x - max| + ULPS) · u is the error of an exponential; it enters through the dividend and through the sum.
+        δ is the drift of the sum's inverse; u is the rounding of the division."""
         from dispatchflow.operations._numeric import ULPS
 
         (x,), y = operands, self.reference(operands)
@@ -118,11 +118,11 @@ class Softmax(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return `error`, except in the recipes counted and peaked.
+        """Return the bound `error`, except for the recipes `counted` and `peaked`.
 
-        There it is 2·ULPS·u times the result, for the roundings of exponential and quotient, and less than the effect
-        of one term on the sum. An expected 0 has a bound of 4 times the smallest normal number, because an exponential
-        may be flushed to zero there."""
+        For these two the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient, and it is
+        less than the effect of one term on the sum. An expected 0 has a bound of 4 times the smallest normal number,
+        because its exponential may be flushed to zero."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
@@ -135,5 +135,5 @@ class Softmax(Operation):
         return bound
 
     def flops(self) -> int:
-        """Each element counts as five: largest, difference, exponential, sum, quotient."""
+        """Each element counts as five flops: largest, difference, exponential, sum, quotient."""
         return 5 * self.sizes[0] * self.sizes[1]

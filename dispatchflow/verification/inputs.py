@@ -4,14 +4,14 @@ Numbers come from Philox's raw stream, which numpy keeps stable (NEP 19), by the
 own stream, so that operands differ and all tunings get the same data. There are three recipes, besides those that an
 operation makes itself (`Operation.made`):
 
-- exact: small integers, thinned out over the reduction so that every partial sum is an integer that the accumulator
-  holds. Any order of summation gives the same bits, so a difference is a bug and not rounding. The density rule is
-  benchdnn's (oneDNN, tests/benchdnn/matmul), here with exactly `safe` terms per result instead of that many on average.
-  Lines are multiplied by powers of two, and integer operands are large and sums wrap (see `operations._range`).
-- wide: like exact, but with the operands' full significand. In each product one factor has all its digits and the
-  other is 1 or -1, in turn along the sum; few terms are nonzero, and they are adjacent. A narrower operand, or a
-  narrower accumulator within a part of the sum, cannot give these bits.
-- random: uniform in [-1, 1) or the operand's own range, rounded to the element type; integers over their full range.
+- `exact`: small integers, with enough zeros that every partial sum is an integer that the accumulator holds. Any order
+  of summation gives the same bits, so a difference is a bug and not rounding. The density rule is benchdnn's (oneDNN,
+  tests/benchdnn/matmul), but here exactly `safe` terms per result are nonzero, and not `safe` terms on average. Lines
+  are multiplied by powers of two; integer operands are large, and their sums wrap (see `operations._range`).
+- `wide`: like `exact`, but with the operands' full significand. In each product one factor has all its digits and the
+  other is 1 or -1; the two factors alternate along the sum. Few terms are nonzero, and they are adjacent. A narrower
+  operand, or a narrower accumulator anywhere in the sum, cannot give these bits.
+- `random`: uniform in [-1, 1) or the operand's own range, rounded to the element type; integers over their full range.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
     They are chosen so that the sum is exact in the accumulator and in the result, in any order."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
     digits = min(max(element.digits for element in operation.signature.operands[:2]), room - 2)
-    addends = operation.addends  # they have all digits of their own type, the result's
+    addends = operation.addends  # they have the result's type, and all its digits
     return digits, min(operation.terms, 2 ** (2 if addends else room - digits) - addends)
 
 
@@ -120,8 +120,8 @@ def wide(operation: Operation) -> list[Array]:
             continue
         values = full(raw, own).reshape(tensor.shape)
         one = _held(np.sign(values), tensor.element)
-        # An operand that is added to a sum, or multiplied with it, once, has all digits too: this one rounding is the
-        # same in any order of summation.
+        # An operand that is added to a sum or multiplied with a sum has all digits too: this causes a single rounding,
+        # which is the same in any order of summation.
         turn = _turn(tensor.shape, operand.shared, factors.index(index) if index in factors else 0)
         counts = index in factors or (not factors and operand.summed) or not _multiplied(operand)
         values = np.where(turn, values, one) if counts and own > 1 else one
@@ -132,7 +132,7 @@ def wide(operation: Operation) -> list[Array]:
 
 
 def _scales(shape: tuple[int, ...], index: int) -> Array:
-    """Return powers of two from 2**-120 to 2**120 along the last axis; the next operand has the inverse."""
+    """Return powers of two from 2**-120 to 2**120 along the last axis; the next operand has the inverses."""
     exponents = np.arange(shape[-1]) * 37 % 241 - 120.0
     return np.broadcast_to(2.0 ** (exponents * (-1) ** index), shape)
 
@@ -160,7 +160,7 @@ def random(operation: Operation) -> list[Array]:
 def _held(values: Array, element: ElementType) -> Array:
     """Return the values of the type that are closest to these integers.
 
-    They are magnitudes for an unsigned type, and 1 or 2 for a type of powers of two."""
+    For an unsigned type, the result has their magnitudes; for a type of powers of two, it has 1 or 2."""
     if element is ElementType.F8E8M0FNU:
         return 1.0 + (values > 0)
     return abs(values) if element.is_unsigned else values
@@ -176,8 +176,8 @@ def _mask(
 ) -> Array:
     """Return a mask with exactly min(terms, share) true positions along `axes`.
 
-    They are `stride` apart, by default spread over all positions. From line to line, and from part to part, the true
-    positions continue where those of the previous one ended."""
+    They are `stride` apart, by default spread over all positions. In each line and each part, the true positions
+    continue where those of the previous line or part ended."""
     terms = prod(shape[axis] for axis in axes)
     if stride is None:
         stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)

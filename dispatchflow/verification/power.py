@@ -1,16 +1,16 @@
 """Check which errors the recipes of an operation would detect.
 
-A bound decides which results are right. Whether it still rejects wrong ones is checked here, with the very inputs that
-verify a case: each operand is spoilt in four ways, the reference is computed from the spoilt operands, and the result
-is compared like a kernel's. An operation's recipes together must detect
+A bound decides which results are right. This module checks that the bound still rejects wrong results, with the same
+inputs that verify a case: each operand is spoilt in four ways, the reference is computed from the spoilt operands, and
+its result is compared like a kernel's result. An operation's recipes together must detect
 
 - zeros in place of an operand;
 - an operand without one line of each of its axes: the last one, and another one;
 - an operand without one element, at `_PLACES` places;
 - an operand in half of its digits: as if read in a narrower type.
 
-If none of them detects one of these, the verdict is `mistrusted`, also for operations that a user adds. These errors
-affect all results alike. Errors of single results are for the random and the exact recipe to find.
+If no recipe detects one of these errors, the verdict is `mistrusted`, also for operations that a user adds. The spoilt
+operand affects all results alike; the recipes `random` and `exact` find errors of single results.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _STREAM = 4
 
 
 class Spoilt(NamedTuple):
-    """An error: what is done to a copy of one operand, which is widened to float64 or int64."""
+    """An error: a change of a copy of one operand, after the copy was widened to float64 or int64."""
 
     words: str
     operand: int
@@ -50,7 +50,7 @@ class Spoilt(NamedTuple):
 def unseen(operation: Operation) -> list[str]:
     """Return the errors that no recipe would detect, worded to follow "would not see".
 
-    A large operation is checked on its excerpt: the same sums for fewer results."""
+    A large operation is checked on an excerpt, which computes the same sums for fewer results."""
     try:
         return _unseen(excerpt(operation))
     except ToolError:  # a reference that works only for the original sizes
@@ -79,8 +79,8 @@ def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
 def excerpt(operation: Operation) -> Operation:
     """Return the operation with at most `_RESULTS` along each parallel dim, to save time.
 
-    With three or more parallel dims the first one is a batch, of which two are kept. If a sum is thinned out, as many
-    results are kept as it takes for each of its terms to contribute to one."""
+    With three or more parallel dims the first one is a batch, and two of its elements are kept. If sums are thinned
+    out, enough results are kept for each term to contribute to one of them."""
     windows = -(-operation.terms // max(inputs.exact_range(operation).safe, 1))
     most = max(_RESULTS, windows * (FEW if operation.clips else 1))
     batched = len(operation.parallel) > 2
@@ -123,7 +123,7 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def halved(values: Array, element: ElementType) -> Array:
-    """Return values in half of their digits: floats rounded to nearest, integers without the lower ones."""
+    """Return values in half of their digits: floats rounded to nearest, integers without the lower digits."""
     digits = element.digits // 2
     if not element.is_float:
         lost = element.digits - digits
@@ -152,7 +152,7 @@ class _Recipe:
     def sees(self, error: Spoilt) -> bool | None:
         """Return whether the recipe detects an error; None if the error makes no difference here.
 
-        It makes none if the number is 0 already, or is not used."""
+        It makes no difference if the spoilt number was 0 already, or is not used."""
         operands, right, wanted = self._made
         spoilt = list(operands)
         spoilt[error.operand] = error.spoil(operands[error.operand])

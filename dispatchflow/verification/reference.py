@@ -39,13 +39,13 @@ def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:
 def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
     """Return (reference, tolerance) of a floating-point result in float64: |got - reference| ≤ tolerance.
 
-    tolerance = error + u_out · (|reference| + smallest normal): the operation's own bound on these inputs, the final
-    rounding, and results that underflow. u = 2**-digits.
+    tolerance = error + u_out · (|reference| + smallest normal): the operation's own bound on these inputs, plus the
+    final rounding and results that underflow. u = 2**-digits.
 
-    On an operation's own inputs the error may be far below the result's last place. The final rounding is then applied
-    instead of bounded: the result is a number of its type between the roundings to nearest of reference - error and of
-    reference + error. A change of the sum that is too small for the result's type then shows in the elements that it
-    moves across the midpoint between two such numbers."""
+    On inputs that an operation makes itself, the error may be far below the result's last digit. The final rounding is
+    then applied instead of bounded: the result must lie between reference - error and reference + error, both rounded
+    to the result's type. A change of the sum that is too small for the result's type then shows in the elements that
+    it moves across the midpoint between two numbers of that type."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)

@@ -29,7 +29,7 @@ class Verdict:
     word: str
     """One of `verdict_words.VERIFICATIONS`."""
     score: float | None = None
-    """The largest error / bound, at most 1 if all are within; None if bits were compared."""
+    """The largest error / bound, at most 1 if all elements are within; None if bits were compared."""
     worst: Worst | None = None
     wrong: int = 0
     """Number of elements that are not as expected."""
@@ -55,7 +55,8 @@ def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
     """Compare each element with its bound: |got - reference| ≤ tolerance.
 
     NaN equals NaN, infinities of one sign are equal, and an infinity is never within a tolerance of a number. The
-    condition is what agrees, never its negation: with a NaN every `>` is false, which would pass."""
+    comparison asks which elements agree, not which ones differ: every comparison with a NaN is false, so that a NaN
+    would not differ."""
     if not got.size:
         return Verdict("equal")
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
