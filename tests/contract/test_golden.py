@@ -135,7 +135,7 @@ def test_module_has_no_path_no_date_and_no_name(name, module_of):
 
 @pytest.mark.parametrize("name", ACTIONS)
 def test_ingredients_of_a_case_s_actions_are_the_golden_ones(name, case_of, records, resolver_of, golden, monkeypatch):
-    monkeypatch.setattr(actions, "_sources", lambda *names: f"digest of {', '.join(names)}")
+    monkeypatch.setattr(actions, "sources", lambda *names: f"digest of {', '.join(names)}")
     monkeypatch.setattr(source_files, "versions_of", lambda module: {"numpy": "version", "ml_dtypes": "version"})
     case, resolver = case_of(**ACTIONS[name]), resolver_of()
     compile_key = resolver.chain(case)["compile"].key

@@ -105,7 +105,7 @@ def test_operation_source_and_library_versions_enter_the_keys_of_data(action, ca
     found.append(action(operation).key)
     monkeypatch.setattr(source_files, "versions_of", lambda module: {"numpy": "0", "ml_dtypes": "1"})
     found.append(action(operation).key)
-    monkeypatch.setattr(actions, "_sources", lambda *names: Digest("other"))
+    monkeypatch.setattr(actions, "sources", lambda *names: Digest("other"))
     found.append(action(operation).key)
     assert len(set(found)) == 6
 
@@ -120,7 +120,7 @@ def test_source_of_data_is_the_text_of_the_modules_that_make_it(case_of, monkeyp
     names = ("matmul.py", "_contraction.py", "api.py", "inputs.py", "power.py", "reference.py", "types.py")
     for edited in ("none", *names):
         monkeypatch.setattr(Path, "read_bytes", lambda path, edited=edited: read(path) + b"#" * (path.name == edited))
-        found.add(actions._sources.__wrapped__(*modules))
+        found.add(actions.sources.__wrapped__(*modules))
     assert len(found) == 1 + len(names)
 
 
