@@ -192,7 +192,7 @@ def test_a_clock_that_jumps_during_a_run_loses_nothing(
 
     assert outcome.code == 0, str(outcome)
     assert "1 emitted, 1 compiled, 1 verified, 1 measured (4 reused) in " in outcome.out
-    assert re.search(r"; \d[\d.]* (ms|s)$", outcome.out.rstrip()), str(outcome)
+    assert re.search(r" in \d[\d.]* (ms|s)$", outcome.out.rstrip()), str(outcome)
     assert_whole(copied)
     assert_each_row_once(copied)
     assert copied.query("select count(*) from record where cost_s < 0") == [(0,)]
