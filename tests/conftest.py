@@ -12,6 +12,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from support import compiled
 
 import dispatchflow
 from dispatchflow.cases.case import Case
@@ -52,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # spinning, and doubled the processor time of the tests.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         compileall.compile_dir(Path(dispatchflow.__file__).parent, quiet=2)
+        compiled.limit(compiled.folder())
     else:
         libc = ctypes.CDLL(None)
         if libc.unshare(_NEW_MOUNTS) == 0 and libc.mount(b"none", b"/", None, _PRIVATE, None) == 0:

@@ -15,6 +15,10 @@ import pkgutil
 import select
 import socket
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from support import compiled
 
 LARGEST = 1 << 17
 """Bytes of a request."""
@@ -31,6 +35,7 @@ def import_all() -> None:
     commands = importlib.import_module("dispatchflow.cli.commands")
     for module in pkgutil.iter_modules(commands.__path__, f"{commands.__name__}."):
         importlib.import_module(module.name)
+    compiled.install(compiled.folder())
 
 
 def become_doit(words: list[str], cwd: str, variables: dict[str, str], outputs: list[int]) -> None:
