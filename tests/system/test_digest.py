@@ -1,12 +1,11 @@
 """The code digest moves when the code does and not otherwise, on the backends that run here and on compile-only ones.
 
-Each module is compiled once; what they are is in benchmarks/digest_variants.py, the table of all in docs/digest-study.md.
+Each variant is compiled by its test; what they are is in benchmarks/digest_variants.py, the table of all in docs/digest-study.md.
 """
 
 from __future__ import annotations
 
 import subprocess
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,25 +58,12 @@ def backend(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture(scope="module")
-def compiled(study: Study, backend: str) -> dict[str, Future[bytes]]:
-    """The vmfb of each variant, two compiled at a time."""
-    for staged in (False, True):
-        study.original(backend, staged)
-    with ThreadPoolExecutor(2) as workers:
-        return {
-            name: workers.submit(lambda v: study.compiled(v.make(study, backend)), VARIANTS[name]) for name in TRIED
-        }
-
-
 @pytest.mark.parametrize("name", TRIED)
-def test_the_digest_moves_with_the_code_and_not_otherwise(
-    study: Study, backend: str, compiled: dict[str, Future[bytes]], name: str
-) -> None:
+def test_the_digest_moves_with_the_code_and_not_otherwise(study: Study, backend: str, name: str) -> None:
     if name == RENAMED and subprocess.run([*RENAME, "true"], capture_output=True).returncode:
         pytest.skip("this system lets nobody have a host name of their own (unshare --uts)")
     variant = VARIANTS[name]
-    vmfbs = study.original(backend, variant.staged), compiled[name].result()
+    vmfbs = study.original(backend, variant.staged), study.compiled(variant.make(study, backend))
     before, after = (vmfb.inspect(content) for content in vmfbs)
 
     assert (before.problem, after.problem) == (None, None)
