@@ -74,7 +74,7 @@ def test_a_module_with_weights_is_verified_and_measured_and_repeats_by_hand(proj
     (row,) = project.rows()
     assert row["verification"] == "within bound", row
     assert row["median_ns"] > 0
-    assert "1 case: nothing to do" in project.doit("profile", "protocol=fast").out
+    assert "1 case: up to date" in project.doit("profile", "protocol=fast").out
     folder = project.root / "build" / NAME
     assert f"parameters     model={project.root / 'specs/w.irpa'}" in (folder / "case.txt").read_text()
     for word in ("compile", "run", "benchmark"):
@@ -94,7 +94,7 @@ def test_an_edited_weight_is_verified_and_measured_again_and_nothing_is_compiled
     assert made == only(verify=1, profile=1), str(outcome)
     write_irpa(folder / "w.irpa", w=W, b=B)
     np.save(folder / "y.npy", X @ W + B)
-    assert "1 case: nothing to do" in copied.doit("profile", "protocol=fast").out
+    assert "1 case: up to date" in copied.doit("profile", "protocol=fast").out
 
 
 def test_weights_are_read_from_several_files_and_other_formats_also_by_the_reference(project, tmp_path):
