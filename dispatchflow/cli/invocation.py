@@ -61,7 +61,7 @@ class Invocation:
             SpecError: remeasure= is given and no case is selected for profile.
         """
         found = selection.with_dependencies(self.select(workspace, words, own), own, workspace.plan)
-        if workspace.settings.remeasure is not None and "profile" not in found.cases:
+        if workspace.settings.remeasure is not None and not found.measured:
             facts = {"given": " ".join([*words, f"remeasure={self.variables['remeasure']}"])}
             raise SpecError(
                 "remeasure= is given, but no case is selected for profile",

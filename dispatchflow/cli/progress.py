@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dispatchflow import units
 from dispatchflow.cli import output
-from dispatchflow.stages import STAGES
+from dispatchflow.stages import NAMED
 
 if TYPE_CHECKING:
     from dispatchflow.measurement.trials import Trial
@@ -23,8 +23,8 @@ class Progress:
 
     def __init__(self, totals: dict[str, int]) -> None:
         self._totals, self._lock = totals, threading.RLock()
-        self._done = dict.fromkeys(STAGES, 0)
-        self.made = dict.fromkeys(STAGES, 0)
+        self._done = dict.fromkeys(NAMED, 0)
+        self.made = dict.fromkeys(NAMED, 0)
         self.failures: list[tuple[str, str, str]] = []
         self._spoke_at = time.monotonic()
         self._live: Any = None

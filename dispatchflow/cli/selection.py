@@ -17,7 +17,7 @@ from dispatchflow.errors import NothingMatched, SpecError, suggestion
 from dispatchflow.planning.patterns import is_pattern, matches
 from dispatchflow.planning.plan import Plan, Skip
 from dispatchflow.project.dodo_file import task_names
-from dispatchflow.stages import STAGES, cases_named
+from dispatchflow.stages import MEASURED, NAMED, STAGES, cases_named
 
 
 @dataclass
@@ -33,7 +33,12 @@ class Selection:
 
     def last_stage(self) -> dict[Case, str]:
         """Return case → its last selected stage."""
-        return {case: stage for stage in STAGES for case in self.cases.get(stage, ())}
+        return {case: stage for stage in NAMED for case in self.cases.get(stage, ())}
+
+    @property
+    def measured(self) -> dict[Case, None]:
+        """The cases that are selected for a stage that measures."""
+        return {case: None for stage in MEASURED for case in self.cases.get(stage, ())}
 
 
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
@@ -61,7 +66,7 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
         matched = [name for name in known if matches(name, word)]
         if not matched:
             facts = {
-                "stages": ", ".join(STAGES),
+                "stages": ", ".join(NAMED),
                 "commands": ", ".join(commands),
                 "other tasks": ", ".join(foreign) or "none",
             }
@@ -74,7 +79,8 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
             raise error(
                 problem,
                 facts,
-                suggestion(word, [*known, *commands]) or "Cases are named stage:NAME; see doit list --all profile.",
+                suggestion(word, [*NAMED, *foreign, *commands])
+                or "Cases are named stage:NAME; see doit list --all profile.",
             )
         for name in matched:
             if name in STAGES:
@@ -91,7 +97,7 @@ def with_dependencies(selection: Selection, own: Sequence[Task], plan: Plan) -> 
     while waiting:
         task = tasks[waiting.pop()]
         for word in (*task.task_dep, *task.wild_dep, *task.setup_tasks):
-            if word.partition(":")[0] in STAGES:
+            if word.partition(":")[0] in NAMED:
                 named = select([word], plan, (), ())
                 selection.skips.update(named.skips)
                 for stage, cases in named.cases.items():
@@ -125,5 +131,5 @@ def foreign_tasks(names: dict[str, Any], commands: Sequence[str]) -> list[Task]:
     """Load the tasks of the user's own `task_*` functions."""
     if not task_names(names):
         return []
-    tasks: list[Task] = doit_loader.load_tasks(names, [*STAGES, *commands], allow_delayed=False)
+    tasks: list[Task] = doit_loader.load_tasks(names, [*NAMED, *commands], allow_delayed=False)
     return tasks

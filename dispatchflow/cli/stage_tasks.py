@@ -1,8 +1,4 @@
-"""Cases → doit tasks: `emit:NAME` → `compile:NAME` → `verify:NAME` → `profile:NAME`.
-
-Tasks are ordered by task_dep, never by file_dep or targets. With these two, doit would compare the files with those of
-the task's last run, and repeat what the store already has (docs/decisions/0003).
-"""
+"""The actions of the doit tasks: execute a stage of a case, measure, publish rows."""
 
 from __future__ import annotations
 
@@ -10,29 +6,24 @@ import logging
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
-from typing import Any
-
-from doit.task import Task
 
 from dispatchflow import units
 from dispatchflow.cases.case import Case
-from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.cli.progress import Progress
-from dispatchflow.cli.selection import Selection
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import DispatchflowError
 from dispatchflow.iree.targets import Device, Target
 from dispatchflow.measurement import trials
 from dispatchflow.measurement.controls import Controls
 from dispatchflow.measurement.session import Session
+from dispatchflow.measurement.site_trials import SiteTrials
 from dispatchflow.measurement.trials import Trial
 from dispatchflow.project import case_folder
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.results import publish
 from dispatchflow.results.rows import Row
-from dispatchflow.stages import STAGES
+from dispatchflow.stages import MEASURED, SITES
 from dispatchflow.store.entries import Record
 
 _log = logging.getLogger(__name__)
@@ -41,13 +32,6 @@ _NO_PAUSES = "DISPATCHFLOW_TESTS_NO_PAUSES"
 """The environment variable that removes the pauses between rounds, for our own tests.
 
 No such test checks a time (CONTRIBUTING.md). Measurements record the missing pauses in their conditions."""
-
-STAGE_DOCS = {
-    "emit": "write each case's MLIR module",
-    "compile": "compile each module; read back what the compiler applied",
-    "verify": "run each module on exact and random inputs, compare with numpy",
-    "profile": "measure each verified module; print a table, append rows to Parquet",
-}
 
 
 class StageTasks:
@@ -96,6 +80,8 @@ class StageTasks:
         executor = self.workspace.executor
         if stage == "profile":
             return self._profile(case)
+        if stage == SITES:
+            return self._sites(case)
         if stage == "verify":
             record = executor.verify(case, self.workspace.resolver.chain(case).device)
         else:
@@ -192,12 +178,24 @@ class StageTasks:
             self.progress.end("profile", case.name, trial.spent_s, trial.reason, self._is_known(case, failure))
         return trial.outcome != "failed"
 
+    def _sites(self, case: Case) -> bool:
+        record = SiteTrials(self.workspace.executor, self.workspace.bench).make(case)
+        if record is None:
+            return False
+        failure = None if record.ok else record.reason or "failed"
+        if record.run != self.workspace.run:
+            self.progress.reused(SITES, case.name)
+        else:
+            self.made.add(case)
+            self.progress.end(SITES, case.name, record.cost_s, failure)
+        return record.ok
+
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
         """Measure controls, if selected cases reuse times, to decide whether a runtime's speed has drifted.
 
         If it has, those cases are measured again. Returns False if every pair of runtimes was already judged."""
         resolver, looked = self.workspace.resolver, False
-        while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) == "profile"]:
+        while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True
             moved = Controls(self.workspace.executor, self.workspace.bench, self._trial, self.progress.say).judge(
                 reused
@@ -225,7 +223,7 @@ class StageTasks:
             for target, device, kinds in self._places_with_ceilings():
                 workspace.ceilings.calibrate(target, device, self.session, kinds, spare=True)
             rows = self._rows(chains)
-        profiled = [row for row in rows if cases[row.chain.case] == "profile"]
+        profiled = [row for row in rows if cases[row.chain.case] in MEASURED]
         self.refused = publish.publish(workspace.store, workspace.run, workspace.settings.protocol, profiled)
         records, folders = workspace.store.records, case_folder.names(workspace.view_path)
         views = {f"{row.chain.case.name} {workspace.view_name}": row for row in rows}
@@ -253,47 +251,3 @@ class StageTasks:
             _log.warning("%s cannot be written (%s); the store has everything", workspace.view_path, error.strerror)
             shutil.rmtree(workspace.view_path / chain.case.name, ignore_errors=True)
         return not self._blind
-
-
-def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
-    """Return tasks without actions: stages as groups, and cases that the user's own tasks may depend on."""
-    names = {task.name for task in made}
-    rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
-    empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]
-    groups = [Task(stage, None, has_subtask=True, doc=STAGE_DOCS[stage]) for stage in STAGES]
-    for group in groups:
-        group.task_dep += [task.name for task in (*made, *empty) if task.subtask_of == group.name]
-    return [*groups, *empty]
-
-
-def tasks_of(
-    stages: StageTasks, chain: CaseState, wanted: Sequence[str], twins: dict[tuple[Any, ...], str]
-) -> list[Task]:
-    """Return the tasks of the wanted stages of one case, in order.
-
-    `twins` maps (stage, key) to the first task with that key. A second case with the same key depends on that task;
-    otherwise it would occupy a worker while it waits for a lock.
-    """
-    case, tasks = chain.case, list[Task]()
-    for stage in wanted:
-        name = f"{stage}:{case.name}"
-        key: tuple[Any, ...] = (stage, chain[stage].key)
-        if stage == "compile" and chain[stage].key is None:  # for a module that is not printed yet
-            key = (stage, chain["emit"].key, *stages.workspace.resolver.flags(case))
-        if stage == "verify" and chain[stage].key is None:  # hot and cold are verified once
-            key = (stage, replace(case, cache=HOT).name)
-        deps = [tasks[-1].name] if tasks else []
-        first = twins.setdefault(key, name) if key[1] is not None and stage != "profile" else name
-        meta: dict[str, Any] = {"stage": stage}
-        tasks.append(
-            Task(
-                name,
-                [(stages.run, [stage, case])],
-                task_dep=deps + ([first] if first != name else []),
-                uptodate=[(stages.done, [stage, case])],
-                subtask_of=stage,
-                io={"capture": False},
-                meta=meta | ({"exclusive": case} if stage == "profile" else {}),
-            )
-        )
-    return tasks

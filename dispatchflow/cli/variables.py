@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from dispatchflow.cases import known_failures
 from dispatchflow.cases.module import Module
 from dispatchflow.engine.settings import VERIFY_MODES
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.libraries.providers import PROVIDERS
+from dispatchflow.models.rollup import By
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, refuse_taken
 from dispatchflow.planning import inference, sweep_words
 from dispatchflow.planning.location import COMMAND_LINE, Location
@@ -212,6 +213,13 @@ _OWN: dict[str, Variable] = {
         "clean", "remove the oldest objects until the rest fits in this size; never what keep= names", limits.size
     ),
     "dry": Variable("clean", "yes: show what would be removed, remove nothing", _yes),
+    "by": Variable(
+        "sites",
+        f"add up the times of sites: {', '.join(get_args(By))}; scope is a prefix of the operations' names",
+        _one_of(get_args(By)),
+    ),
+    "depth": Variable("sites", "how many components of a name by=scope takes; default 1", _count),
+    "kernel": Variable("sites", "only sites that launch this kernel, as another profiler names it"),
     "sort": Variable("report", "a column; -column for descending"),
     "top": Variable("report", "show only the first N rows of each operation", _count),
     "columns": Variable("report", "columns to show", _words),

@@ -6,19 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain, islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
 
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.case import Case
+from dispatchflow.cases.module import Module
 from dispatchflow.engine import source_files
 from dispatchflow.iree.release import Release
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest, Form, Key, digest_of, key_of
 from dispatchflow.operations import Operation
 from dispatchflow.timing.protocols import Protocol
+from dispatchflow.workload import Workload
 
 CONFIGURATION_CHECK = 5
 """Version of `configurations.parse` and `Dispatch.missed`. Raise it when they judge differently."""
@@ -141,6 +143,15 @@ def compilation(module: Digest, form: Form) -> Action:
     return _action(form, module)
 
 
+def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
+    """Return the text with the source's names and places, and its file's name; None for an operation.
+
+    `emitted` are the outputs of `emit`; an importer's has such a text, otherwise it is the user's file."""
+    if not isinstance(program, Module):
+        return None
+    return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
+
+
 def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
     """Return the action that finds the sites of a compiled module and their source operations.
 
@@ -151,6 +162,8 @@ def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
     return single("provenance", compile=compiled, labels=labels, source=sources(*_PROVENANCE))
 
 
+_TIMES = 1
+"""Version of the times of sites. Raise it when they are computed in another way."""
 _PROVENANCE = (
     *(f"models/{n}.py" for n in ("_reading", "_tagger", "def_use", "kinds", "provenance", "site", "tagged", "work")),
     "engine/provenance.py",
@@ -206,6 +219,19 @@ def measurement(call: Call, operands: Data, protocol: Protocol, sets: int | None
     caches."""
     cold = {} if sets is None else {"rotation": (rotating_inputs.VERSION, sets)}
     return called("profile", call, operands, protocol=protocol.id, **cold)
+
+
+def site_times(call: Call, operands: Data, protocol: Protocol, traced: Digest, runtime: Digest) -> Action:
+    """Return the action that measures the sites of a call.
+
+    Args:
+        call: the code, its function and the device.
+        operands: the inputs.
+        protocol: the number of blocks, and their length.
+        traced: the program's sites, an output of `provenance`.
+        runtime: the runtime that records the profiles.
+    """
+    return called("sites", call, operands, protocol=protocol.id, traced=traced, runtime=runtime, source=_TIMES)
 
 
 def called(kind: str, call: Call, data: Data, **rest: Any) -> Action:

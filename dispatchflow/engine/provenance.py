@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -63,11 +63,11 @@ def of_case(executor: StageExecutor, case: Case) -> Record | None:
         if (printed := executor.printed(program)) is None:
             return None
         text, objects = printed.text, printed.objects
-        source = printed.record.outputs.get("labelled", program.source.digest)
-        labels = _Labels(source, PurePath(program.source.path).name)
+        named = actions.labels_of(program, printed.record.outputs)
     else:
-        text, objects, labels = case.dispatch.module(resolver.syntax).encode(), {}, None
-    action = actions.provenance(compiled.key, (labels.digest, labels.title) if labels else None)
+        text, objects, named = case.dispatch.module(resolver.syntax).encode(), {}, None
+    labels = _Labels(*named) if named else None
+    action = actions.provenance(compiled.key, named)
 
     def make(scratch: Path) -> Result:
         files = {file.name: file.text.encode() for file in case.dispatch.tuning.files}

@@ -16,7 +16,7 @@ from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.known_failures import KnownFailures
 from dispatchflow.cases.module import Module
-from dispatchflow.engine import actions, verdicts
+from dispatchflow.engine import actions, site_states, verdicts
 from dispatchflow.engine.actions import Action, Data
 from dispatchflow.engine.data import DataResolver
 from dispatchflow.engine.regressions import Regressions
@@ -73,6 +73,8 @@ class Resolver:
         """Cases that reuse a measurement of another runtime, with no judgement on it or one of few controls."""
         self.asked_to_measure: Collection[Case] = ()
         """The cases whose pending measurements run in this invocation."""
+        self.asked_for_sites: Collection[Case] = ()
+        """The cases whose sites are requested; only these have a state of `sites`."""
         self._regressions = Regressions(records, toolchain.digest)
         self._target_flags: dict[str, tuple[str, ...]] = {}
         self._compiles: dict[tuple[tuple[str, ...], str | None], Form] = {}
@@ -93,7 +95,7 @@ class Resolver:
 
     def chain(self, case: Case) -> CaseState:
         device, program = self._device_of(case.target, case.threads), case.operation
-        emitted = self._step(self.emission(case), "the module is not in the store")
+        emitted = self.step(self.emission(case), "the module is not in the store")
         if case.library is None:
             compiled = self._compile(case, emitted)
         else:
@@ -116,6 +118,8 @@ class Resolver:
             judgement = self.reuse.judged(profiled.measurement, device)
             if judgement is None or judgement.has_few_controls:
                 self.unjudged[case] = chain
+        if self.asked_for_sites and case in self.asked_for_sites:
+            chain = msgspec.structs.replace(chain, sites=site_states.state(self, chain))
         return chain
 
     def recorded(self, action: Action) -> RecordHead | None:
@@ -159,7 +163,7 @@ class Resolver:
                 return StageState("compile", "failed", why)
             printed, dispatch = emitted.record.outputs["module"], dispatch.printed(emitted.record)
         action = self.compilation(printed, self.flags(case), dispatch.demanded(self.packs_operands(case)))
-        return self._step(action, "never compiled with these ingredients")
+        return self.step(action, "never compiled with these ingredients")
 
     def compilation(self, module: Digest, flags: tuple[str, ...], demanded: str | None = None) -> Action:
         """Return the compile of a module's text with this toolchain."""
@@ -197,7 +201,8 @@ class Resolver:
             return "failed or gave wrong results with another runtime"
         return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
-    def _step(self, action: Action, missing: str) -> StageState:
+    def step(self, action: Action, missing: str) -> StageState:
+        """Return the state of an action's stage; `missing` is the reason if it was never executed."""
         record = self._records.found(action.key)
         if record is None:
             return StageState(action.stage, "missing", missing, action)
@@ -219,7 +224,7 @@ class Resolver:
         tolerance = program.tolerance if type(program) is Module else None
         what = call, data, tolerance, self.supplies.is_reference(program, compiled.code)
         runtime = self.toolchain.runtime_digest if compiled.brought is None else None
-        step = verdicts.standing(self._step, partial(actions.verification, *what), runtime)
+        step = verdicts.standing(self.step, partial(actions.verification, *what), runtime)
         if not off:
             return step
         known = f"; recorded: {step.why}" if step.state == "failed" else ""

@@ -12,7 +12,7 @@ from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.engine.actions import Action
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest, Key
-from dispatchflow.stages import STAGES
+from dispatchflow.stages import SITES, up_to
 
 if TYPE_CHECKING:
     from dispatchflow.cases.known_failures import KnownFailure
@@ -65,17 +65,22 @@ class CaseState(msgspec.Struct, frozen=True):
     steps: Mapping[str, StageState]
     known: KnownFailure | None = None
     """The known-failure entry that describes this failure."""
+    sites: StageState | None = None
+    """The state of the stage `sites`, if it was requested. It is no step: a row does not depend on it."""
 
     def __getitem__(self, stage: str) -> StageState:
-        return self.steps[stage]
+        if stage != SITES:
+            return self.steps[stage]
+        assert self.sites is not None
+        return self.sites
 
     def made(self, stage: str) -> bool:
         return self.steps[stage].state == "made"
 
     def pending(self, stage: str) -> list[str]:
         """Return the stages up to this one that are to be executed."""
-        upto = STAGES[: STAGES.index(stage) + 1]
-        return [name for name in upto if self.steps[name].state in _PENDING]
+        found = [name for name in up_to(stage) if self.steps[name].state in _PENDING]
+        return [*found, SITES] if stage == SITES and self[SITES].pending else found
 
     @property
     def dispatch(self) -> Dispatch:

@@ -204,6 +204,7 @@ def profiled_benchmark_argv(
     output: str = "calls.ireeprof",
     function: str = ENTRY,
     flush_ms: int | None = None,
+    parameters: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return a command line for two repetitions of `calls`, of which the runtime writes a profile.
 
@@ -219,6 +220,7 @@ def profiled_benchmark_argv(
         output: the profile's file.
         function: the function to call.
         flush_ms: how often the runtime empties its ring of 4,096 events; None, only after each call.
+        parameters: as for `run_argv`.
     """
     mode = "host-execution,queue-events" if _local(device) else "dispatch-events,queue-events,device-queue-events"
     return (
@@ -228,6 +230,7 @@ def profiled_benchmark_argv(
         *_allocator(device, "caching"),
         f"--function={function}",
         *(f"--input={value}" for value in inputs),
+        *(f"--parameters={value}" for value in parameters),
         f"--benchmark_min_time={calls}x",
         "--benchmark_repetitions=2",
         "--benchmark_format=json",

@@ -55,6 +55,11 @@ class Release:
         """Whether `#iree_gpu.pipeline<…>` exists, with Nvidia's `mma.sync` among the intrinsics."""
         return self.release >= (3, 12)
 
+    @property
+    def has_profiles(self) -> bool:
+        """Whether the runtime records profiles, and `iree-profile` reads them."""
+        return self.release >= (3, 12)
+
     def reads_tuning_spec(self, backend: str) -> bool:
         """Return whether this backend reads the file of `--iree-codegen-tuning-spec-path`.
 

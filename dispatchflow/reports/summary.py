@@ -17,6 +17,7 @@ from dispatchflow.planning.plan import Skip
 from dispatchflow.reports import noise
 from dispatchflow.reports.comparability import believed, place, provider, right, unbeaten
 from dispatchflow.reports.table import aligned
+from dispatchflow.stages import MEASURED
 
 MAX_SHOWN = 50
 _SHOWN_REASONS = 20
@@ -211,7 +212,7 @@ def summary(
     # and modules are examined, because each verdict must be read from its record.
     few = len(rows) <= MAX_SHOWN
     looked = [row for row in rows if few or row.get("operation") == "module" or row["case"] in fresh]
-    called = [row for row in looked if asked.get(row["case"], "profile") in ("verify", "profile")]
+    called = [row for row in looked if asked.get(row["case"], "profile") in ("verify", "profile", "sites")]
     unsure = [row for row in called if _only_run(row) and row["case"] not in broken]
     same = {row["case"] for row in unsure if SAME_CODE in (row["reason"] or "")}
     if alone := [row["case"] for row in unsure if row["case"] not in same]:
@@ -223,10 +224,8 @@ def summary(
     lines += doubted[:_SHOWN_REASONS]
     if len(doubted) > _SHOWN_REASONS:
         lines.append(f"and {len(doubted) - _SHOWN_REASONS} more; {_ALL}")
-    unsteady = {
-        status: [row for row in standing.get(status, ()) if asked.get(row["case"], "profile") == "profile"]
-        for status in ("suspect", "noisy")
-    }
+    timed = [row for row in rows if asked.get(row["case"], "profile") in MEASURED]
+    unsteady = {status: [row for row in timed if row["status"] == status] for status in ("suspect", "noisy")}
     suspect = [f"suspect: {row['case']}: {row['reason']}" for row in unsteady["suspect"]]
     lines += suspect[:_SHOWN_REASONS]
     if suspect:
@@ -293,7 +292,7 @@ def _doubted(row: Mapping[str, Any]) -> bool:
 
 _ALL = "`doit report columns=case,status,verification,reason` shows all"
 
-_DONE = {"emit": "emitted", "compile": "compiled", "verify": "verified", "profile": "measured"}
+_DONE = {"emit": "emitted", "compile": "compiled", "verify": "verified", "profile": "measured", "sites": "traced"}
 
 
 def _example(name: str, count: int) -> str:

@@ -54,6 +54,8 @@ def selected(words, plan):
         (["*"], dict.fromkeys(STAGES, 4), ["train", "tidy"]),
         (["t*"], {}, ["train", "tidy"]),
         (["tidy", "emit"], {"emit": 4}, ["tidy"]),
+        (["sites"], {"sites": 4}, []),
+        (["sites:matmul_8x*", "profile"], {"profile": 4, "sites": 2}, []),
     ],
 )
 def test_words_select_stages_cases_and_tasks(words, counts, foreign, plan):
@@ -125,7 +127,7 @@ def test_unknown_word_is_the_user_s_error_with_what_is_known(word, hint, plan):
     assert caught.value.problem == f"'{word}' is not a task"
     assert caught.value.exit_code == 2
     assert caught.value.facts == {
-        "stages": "emit, compile, verify, profile",
+        "stages": "emit, compile, verify, profile, sites",
         "commands": "list, report",
         "other tasks": "train, tidy",
     }

@@ -14,7 +14,7 @@ from dispatchflow.project import case_folder
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.reports import table
 from dispatchflow.results.rows import dispatches
-from dispatchflow.stages import STAGES
+from dispatchflow.stages import SITES, STAGES
 from dispatchflow.tools import processes
 from dispatchflow.tools.toolchain import environment_of
 
@@ -35,7 +35,8 @@ class ExplainCommand(QueryCommand):
         if own := [name for name in selection.foreign if name in args or not selection.cases]:
             hint = "doit plan shows which cases it depends on."
             raise SpecError(f"'{own[0]}' is a task of your own", {"form": "doit explain profile:NAME"}, hint)
-        workspace.resolver.asked_to_measure = selection.cases.get("profile", ())
+        workspace.resolver.asked_to_measure = selection.measured
+        workspace.resolver.asked_for_sites = selection.cases.get(SITES, ())
         for case in selection.last_stage():
             # The name of a user's function or file, or a flag, may have any character.
             print(plain("\n".join(_explained(workspace, workspace.resolver.chain(case)))))
@@ -52,7 +53,7 @@ def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
     records = workspace.store.records
     latest = records.latest(chain.case.name)
     yield chain.case.name
-    for stage in STAGES:
+    for stage in (*STAGES, SITES) if chain.sites else STAGES:
         step = chain[stage]
         yield f"\n{stage}: {'would run' if step.pending else step.state}: {step.why}"
         if chain.known is not None and step is chain.failure:

@@ -9,12 +9,12 @@ from doit.cmd_base import Command
 from doit.task import Task
 
 from dispatchflow import units
-from dispatchflow.cli import stage_tasks
+from dispatchflow.cli import case_tasks
 from dispatchflow.cli.commands._base import QueryCommand, print_aligned, print_skips
 from dispatchflow.cli.selection import Selection
 from dispatchflow.errors import SpecError
 from dispatchflow.project.workspace import Workspace
-from dispatchflow.stages import STAGES
+from dispatchflow.stages import NAMED, SITES, STAGES
 
 RUN = "run"
 """The command that is executed if none is named."""
@@ -50,9 +50,9 @@ class ListCommand(QueryCommand):
                 raise SpecError(
                     "-s is for cases", {"given": " ".join(args)}, "doit itself decides whether your own tasks run."
                 )
-            if args and not listed and all(word in STAGES for word in args):
+            if args and not listed and all(word in NAMED for word in args):
                 args = [
-                    f"{len(selection.cases[word]):>6,} cases  {word:<8} {stage_tasks.STAGE_DOCS[word]}" for word in args
+                    f"{len(selection.cases[word]):>6,} cases  {word:<8} {case_tasks.STAGE_DOCS[word]}" for word in args
                 ]
                 print("\n".join(args))
                 return 0
@@ -77,6 +77,8 @@ def _cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator
         if not status:
             yield from (f"{stage}:{case.name}" for case in found)
             continue
+        if stage == SITES:
+            workspace.resolver.asked_for_sites = found
         for chain in workspace.chains(list(found)):
             pending = chain.pending(stage)
             yield f"{stage}:{chain.case.name}  {'to make: ' + ', '.join(pending) if pending else 'made'}"
@@ -84,6 +86,6 @@ def _cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator
 
 def named(own: Sequence[Task], commands: Mapping[str, type[Command]]) -> dict[str, str]:
     """Return first word of a command line → what it does."""
-    lines = {stage: stage_tasks.STAGE_DOCS[stage] for stage in STAGES}
+    lines = dict(case_tasks.STAGE_DOCS)
     lines |= {name: command.doc_purpose for name, command in commands.items() if name != RUN}
     return lines | {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}

@@ -15,7 +15,7 @@ from dispatchflow.engine.state import CaseState, StageState
 from dispatchflow.measurement.controls import questions
 from dispatchflow.project import dodo_file
 from dispatchflow.project.workspace import Workspace
-from dispatchflow.stages import STAGES
+from dispatchflow.stages import MEASURED, NAMED, SITES, STAGES
 from dispatchflow.tools.machine import cores
 
 
@@ -39,11 +39,13 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
     protocol = workspace.settings.protocol
     costs = workspace.store.records.costs(protocol.id)
     last = selection.last_stage()
-    workspace.resolver.asked_to_measure = selection.cases.get("profile", ())
+    workspace.resolver.asked_to_measure = selection.measured
+    workspace.resolver.asked_for_sites = selection.cases.get(SITES, ())
     chains = workspace.chains(list(last))
-    wanted = [(chain, STAGES.index(stage)) for chain, stage in zip(chains, last.values(), strict=True)]
+    wanted = [(chain, NAMED.index(stage)) for chain, stage in zip(chains, last.values(), strict=True)]
     total_s, unknown = 0.0, []
-    for number, stage in enumerate(STAGES):
+    stages = NAMED if selection.cases.get(SITES) else STAGES
+    for number, stage in enumerate(stages):
         steps = [chain[stage] for chain, furthest in wanted if number <= furthest]
         pending = {step.key or index: step for index, step in enumerate(steps) if step.pending}
         yield f"{stage:<8} {len(pending)} of {len(steps)} to make"
@@ -52,7 +54,7 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
         unmade = Counter(_reason_not_made(chain, chain[stage]) for chain, furthest in wanted if number <= furthest)
         said = Counter({why: count for why, count in unmade.items() if why})
         yield from (f"           {count}: {why}" for why, count in said.most_common(10))
-        workers = 1 if stage == "profile" else jobs
+        workers = 1 if stage in MEASURED else jobs
         if pending and stage in costs:
             spent_s = len(pending) * costs[stage] / workers
             total_s += max(spent_s, protocol.span_s) if stage == "profile" else spent_s
@@ -62,7 +64,7 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
         yield f"skipped  {count}: {reason}"
     yield from _controls(workspace, last)
     yield from (f"note: {note}" for note in workspace.plan.notes)
-    if not any(chain[stage].pending for chain, furthest in wanted for stage in STAGES[: furthest + 1]):
+    if not any(chain[stage].pending for chain, furthest in wanted for stage in NAMED[: furthest + 1]):
         yield "nothing to make"
         return
     never = f"{', '.join(unknown)} (no time is recorded)" if unknown else ""
@@ -82,7 +84,7 @@ def _reason_not_made(chain: CaseState, step: StageState) -> str | None:
 def _controls(workspace: Workspace, last: Mapping[Case, str]) -> Iterator[str]:
     resolver = workspace.resolver
     block_s = resolver.settings.protocol.block_s
-    reused = [chain for case, chain in resolver.unjudged.items() if last.get(case) == "profile"]
+    reused = [chain for case, chain in resolver.unjudged.items() if last.get(case) in MEASURED]
     for group, chosen in questions(reused, resolver.reuse.judged, block_s, workspace.run):
         why = f"{units.count(len(group), 'case')} on {group[0].device.uri} would reuse another runtime's measurements"
         yield f"controls {len(chosen)} to measure: {why}"

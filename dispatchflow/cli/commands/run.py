@@ -16,7 +16,7 @@ from doit.task import Stream, Task
 
 from dispatchflow import units
 from dispatchflow.cases.case import Case
-from dispatchflow.cli import output, stage_tasks
+from dispatchflow.cli import case_tasks, output, sites
 from dispatchflow.cli.command_line import JOBS
 from dispatchflow.cli.doit_runner import ExclusiveRunner
 from dispatchflow.cli.invocation import Invocation
@@ -28,7 +28,7 @@ from dispatchflow.errors import NothingMatched
 from dispatchflow.planning.plan import Skip
 from dispatchflow.project import dodo_file
 from dispatchflow.reports import summary as run_report
-from dispatchflow.stages import STAGES
+from dispatchflow.stages import MEASURED, NAMED, SITES
 from dispatchflow.tools.machine import cores
 
 
@@ -48,9 +48,9 @@ class RunCommand(DoitRun):  # type: ignore[misc]
 
     def execute(self, params: Any, args: list[str]) -> int:
         app: Invocation = self.loader.app
-        workspace = app.workspace()
-        own = app.foreign()
         words = args or dodo_file.default_words(app.names)
+        workspace = app.workspace(("cases", "run", *(sites.VARIABLES if sites.requested(words) else ())))
+        own = app.foreign()
         selection = app.to_make(workspace, words, own)
         if not selection.cases and not selection.foreign:
             raise NothingMatched(
@@ -58,10 +58,11 @@ class RunCommand(DoitRun):  # type: ignore[misc]
             )
         workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
         last = selection.last_stage()
-        workspace.resolver.asked_to_measure = selection.cases.get("profile", ())
+        workspace.resolver.asked_to_measure = selection.measured
+        workspace.resolver.asked_for_sites = selection.cases.get(SITES, ())
         chains = workspace.chains(list(last))
         pending = [(c, wanted) for c, stage in zip(chains, last.values(), strict=True) if (wanted := c.pending(stage))]
-        totals = {stage: sum(stage in wanted for _, wanted in pending) for stage in STAGES}
+        totals = {stage: sum(stage in wanted for _, wanted in pending) for stage in NAMED}
         with Progress(totals) as progress:
             stages = StageTasks(workspace, progress)
             failed = False
@@ -73,7 +74,8 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         code, said = _publish_and_report(stages, last, chains, list(selection.skips), failed)
         if stages.refused is not None:
             raise stages.refused
-        if app.recall is not None and not (pending or selection.foreign or again):
+        bare = workspace.values.keys() & {"format", "out"}  # the text ends without a duration
+        if app.recall is not None and not (pending or selection.foreign or again or bare):
             app.recall.keep(code, said)
         return code
 
@@ -91,8 +93,8 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         Returns True if one of the user's tasks failed, or if a stage ended by an exception in this program."""
         gc.enable()
         twins: dict[tuple[Any, ...], str] = {}
-        made = [task for chain, wanted in pending for task in stage_tasks.tasks_of(stages, chain, wanted, twins)]
-        foreign = [*stage_tasks.empty_tasks(selection, made), *own] if selection.foreign else []
+        made = [task for chain, wanted in pending for task in case_tasks.tasks_of(stages, chain, wanted, twins)]
+        foreign = [*case_tasks.empty_tasks(selection, made), *own] if selection.foreign else []
         control = TaskControl([*made, *foreign])
         control.process([task.name for task in made] + selection.foreign)
         # Our tasks look into the store; only a user's own tasks need doit's database, under its usual name.
@@ -133,7 +135,7 @@ class Reporter(ConsoleReporter):  # type: ignore[misc]
 
 
 def _is_ours(task: Task) -> bool:
-    return bool(task.meta and "stage" in task.meta) or task.name in STAGES
+    return bool(task.meta and "stage" in task.meta) or task.name in NAMED
 
 
 def _publish_before_own_task(stages: StageTasks, last: Mapping[Case, str]) -> None:
@@ -157,7 +159,7 @@ def _publish_and_report(
         if (trial := stages.trials.get(row.chain.case)) is not None
         if trial.outcome == "failed" and row.status in ("measured", "noisy", "suspect")
     }
-    wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage == "profile"]
+    wanted = [row for row, stage in zip(rows, last.values(), strict=True) if stage in MEASURED]
     made = {case.name for case in stages.made}
     table = run_report.table(wanted, measured, stale)
     asked = {case.name: stage for case, stage in last.items()}
@@ -171,6 +173,16 @@ def _publish_and_report(
         stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures),
         stages.broken, asked, fixed, stale,
     )  # fmt: skip
-    output.say_last(said + units.seconds(time.monotonic() - workspace.began_monotonic))
+    untraced = sites.failures(chains)
+    if any(chain.sites for chain in chains):
+        tables = sites.text(workspace, chains)
+        if "out" in workspace.values:
+            sites.write(tables, workspace.values["out"])
+        elif "format" in workspace.values:
+            output.say_last(tables)
+        else:
+            said = f"{tables}\n\n{said}"
+    if not workspace.values.keys() & {"format", "out"}:
+        output.say_last(said + units.seconds(time.monotonic() - workspace.began_monotonic))
     strict = bool(fixed) and workspace.values.get("known_failures") == "strict"
-    return int(failed or strict or bool(stale) or any(row.status == "failed" for row in rows)), said
+    return int(failed or strict or bool(stale) or bool(untraced) or any(row.status == "failed" for row in rows)), said

@@ -16,6 +16,7 @@ class VariablesCommand(QueryCommand):
         no_words(self.name, args)
         variables.parse(self.app.variables, ())
         groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
+        groups |= {"sites": "what sites shows, besides sort, top, format and out"}
         groups |= {"history": "what report alone shows"}
         groups |= {"toolchains": "what toolchains removes"}
         groups |= {"check": "what store check looks at", "clean": "what store clean removes"}

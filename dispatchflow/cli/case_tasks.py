@@ -1,0 +1,71 @@
+"""Cases → doit tasks: `emit:NAME` → `compile:NAME` → `verify:NAME` → `profile:NAME` → `sites:NAME`.
+
+Tasks are ordered by task_dep, never by file_dep or targets. With these two, doit would compare the files with those of
+the task's last run, and repeat what the store already has (docs/decisions/0003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from doit.task import Task
+
+from dispatchflow.cases.rotating_inputs import HOT
+from dispatchflow.cli.selection import Selection
+from dispatchflow.cli.stage_tasks import StageTasks
+from dispatchflow.engine.state import CaseState
+from dispatchflow.stages import MEASURED, NAMED, SITES
+
+STAGE_DOCS = {
+    "emit": "write each case's MLIR module",
+    "compile": "compile each module; read back what the compiler applied",
+    "verify": "run each module on exact and random inputs, compare with numpy",
+    "profile": "measure each verified module; print a table, append rows to Parquet",
+    SITES: "show which operations each dispatch of a program computes, and its time",
+}
+
+
+def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
+    """Return tasks without actions: stages as groups, and cases that the user's own tasks may depend on."""
+    names = {task.name for task in made}
+    rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
+    empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]
+    groups = [Task(stage, None, has_subtask=True, doc=STAGE_DOCS[stage]) for stage in NAMED]
+    for group in groups:
+        group.task_dep += [task.name for task in (*made, *empty) if task.subtask_of == group.name]
+    return [*groups, *empty]
+
+
+def tasks_of(
+    stages: StageTasks, chain: CaseState, wanted: Sequence[str], twins: dict[tuple[Any, ...], str]
+) -> list[Task]:
+    """Return the tasks of the wanted stages of one case, in order.
+
+    `twins` maps (stage, key) to the first task with that key. A second case with the same key depends on that task;
+    otherwise it would occupy a worker while it waits for a lock.
+    """
+    case, tasks = chain.case, list[Task]()
+    for stage in wanted:
+        name = f"{stage}:{case.name}"
+        key: tuple[Any, ...] = (stage, chain[stage].key)
+        if stage == "compile" and chain[stage].key is None:  # for a module that is not printed yet
+            key = (stage, chain["emit"].key, *stages.workspace.resolver.flags(case))
+        if stage == "verify" and chain[stage].key is None:  # hot and cold are verified once
+            key = (stage, replace(case, cache=HOT).name)
+        deps = [tasks[-1].name] if tasks else []
+        first = twins.setdefault(key, name) if key[1] is not None and stage not in MEASURED else name
+        meta: dict[str, Any] = {"stage": stage}
+        tasks.append(
+            Task(
+                name,
+                [(stages.run, [stage, case])],
+                task_dep=deps + ([first] if first != name else []),
+                uptodate=[(stages.done, [stage, case])],
+                subtask_of=stage,
+                io={"capture": False},
+                meta=meta | ({"exclusive": case} if stage in MEASURED else {}),
+            )
+        )
+    return tasks

@@ -1,0 +1,115 @@
+"""Print the sites of the cases that were selected for the stage `sites`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dispatchflow.engine.state import CaseState
+from dispatchflow.errors import NothingMatched, SpecError
+from dispatchflow.models.site import Program
+from dispatchflow.models.site_times import ProgramTimes
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.reports import sites
+from dispatchflow.reports.table import FORMATS
+from dispatchflow.stages import SITES, cases_named
+
+VARIABLES = ("by", "depth", "kernel", "top", "sort", "format", "out")
+"""The variables that a run takes if it selects cases for `sites`."""
+
+
+def requested(words: Sequence[str]) -> bool:
+    """Return whether one of these words of a command line selects cases for `sites`."""
+    return any((named := cases_named(word)) is not None and named[0] == SITES for word in words)
+
+
+def failures(chains: Sequence[CaseState]) -> dict[str, str]:
+    """Return case → why its sites are not known, for those that failed."""
+    return {
+        chain.case.name: chain.sites.why
+        for chain in chains
+        if chain.sites is not None and chain.sites.state == "failed"
+    }
+
+
+def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
+    """Return the tables of all cases that have sites, or their rows in the format of `format=`.
+
+    Raises:
+        SpecError: `sort=` is no column.
+        NothingMatched: no site has the kernel of `kernel=`.
+    """
+    values = workspace.values
+    found = {chain.case.name: loaded for chain in chains if (loaded := _load(workspace, chain)) is not None}
+    rows = {
+        name: sites.rows(name, program, times, ceilings, applied)
+        for name, (program, times, _, ceilings, applied) in found.items()
+    }
+    rows = {name: list(_chosen(each, values)) for name, each in rows.items()}
+    if found and "kernel" in values and not any(rows.values()):
+        kernels = [site.export for program, *_ in found.values() for site in program.sites]
+        raise NothingMatched(f"no site has the kernel '{values['kernel']}'", {"kernels": ", ".join(kernels[:10])}, "")
+    if "format" in values:
+        return FORMATS[values["format"]](sites.COLUMNS, [row for each in rows.values() for row in each])
+    tables = ["\n".join(_lines(name, rows[name], found[name], values)) for name in found]
+    rest = [
+        f"sites of {chain.case.name}: {chain.sites.state}: {chain.sites.why}"
+        for chain in chains
+        if chain.sites is not None and chain.case.name not in found
+    ]
+    return "\n\n".join([*tables, *rest])
+
+
+_Loaded = tuple[Program, ProgramTimes | None, str | None, sites.Ceilings, dict[str, str]]
+
+
+def _load(workspace: Workspace, chain: CaseState) -> _Loaded | None:
+    step = chain.sites
+    if step is None or step.record is None or step.state != "made":
+        return None
+    outputs, store = step.record.outputs, workspace.store
+    program = msgspec.json.decode(store.checked(outputs["sites"]).read_bytes(), type=Program)
+    times = None
+    if "times" in outputs:
+        times = msgspec.json.decode(store.checked(outputs["times"]).read_bytes(), type=ProgramTimes)
+    compiled = chain["compile"].record
+    applied = {name: text for name, text in compiled.facts.get("dispatches", ())} if compiled else {}
+    return program, times, step.doubt, workspace.ceilings.of(chain.case, chain.device), applied
+
+
+def _chosen(rows: Sequence[dict[str, Any]], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows that `kernel=`, `sort=` and `top=` leave, in their order."""
+    column = values.get("sort", "site").removeprefix("-")
+    if column not in sites.COLUMNS:
+        raise SpecError(f"no column '{column}'", {"columns": ", ".join(sites.COLUMNS)}, "")
+    kept = [row for row in rows if values.get("kernel") in (None, row["kernel"])]
+    if "sort" in values:
+        known = [row for row in kept if row[column] is not None]
+        unknown = [row for row in kept if row[column] is None]
+        kept = [*sorted(known, key=lambda row: row[column], reverse=values["sort"].startswith("-")), *unknown]
+    yield from kept[: values.get("top")]
+
+
+def _lines(name: str, rows: Sequence[dict[str, Any]], found: _Loaded, values: Mapping[str, Any]) -> Iterator[str]:
+    program, times, doubt, *_ = found
+    yield f"sites of {name}"
+    if "by" in values and times is not None:
+        yield sites.parts(program, times, values["by"], values.get("depth", 1))
+    else:
+        yield sites.table(rows)
+    yield from sites.remarks(program, times, doubt)
+
+
+def write(text_: str, out: str) -> None:
+    """Write the text to a file.
+
+    Raises:
+        SpecError: the file cannot be written.
+    """
+    try:
+        Path(out).write_text(text_ + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error

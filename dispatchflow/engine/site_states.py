@@ -1,0 +1,71 @@
+"""The state of the stage `sites` of a case: its provenance first, then the times of its sites."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from dispatchflow.engine import actions
+from dispatchflow.engine.actions import Action
+from dispatchflow.engine.data import DataResolver
+from dispatchflow.engine.settings import Settings
+from dispatchflow.engine.state import CaseState, StageState
+from dispatchflow.iree.release import Release
+from dispatchflow.iree.toolchain import Toolchain
+from dispatchflow.stages import SITES
+
+_NO_PROFILES = ("cuda", "hip")
+"""Drivers for which the runtime records no profiles (IREE 3.13)."""
+
+
+class Resolver(Protocol):
+    """The part of `resolver.Resolver` that is used here."""
+
+    settings: Settings
+    syntax: Release
+    toolchain: Toolchain
+    supplies: DataResolver
+
+    def step(self, action: Action, missing: str) -> StageState: ...
+
+
+def state(resolver: Resolver, chain: CaseState) -> StageState:
+    """Return the state of a case's sites.
+
+    Where their times cannot be measured, the sites without times are the result, and `doubt` is the reason."""
+    case, compiled, emitted = chain.case, chain["compile"], chain["emit"].record
+    if case.library is not None:
+        return StageState(SITES, "off", f"{case.provider} brings its own code, whose dispatches are unknown")
+    if compiled.pending:
+        return StageState(SITES, "later", "depends on the compiled code")
+    if compiled.key is None or not chain.made("compile"):
+        return StageState(SITES, "blocked", compiled.why)
+    labels = actions.labels_of(case.operation, emitted.outputs if emitted else {})
+    traced = resolver.step(actions.provenance(compiled.key, labels), "its dispatches were never traced")
+    traced = msgspec.structs.replace(traced, stage=SITES)
+    if traced.state != "made" or traced.record is None:
+        return traced
+    if chain["verify"].pending or chain["profile"].pending:
+        return StageState(SITES, "later", "is measured after the case itself")
+    if (why := _untimed(resolver, chain, traced)) is not None:
+        return msgspec.structs.replace(traced, doubt=f"no times: {why}")
+    operands = resolver.supplies.operands(case.operation)
+    assert compiled.code is not None and operands is not None
+    call = actions.Call(compiled.code, case.operation.function, chain.device)
+    protocol, runtime = resolver.settings.protocol, resolver.toolchain.runtime_digest
+    action = actions.site_times(call, operands.measured, protocol, traced.record.outputs["sites"], runtime)
+    return resolver.step(action, f"its sites were never measured on this device under {protocol.id}")
+
+
+def _untimed(resolver: Resolver, chain: CaseState, traced: StageState) -> str | None:
+    """Return why the sites of a case have no times; None if they can be measured."""
+    if not resolver.syntax.has_profiles:
+        return f"IREE {resolver.toolchain.version} has no iree-profile; 3.12 and later have"
+    if chain.case.target.driver in _NO_PROFILES:
+        return f"the runtime records no profiles on {chain.case.target.driver}"
+    if traced.record is not None and not traced.record.facts.get("sites"):
+        return "it launches no dispatch"
+    if chain["profile"].state in ("absent", "blocked", "failed"):
+        return chain["profile"].why
+    return None if resolver.supplies.operands(chain.case.operation) else "its inputs do not exist"

@@ -1,0 +1,131 @@
+"""Measure the sites of a case: blocks of profiled calls, each alone on the machine."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from dispatchflow.cases.case import Case
+from dispatchflow.engine import provenance
+from dispatchflow.engine.actions import Action
+from dispatchflow.engine.stages import Artifacts, StageExecutor
+from dispatchflow.engine.state import CaseState
+from dispatchflow.errors import ToolError, in_one_line
+from dispatchflow.iree import command_lines, profile_events
+from dispatchflow.measurement.session import BlockRunner
+from dispatchflow.models import site_times
+from dispatchflow.models.site import Program
+from dispatchflow.models.site_times import Block
+from dispatchflow.store import disk
+from dispatchflow.store.entries import Record
+from dispatchflow.tools import processes
+
+_EVENTS = 20_000
+"""The most dispatches of a block; its profile has about 300 bytes for each event."""
+_ATTEMPTS = 5
+"""The most attempts at a block; its profile may be incomplete."""
+_FLUSH_MS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SiteTrials:
+    """Measures the sites of cases, one case after the other."""
+
+    executor: StageExecutor
+    bench: BlockRunner
+
+    def make(self, case: Case) -> Record | None:
+        """Return the record of a case's sites, with their times if these can be measured.
+
+        None: the case does not compile. A block that fails is a failure of the stage, not of the case."""
+        traced = provenance.of_case(self.executor, case)
+        if traced is None or not traced.ok:
+            return traced
+        chain = self.executor.resolver.chain(case)
+        step = chain.sites
+        assert step is not None
+        if not step.pending or step.action is None:
+            return self.executor.store.records.get(step.key) if step.key else traced
+        made = self.executor.artifacts(case, expected=False)
+        if made is None:
+            return traced
+        program = provenance.program_of(self.executor, traced.outputs)
+        with self.executor.store.lock(step.action.key):
+            known = self.executor.store.records.get(step.action.key)
+            if known is not None and self.executor.resolver.reason_to_retry(known) is None:
+                return known
+            return self._recorded(step.action, chain, made, program, traced)
+
+    def _recorded(self, action: Action, chain: CaseState, made: Artifacts, program: Program, traced: Record) -> Record:
+        store, begin = self.executor.store, time.monotonic()
+        outputs, reason, facts = dict(traced.outputs), None, dict(traced.facts)
+        try:
+            blocks = self._blocks(chain, made, program)
+            times = site_times.program_times(program, blocks)
+            outputs["times"] = store.put_bytes(msgspec.json.encode(times))
+        except (ToolError, OSError) as error:
+            disk.check(store.root, str(error))
+            reason = f"measuring the sites failed: {in_one_line(error)}"
+            facts["repeatable"] = False  # another run may have a quieter machine
+        record = Record(
+            action.key, action.stage, reason is None, reason, outputs, facts,
+            ingredients=action.ingredients, cost_s=time.monotonic() - begin, run=self.executor.run, at=time.time(),
+        )  # fmt: skip
+        store.records.add(record)
+        return record
+
+    def _blocks(self, chain: CaseState, made: Artifacts, program: Program) -> list[Block]:
+        protocol, found = self.executor.resolver.settings.protocol, chain["profile"].measurement
+        assert found is not None and found.median_ns is not None
+        # Each process calls twice as often: once to warm up.
+        calls = min(protocol.block_s * 1e9 / found.median_ns, _EVENTS / max(1, len(program.sites)))
+        blocks: list[Block] = []
+        flush_ms: int | None = None
+        begin = time.monotonic()
+        while len(blocks) < protocol.blocks and (not blocks or time.monotonic() - begin < protocol.budget_s):
+            for attempt in range(_ATTEMPTS):
+                try:
+                    blocks.append(self._block(chain, made, program, max(1, round(calls)), flush_ms))
+                    break
+                except ToolError:
+                    flush_ms = _FLUSH_MS
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+        return blocks
+
+    def _block(self, chain: CaseState, made: Artifacts, program: Program, calls: int, flush_ms: int | None) -> Block:
+        store, device, operation = self.executor.store, chain.device, chain.case.operation
+        toolchain, recipe = self.executor.resolver.toolchain, chain.case.operation.recipes[-1]
+        with store.scratch() as scratch:
+            store.place(scratch, {**made.files, **made.data.files(recipe)})
+            argv = command_lines.profiled_benchmark_argv(
+                toolchain.tool("iree-benchmark-module"),
+                "module.vmfb",
+                command_lines.device_flags(device.uri, device.cpus),
+                made.data.inputs(recipe),
+                calls,
+                function=operation.function,
+                flush_ms=flush_ms,
+                parameters=[value for value, _ in made.data.parameters],
+            )
+            with store.quiet():
+                self._run(argv, scratch, device.cpus)
+            timed = (scratch / "stdout").read_text(errors="replace")
+            with store.busy():
+                self._run(command_lines.profile_export_argv(toolchain.tool("iree-profile")), scratch, ())
+                profile = profile_events.parse((scratch / "calls.jsonl").read_bytes())
+                return site_times.read_block(program, profile, profile_events.repetitions(timed))
+
+    def _run(self, argv: tuple[str, ...], scratch: Path, cpus: tuple[int, ...]) -> None:
+        limits = self.bench.limits
+        command = processes.Command(
+            argv, scratch, self.bench.environment, time_limit_s=limits.block_s,
+            memory_limit_bytes=limits.memory_bytes, cpus=cpus,
+        )  # fmt: skip
+        outcome = processes.run(command)
+        if outcome.failure:
+            stderr = processes.shortened(scratch / "stderr", 600)
+            raise ToolError(outcome.failure, {"stderr": stderr} if stderr else {})

@@ -1,0 +1,175 @@
+"""The sites of a program as rows and as a table, and the parts of its call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dispatchflow import units
+from dispatchflow.models import rollup
+from dispatchflow.models.rollup import By
+from dispatchflow.models.site import Program, Site
+from dispatchflow.models.site_times import ProgramTimes, SiteTime
+from dispatchflow.reports.table import aligned
+from dispatchflow.results.roofline import roofline
+
+Ceilings = tuple[float | None, float | None]
+"""The highest flops per s and bytes per s of this machine; None if unknown."""
+
+COLUMNS = (
+    "case", "site", "function", "kernel", "operations", "evidence", "executions", "median_ns", "ci_low_ns",
+    "ci_high_ns", "own_ns", "share", "workgroups", "workers", "flops", "traffic_bytes", "flops_per_s", "bytes_per_s",
+    "bound", "percent_of_peak", "configuration", "untimed",
+)  # fmt: skip
+"""The columns of a site's row; docs/models.md documents them."""
+
+_HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", "kernel", "operations"]
+_RIGHT = [True] * 7 + [False] * 3
+_PART_HEADER, _PART_RIGHT = ["part", "sites", "calls", "median", "±", "share"], [False, False, True, True, True, True]
+
+
+def rows(
+    case: str,
+    program: Program,
+    times: ProgramTimes | None,
+    ceilings: Ceilings = (None, None),
+    configurations: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Return one row for each site, or group of sites that cannot be told apart, in program order.
+
+    Args:
+        case: the name of the case.
+        program: its sites.
+        times: their times; None if they were not measured.
+        ceilings: the ceilings of this machine.
+        configurations: executable → the configuration that the compiler applied.
+    """
+    sites = {site.number: site for site in program.sites}
+    timed = {time.sites[0]: time for time in times.sites} if times else {}
+    hidden = {number for time in timed.values() for number in time.sites[1:]}
+    untimed = times.untimed if times else {}
+    found = []
+    for number, site in sites.items():
+        if number in hidden:
+            continue
+        row = _row(case, site, program, (configurations or {}).get(site.executable))
+        if (time := timed.get(number)) is not None:
+            row |= _times(site, time, ceilings)
+        found.append(row | {"untimed": untimed.get(number)})
+    return found
+
+
+def _row(case: str, site: Site, program: Program, configuration: str | None) -> dict[str, Any]:
+    named = {operation.number: operation for operation in program.operations}
+    return dict.fromkeys(COLUMNS) | {
+        "case": case,
+        "site": str(site.number),
+        "function": site.function,
+        "kernel": site.export,
+        "operations": [rollup.operation_name(named[origin.operation]) for origin in site.origins],
+        "evidence": ", ".join(dict.fromkeys(origin.evidence for origin in site.origins)) or None,
+        "flops": site.flops,
+        "traffic_bytes": site.traffic_bytes,
+        "configuration": configuration,
+    }
+
+
+def _times(site: Site, time: SiteTime, ceilings: Ceilings) -> dict[str, Any]:
+    found = time.summary
+    row: dict[str, Any] = {
+        "site": time.name,
+        "executions": time.executions,
+        "median_ns": found.median_ns,
+        "ci_low_ns": found.ci_low_ns,
+        "ci_high_ns": found.ci_high_ns,
+        "own_ns": time.own_ns,
+        "share": time.share,
+        "workgroups": list(time.workgroups) if time.workgroups else None,
+        "workers": time.workers,
+    }
+    if len(time.sites) > 1 or not found.median_ns or not time.executions:
+        return row
+    one_ns = found.median_ns / time.executions
+    for name, amount in (("flops", site.flops), ("bytes", site.traffic_bytes)):
+        row[f"{name}_per_s"] = None if amount is None else amount / one_ns * 1e9
+    return row | roofline(site.flops, site.traffic_bytes, ceilings, one_ns)
+
+
+def table(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table with one line for each row of `rows`."""
+    if not found:
+        return "no sites: this program launches no dispatch"
+    return aligned([_HEADER, *map(_line, found)], _RIGHT)
+
+
+def _line(row: Mapping[str, Any]) -> list[str]:
+    percent = row["percent_of_peak"]
+    doubt = " (by data flow)" if row["evidence"] == "data flow" else ""
+    return [
+        row["site"],
+        _executions(row["executions"]),
+        "" if row["median_ns"] is None else units.nanoseconds(row["median_ns"]),
+        _half(row["ci_low_ns"], row["ci_high_ns"], row["median_ns"]),
+        "" if row["share"] is None else f"{row['share']:.1%}",
+        units.giga(row["flops_per_s"]),
+        units.giga(row["bytes_per_s"]),
+        "" if percent is None else f"{percent:.0f}% {row['bound']}",
+        row["kernel"] + (f" ({row['untimed']})" if row["untimed"] else ""),
+        (", ".join(row["operations"]) + doubt) if row["operations"] else "none of the source",
+    ]
+
+
+def _executions(count: float | None) -> str:
+    return "" if count is None else f"{count:g}"
+
+
+def _half(low: float | None, high: float | None, median: float | None) -> str:
+    if low is None or high is None or not median:
+        return ""
+    return f"{(high - low) / 2 / median:.1%}"
+
+
+def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
+    """Return a table of the times of sites, added up `by` operations, scopes of names or executables."""
+    lines = [
+        [
+            part.name,
+            ",".join(map(str, part.sites)),
+            _executions(part.executions),
+            units.nanoseconds(part.summary.median_ns),
+            _half(part.summary.ci_low_ns, part.summary.ci_high_ns, part.summary.median_ns),
+            f"{part.share:.1%}",
+        ]
+        for part in rollup.rolled_up(program, times, by, depth)
+    ]
+    return aligned([_PART_HEADER, *lines], _PART_RIGHT)
+
+
+def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> list[str]:
+    """Return the lines below a table: the parts of the call, and what is not known."""
+    lines = []
+    if times is not None:
+        split = times.split
+        named = {
+            "dispatches": split.dispatches_ns,
+            "launching": split.launching_ns,
+            "allocation": split.allocation_ns,
+            "waiting": split.waiting_ns,
+            "host": split.host_ns,
+        }
+        shares = ", ".join(f"{name} {units.nanoseconds(ns)}" for name, ns in named.items())
+        lines.append(f"one call takes {units.nanoseconds(split.call_ns)}: {shares}")
+        if not times.steady:
+            lines.append("stateful: each call differs, so times are means over all calls, warm-up included")
+        if times.ambiguous:
+            groups = ", ".join("|".join(map(str, group)) for group in times.ambiguous)
+            lines.append(f"sites that cannot be told apart by their dispatches share a line: {groups}")
+    if doubt is not None:
+        lines.append(doubt)
+    if program.unlabelled is not None:
+        lines.append(f"names and places of operations are unknown: {program.unlabelled}")
+    if absent := program.unplaced:
+        shown = ", ".join(rollup.operation_name(operation) for operation in absent[:8])
+        more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
+        lines.append(f"in no site, because they are constant or part of others: {shown}{more}")
+    return lines

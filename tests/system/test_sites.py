@@ -1,0 +1,115 @@
+"""`doit sites` as a user calls it, with the real compiler and runtime."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import Project
+
+pytestmark = pytest.mark.iree
+
+LOOPS = """
+func.func @main(%x: tensor<16x16xf32>, %n: i32) -> tensor<16x16xf32> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x16xf32>
+  %r:2 = scf.while (%a = %x, %i = %c0) : (tensor<16x16xf32>, i32) -> (tensor<16x16xf32>, i32) {
+    %lt = arith.cmpi slt, %i, %n : i32
+    scf.condition(%lt) %a, %i : tensor<16x16xf32>, i32
+  } do {
+  ^bb0(%a: tensor<16x16xf32>, %i: i32):
+    %f = linalg.fill ins(%z : f32) outs(%e : tensor<16x16xf32>) -> tensor<16x16xf32>
+    %m = linalg.matmul ins(%a, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%f : tensor<16x16xf32>)
+      -> tensor<16x16xf32> loc("first.matmul")
+    %j = arith.addi %i, %c1 : i32
+    scf.yield %m, %j : tensor<16x16xf32>, i32
+  }
+  %s:2 = scf.while (%a = %r#0, %i = %c0) : (tensor<16x16xf32>, i32) -> (tensor<16x16xf32>, i32) {
+    %lt = arith.cmpi slt, %i, %n : i32
+    scf.condition(%lt) %a, %i : tensor<16x16xf32>, i32
+  } do {
+  ^bb0(%a: tensor<16x16xf32>, %i: i32):
+    %f = linalg.fill ins(%z : f32) outs(%e : tensor<16x16xf32>) -> tensor<16x16xf32>
+    %m = linalg.matmul ins(%a, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%f : tensor<16x16xf32>)
+      -> tensor<16x16xf32> loc("second.matmul")
+    %j = arith.addi %i, %c1 : i32
+    scf.yield %m, %j : tensor<16x16xf32>, i32
+  }
+  return %s#0 : tensor<16x16xf32>
+}
+"""
+CASE = ("file=loops.mlir", "inputs=16x16xf32;3", "protocol=fast")
+
+
+@pytest.fixture(scope="module")
+def loops(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = Project.make(tmp_path_factory.mktemp("loops") / "p")
+    (project.root / "loops.mlir").write_text(LOOPS)
+    out = project.doit(*CASE, "sites")
+    assert out.code == 0, out
+    return project
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_sites_of_two_loops_with_one_kernel_have_their_own_names_and_times(loops: Project) -> None:
+    again = loops.doit(*CASE, "sites")
+    assert "1 case: up to date (1 reused) in " in again.out
+    assert "first.matmul" in again.out and "second.matmul" in again.out and "one call takes " in again.out
+    first, second = rows_of(loops.doit(*CASE, "sites", "format=csv").out)
+    assert [first["operations"], second["operations"]] == ['["first.matmul"]', '["second.matmul"]']
+    assert first["kernel"] == second["kernel"]
+    assert first["executions"] == second["executions"] == "3.0"
+    assert float(first["median_ns"]) > 0 and first["flops"] == str(2 * 16**3)
+
+
+def test_a_profile_alone_traces_nothing_and_plan_says_what_sites_would_do(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "p")
+    (project.root / "loops.mlir").write_text(LOOPS)
+    assert "sites" not in project.doit(*CASE, "plan").out
+    assert "sites    1 of 1 to make" in project.doit("plan", *CASE, "sites").out
+    assert project.doit(*CASE, "compile").code == 0
+    listed = project.doit("list", "-s", *CASE, "sites").out
+    assert "to make: verify, profile, sites" in listed
+
+
+def test_rows_are_chosen_by_kernel_sorted_and_written_to_a_file(loops: Project) -> None:
+    (kernel, _) = {row["kernel"]: 0 for row in rows_of(loops.doit(*CASE, "sites", "format=csv").out)}.popitem()
+    out = loops.root / "sites.csv"
+    found = loops.doit(*CASE, "sites", f"kernel={kernel}", "sort=-site", "top=1", "format=csv", f"out={out}")
+    assert found.code == 0 and [row["site"] for row in rows_of(out.read_text())] == ["2"]
+    unknown = loops.doit(*CASE, "sites", "kernel=nothing")
+    assert unknown.code == 3 and "no site has the kernel 'nothing'" in unknown.err and kernel in unknown.err
+    column = loops.doit(*CASE, "sites", "sort=nothing")
+    assert column.code == 2 and "no column 'nothing'" in column.err
+    assert "means nothing to this command" in loops.doit(*CASE, "profile", "by=op").err
+
+
+def test_times_are_added_up_by_operation(loops: Project) -> None:
+    text = loops.doit(*CASE, "sites", "by=scope").out
+    assert "part" in text and "first" in text and "second" in text
+
+
+def test_an_operation_has_sites_and_a_library_has_none(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "p")
+    words = ("operation=matmul", "m=16", "n=16", "k=16", "protocol=fast", "sites")
+    both = project.doit(*words, "provider=iree,numpy")
+    assert both.code == 0 and "main_dispatch_0_matmul_16x16x16_f32" in both.out
+    assert "off: numpy brings its own code, whose dispatches are unknown" in both.out
+
+
+def test_without_a_device_sites_have_no_times(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "p")
+    (project.root / "loops.mlir").write_text(LOOPS)
+    words = ("file=loops.mlir", "inputs=16x16xf32;3", "protocol=fast", "target=cuda-sm_80", "sites")
+    found = project.doit(*words)
+    assert found.code == 0, found
+    assert "first.matmul" in found.out and "no times: the runtime records no profiles on cuda" in found.out
+    assert "1 case: up to date" in project.doit(*words).out
