@@ -6,6 +6,7 @@ import compileall
 import ctypes
 import gc
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
@@ -47,6 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
     measurements. And `doit` of the tests, which is started over a thousand times and writes no bytecode, finds it."""
     # Thousands of tests are objects that stay: to go through them again and again took a quarter of the collection.
     gc.set_threshold(100_000, 20, 100)
+    # A shell's background job ignores Ctrl-C, and so would `doit` of the tests, which inherits that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["DISPATCHFLOW_CACHE"] = os.fspath(config.rootpath / ".pytest_cache" / "dispatchflow")
     if "PYTEST_XDIST_WORKER" not in os.environ:
         # Of the workers, which start later: numpy's threads, of more workers than there are cores, wait for each other by

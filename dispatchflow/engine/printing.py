@@ -18,7 +18,8 @@ from dispatchflow.mlir.functions import declarations, foreign_format, stored, to
 from dispatchflow.models import onnx_nodes
 from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
-from dispatchflow.tools.toolchain import bindings_of, printer_of
+from dispatchflow.tools.bindings import bindings_of
+from dispatchflow.tools.toolchain import printer_of
 
 _IMPORTER = Path(__file__).parent.parent / "models" / "_import_onnx.py"
 _RUNNER = Path(__file__).parent.parent / "libraries" / "_onnxruntime.py"
@@ -68,7 +69,7 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
         "-I",
         str(_IMPORTER),
         model,
-        f"--bindings={bindings_of(executor.resolver.toolchain)}",
+        f"--bindings={bindings_of(executor.resolver.toolchain).folder}",
         f"--path={_folder(executor, 'onnx')}",
         f"--module={to}",
         "--labelled=labelled.mlir",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dispatchflow.iree.toolchain import Toolchain
 
-NONE = "this toolchain has no Python bindings (iree.compiler.ir); sites are not available"
+NONE = "this toolchain has no Python bindings (iree.compiler.ir)"
 HINT = "A release (iree=3.13.0) and an environment with iree-base-compiler have them."
 
 

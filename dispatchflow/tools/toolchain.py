@@ -56,20 +56,6 @@ def printer_of(toolchain: Toolchain) -> str:
     return path
 
 
-def bindings_of(toolchain: Toolchain) -> str:
-    """Return the directory in which Python finds the toolchain's own `iree.compiler`.
-
-    Raises:
-        OSError: it has none.
-    """
-    tools = os.path.dirname(toolchain.compiler)
-    places = [os.path.normpath(os.path.join(tools, up)) for up in ("../../..", "../compiler/bindings/python")]
-    for place in places:
-        if os.path.isfile(os.path.join(place, "iree/compiler/ir.py")):
-            return place
-    raise FileNotFoundError(f"this toolchain has no Python bindings: looked in {', '.join(places)}")
-
-
 def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
     """Find the toolchain of a word of `iree=`.
 
