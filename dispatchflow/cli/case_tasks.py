@@ -21,7 +21,7 @@ from dispatchflow.stages import MEASURED, NAMED, SITES
 STAGE_DOCS = {
     "emit": "write each case's MLIR module",
     "compile": "compile each module; read back what the compiler applied",
-    "verify": "run each module on exact and random inputs, compare with numpy",
+    "verify": "run each module on exact and random inputs; compare with numpy, or a module with what its spec names",
     "profile": "measure each verified module; print a table, append rows to Parquet",
     SITES: "show which operations each dispatch of a program computes, and its time",
 }

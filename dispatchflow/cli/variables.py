@@ -144,7 +144,9 @@ def _keep(value: str) -> tuple[str | int, ...]:
 _FROM = f"relative to {Location(COMMAND_LINE).folder}"
 _OWN: dict[str, Variable] = {
     "shape": Variable("cases", "complete shapes, 64x80x96, or classes: aligned, unaligned, narrow, tiny, resnet50, …"),
-    "file": Variable("cases", f"a module's MLIR file instead of specs; several, separated by commas; {_FROM}", _paths),
+    "file": Variable(
+        "cases", f"a module's MLIR or ONNX file instead of specs; several, separated by commas; {_FROM}", _paths
+    ),
     "function": Variable("cases", "the module's functions; all when left out", _words),
     "inputs": Variable(
         "cases", f"its inputs, separated by semicolons: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons
@@ -157,7 +159,9 @@ _OWN: dict[str, Variable] = {
     "expected": Variable(
         "cases", f"a module's results, separated by semicolons: y.npy;z.bin;5; files {_FROM}", _semicolons
     ),
-    "reference": Variable("cases", "the target whose results a module is compared with", _single),
+    "reference": Variable(
+        "cases", "the target whose results a module is compared with; onnxruntime for an ONNX file", _single
+    ),
     "rtol": Variable("cases", "relative tolerance of a module's floating-point results", _number),
     "name": Variable("cases", "replaces the file's name in the names of a module's cases", _title),
     "operation": Variable(

@@ -201,7 +201,7 @@ def _order(record: _Record) -> tuple[int, int, int, int]:
 
 
 class _Clock:
-    """The host's time of an event: its own, or that of a device's ticks."""
+    """The times of events on the host's clock: recorded there, or converted from a device's ticks."""
 
     def __init__(self, records: Iterable[_Record]) -> None:
         samples = sorted(

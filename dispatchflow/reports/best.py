@@ -39,8 +39,8 @@ _WITHIN_PLACES = ("file", "program_digest", "data_digest", "toolchain_version")
 def newest(rows: Iterable[Row]) -> list[Row]:
     """Return the last row of each case, protocol, host and file, in the order of their first rows.
 
-    `rows` are oldest first. If the last row has no device, it is replaced by the last earlier row of the same code that
-    had one: that result was neither refuted nor repeated.
+    `rows` are oldest first. If the last row has the status `no device`, the newest earlier row of the same code that
+    ran on a device stands in for it: nothing has refuted the earlier result since.
     """
     found: dict[tuple[Any, ...], Row] = {}
     told: dict[tuple[Any, ...], Row] = {}

@@ -211,8 +211,8 @@ def parse(text: str) -> tuple[str | None, dict[str, Any]]:
 def architecture(text: str) -> str:
     """Return the architecture of the first GPU in the output of `--dump_devices`; empty if not printed.
 
-    It is printed as `gpu-arch-name: gfx942:sramecc+`, or as CUDA's `gpu-compute-capability: 9.0`, which AMD's have
-    too."""
+    AMD's GPUs print `gpu-arch-name: gfx942:sramecc+`, CUDA's print `gpu-compute-capability: 9.0`. AMD's GPUs print the
+    second line too."""
     first = re.split(r"--device=", text, maxsplit=2)[1]
     if name := re.search(r"^- gpu-arch-name: (gfx\w+)", first, re.MULTILINE):
         return name[1]
