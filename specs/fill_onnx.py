@@ -1,9 +1,9 @@
 """Fill the constant weights of the light ONNX models with random numbers.
 
-Usage: `python specs/fill_onnx.py DIRECTORY [NAME …]`. The `onnx` package has the topologies of known networks
-(`onnx/backend/test/data/light/`), where all elements of a weight are the same number and every output is 0.001, so that
-wrong code could pass verification. This writes them with seeded random weights, scaled so that each layer keeps the size
-of its activations, and the last one's so that the outputs differ."""
+Usage: `python specs/fill_onnx.py DIRECTORY [NAME …]`. The `onnx` package has the topologies of known networks, in
+`onnx/backend/test/data/light/`. There, all elements of a weight are the same number and every output is 0.001, so wrong
+code could pass verification. This writes them with seeded random weights, scaled so that each layer keeps the size of
+its activations, and the last one's so that the outputs differ."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from dispatchflow.engine.executor import ActionExecutor
 from dispatchflow.errors import ToolError
 from dispatchflow.iree import command_lines, configurations
 from dispatchflow.keys import Digest
-from dispatchflow.mlir.functions import declarations, foreign_format, stored, to_facts
+from dispatchflow.mlir.functions import declarations, foreign_format, stored, to_facts, without_resources
 from dispatchflow.models import onnx_nodes
 from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
@@ -56,9 +56,9 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
         named, text = module_data.objects(program, text)
         outputs |= {name: store.put_bytes(content) for name, content in named.items()}
     outputs["module"] = store.put_bytes(text.encode(errors="surrogateescape"))
-    functions = to_facts(declarations(text))
-    asks = configurations.requested_by(text)
-    return True, None, outputs, {"functions": functions, "asks": asks, "stored": stored(text), **imported}
+    code = without_resources(text)
+    functions, asks = to_facts(declarations(code)), configurations.requested_by(code)
+    return True, None, outputs, {"functions": functions, "asks": asks, "stored": stored(code), **imported}
 
 
 def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str) -> Result | None:

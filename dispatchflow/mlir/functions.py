@@ -82,6 +82,14 @@ def stored(text: str) -> list[str]:
     return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
 
 
+def without_resources(text: str) -> str:
+    """Return a printed module without the blobs of its `dense_resource` constants, which follow the code.
+
+    They may be hundreds of megabytes, and have no operation."""
+    begin = text.rfind("\n{-#")
+    return text if begin < 0 else text[: begin + 1]
+
+
 def callable_name(name: str) -> bool:
     """Return whether the runtime's tools accept this name: valid UTF-8 without a zero byte.
 

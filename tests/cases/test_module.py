@@ -10,7 +10,7 @@ from dispatchflow.cases import module
 from dispatchflow.errors import SpecError
 from dispatchflow.keys import digest_of
 from dispatchflow.mlir import functions
-from dispatchflow.mlir.functions import Declaration
+from dispatchflow.mlir.functions import Declaration, without_resources
 from dispatchflow.planning import parser, plan
 from dispatchflow.planning.location import COMMAND_LINE
 
@@ -287,3 +287,10 @@ def test_sizes_of_results_are_compared_and_element_types_that_are_known():
     assert module.with_sizes_of("4x8xcf64", "?x8xcomplex<f32>") == "4x8xcomplex<f32>"
     assert module.with_sizes_of("4xf32", module.BUFFER_VIEW) == module.with_sizes_of("4xf32", "?xf64") == "4xf32"
     assert module.is_sized("tensor<f32>") and module.is_sized("f32") and not module.is_sized(module.BUFFER_VIEW)
+
+
+def test_blobs_of_a_printed_module_are_not_read_for_functions() -> None:
+    code = 'module {\n  func.func @main() {\n    return loc("{-#")\n  }\n}\n'
+    blobs = '\n{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x04000000"\n    }\n  }\n#-}\n'
+    assert without_resources(code + blobs) == code + "\n"
+    assert without_resources(code) == code
