@@ -111,6 +111,8 @@ class Module(Workload):
     """The package that makes MLIR of the file, `onnx`; None for a file that is MLIR."""
     against_library: str | None = None
     """A library whose results for the same file are the expected ones."""
+    problem: str | None = None
+    """Why its inputs are not known: its flag file is wrong."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()

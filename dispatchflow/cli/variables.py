@@ -147,6 +147,11 @@ _OWN: dict[str, Variable] = {
     "file": Variable(
         "cases", f"a module's MLIR or ONNX file instead of specs; several, separated by commas; {_FROM}", _paths
     ),
+    "suite": Variable(
+        "cases",
+        f"folders of a test suite instead of file=: onnx/node/*, each with a module and a flag file; {_FROM}",
+        _paths,
+    ),
     "function": Variable("cases", "the module's functions; all when left out", _words),
     "inputs": Variable(
         "cases", f"its inputs, separated by semicolons: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons

@@ -33,6 +33,8 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)
         weights = {"parameters": tuple(zip(module.parameter_values, files, strict=True)), "module": printed}
+    if module.problem is not None:
+        weights["problem"] = module.problem
     given = [(i.type, i.value, i.file.identity if i.file else None) for i in module.inputs or ()]
     return single(
         "inputs",

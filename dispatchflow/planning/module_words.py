@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import PurePath
-from typing import Any, Protocol
+from typing import Any
 
 from dispatchflow.cases import literals, module, ranges
 from dispatchflow.cases.module import RECIPES, File, Input, Module, Parameters
 from dispatchflow.errors import SpecError, suggestion
 from dispatchflow.iree import parameters
 from dispatchflow.iree.targets import Target
-from dispatchflow.keys import Digest, digest_of
-from dispatchflow.mlir.functions import callable_name, functions, is_bytecode, mentions
+from dispatchflow.keys import digest_of
+from dispatchflow.mlir.functions import callable_name
 from dispatchflow.models import onnx_file
-from dispatchflow.planning import archives
+from dispatchflow.planning import archives, module_files
 from dispatchflow.planning.location import Location
-from dispatchflow.workload import ENTRY
+from dispatchflow.planning.reading import Read
 
 
-class Read(Protocol):
-    """Reads files by their paths relative to the spec. It raises OSError."""
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The inputs of a module's call, its weights, and the results that it is compared with."""
 
-    def __call__(self, name: str, /) -> tuple[str, bytes]:
-        """Return (its place, its bytes)."""
-        ...
-
-    def digest(self, name: str, /) -> tuple[str, Digest]:
-        """Return (its place, the digest of its bytes), without holding a large file in memory."""
-        ...
+    inputs: tuple[Input, ...] | None = None
+    expected: tuple[File | str, ...] = ()
+    parameters: tuple[Parameters, ...] = ()
 
 
 FIELDS: list[tuple[str, Any, Any]] = [
     ("file", str | list[str] | None, None),
+    ("suite", str | list[str] | None, None),
     ("function", str | list[str] | None, None),
     ("inputs", str | list[str] | None, None),
     ("parameters", str | list[str] | None, None),
@@ -54,42 +50,77 @@ def modules(words: Any, against: Target | None, place: Location, read: Read) -> 
     Raises:
         SpecError: a file cannot be read, an input is not understood, or a function is missing.
     """
-    if not (files := _list(words.file)):
+    if not (files := listed(words.file)):
         hint = f"Write {place.spelt('file', 'my.mlir')}, relative to {place.folder}."
         raise SpecError("module needs a file", {"spec": place.sweep}, hint)
+    check_rtol(words.rtol, place)
     if words.expected is not None and words.reference is not None:
-        facts = {"spec": place.at("reference"), "expected": ", ".join(_list(words.expected))}
+        facts = {"spec": place.at("reference"), "expected": ", ".join(listed(words.expected))}
         raise SpecError("both 'expected' and 'reference' are given", facts, "Give one of them.")
-    if words.rtol is not None and not 0 <= words.rtol < inf:
-        raise SpecError(f"rtol cannot be {words.rtol}", {"spec": place.at("rtol"), "allowed": "0 or more, finite"}, "")
-    inputs = (
+    given = Given(
         None
         if words.inputs is None
-        else tuple(item for text in _list(words.inputs) for item in _inputs(text, place, read))
+        else tuple(item for text in listed(words.inputs) for item in inputs(text, place, read)),
+        tuple(item for word in listed(words.expected) for item in expected(word, place, read)),
+        tuple(weights(word, place, read) for word in listed(words.parameters)),
     )
-    expected = tuple(item for word in _list(words.expected) for item in _expected(word, place, read))
-    weights = tuple(_parameters(word, place, read) for word in _list(words.parameters))
-    for word, item in zip(_list(words.parameters), weights, strict=True):
-        if weights.count(item) > 1:
+    for word, item in zip(listed(words.parameters), given.parameters, strict=True):
+        if given.parameters.count(item) > 1:
             raise SpecError("parameters are given twice", {"spec": place.at("parameters"), "found": word})
+    library = _library(words.reference)
+    return tuple(
+        found
+        for name in files
+        for found in of_file(
+            name, words.name or PurePath(name).stem, words.function, given, against, words.rtol, library, place, read
+        )
+    )
+
+
+def check_rtol(rtol: float | None, place: Location) -> None:
+    """Raise SpecError if a relative tolerance is negative or not finite."""
+    if rtol is not None and not 0 <= rtol < inf:
+        raise SpecError(f"rtol cannot be {rtol}", {"spec": place.at("rtol"), "allowed": "0 or more, finite"}, "")
+
+
+def of_file(
+    name: str,
+    title: str,
+    function: str | list[str] | None,
+    given: Given,
+    against: Target | None,
+    rtol: float | None,
+    library: str | None,
+    place: Location,
+    read: Read,
+    problem: str | None = None,
+) -> list[Module]:
+    """Return a module for each of the named functions of one file, for every public one if none is named.
+
+    `problem` says why its inputs are not known.
+
+    Raises:
+        SpecError: the file cannot be read, or a function is missing.
+    """
+    source, content = file(name, "file", place, read)
+    importer = "onnx" if name.endswith(onnx_file.ENDING) else None
+    if library is not None and importer is None:
+        facts = {"spec": place.at("reference"), "file": name}
+        raise SpecError(f"{library} runs ONNX models only", facts, "Name a target: vmvx, llvm-cpu, …")
+    objects = module_files.objects(name, content, read, importer)
+    known, tolerance = (given.inputs, given.expected), None if rtol is None else repr(rtol)
     found = []
-    for name in files:
-        source, content = file(name, "file", place, read)
-        importer = "onnx" if name.endswith(onnx_file.ENDING) else None
-        if (library := _library(words.reference)) is not None and importer is None:
-            facts = {"spec": place.at("reference"), "file": name}
-            raise SpecError(f"{library} runs ONNX models only", facts, "Name a target: vmvx, llvm-cpu, …")
-        title, objects = words.name or PurePath(name).stem, _objects(name, content, read, importer)
-        for entry in _entries(words.function, content, name, place, importer):
-            if not callable_name(entry):
-                facts = {"spec": place.at("file"), "file": name, "function": repr(entry)}
-                hint = f"Rename it (UTF-8 without a zero byte), or name another one: {place.spelt('function', 'main')}."
-                raise SpecError("a function cannot be called", facts, hint)
-            rtol = None if words.rtol is None else repr(words.rtol)
-            found.append(
-                Module(source, title, entry, inputs, expected, against, rtol, objects, weights, importer, library)
+    for entry in module_files.entries(listed(function), content, name, place, importer):
+        if not callable_name(entry):
+            facts = {"spec": place.at("file"), "file": name, "function": repr(entry)}
+            hint = f"Rename it (UTF-8 without a zero byte), or name another one: {place.spelt('function', 'main')}."
+            raise SpecError("a function cannot be called", facts, hint)
+        found.append(
+            Module(
+                source, title, entry, *known, against, tolerance, objects, given.parameters, importer, library, problem
             )
-    return tuple(found)
+        )
+    return found
 
 
 def _library(reference: str | None) -> str | None:
@@ -97,7 +128,7 @@ def _library(reference: str | None) -> str | None:
     return reference if reference == module.ONNXRUNTIME else None
 
 
-def _list(written: str | list[str] | None) -> list[str]:
+def listed(written: str | list[str] | None) -> list[str]:
     """Return the words as a list; they are not split, since names and inputs may have commas and spaces."""
     return [written] if isinstance(written, str) else written or []
 
@@ -120,7 +151,7 @@ def _unreadable(name: str, word: str, place: Location, error: Exception) -> Spec
     return SpecError("a file cannot be read", facts, place.paths)
 
 
-def _parameters(written: str, place: Location, read: Read) -> Parameters:
+def weights(written: str, place: Location, read: Read) -> Parameters:
     """Return the file with weights that is written as `scope=file`, or as `file` if the scope is empty."""
     scope, equals, name = written.partition("=")
     scope, name = (scope.strip(), name.strip()) if equals else ("", written.strip())
@@ -155,7 +186,7 @@ def _members(written: str, word: str, place: Location, read: Read) -> list[File]
     return [replace(whole, member=name) for name in chosen]
 
 
-def _expected(written: str, place: Location, read: Read) -> list[File | str]:
+def expected(written: str, place: Location, read: Read) -> list[File | str]:
     """Return the expected results in one word: several, if it names members of an archive."""
     if _is_number(written):
         return [written]
@@ -167,47 +198,12 @@ def _expected(written: str, place: Location, read: Read) -> list[File | str]:
     return [*found]
 
 
-def _inputs(written: str, place: Location, read: Read) -> list[Input]:
+def inputs(written: str, place: Location, read: Read) -> list[Input]:
     """Return the inputs in one word: several, if it names members of an archive."""
     members = _members(written[1:], "inputs", place, read) if written.startswith("@") else None
     if members is None:
         return [_input(written, place, read)]
     return [Input(None, None, member) for member in members]
-
-
-def _objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
-    """Return the files that a module names, relative to its own folder.
-
-    A file that cannot be read is left out. If the module needs it, printing fails, and with it only this case."""
-    found = []
-    named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
-    for written in named:
-        with suppress(OSError, ValueError):
-            path, linked = read(os.path.join(os.path.dirname(name), written))  # noqa: PTH118, PTH120 (`..` stays)
-            found.append((written, File(path, digest_of(linked))))
-    return tuple(found)
-
-
-def _entries(
-    written: str | list[str] | None, content: bytes, name: str, place: Location, importer: str | None
-) -> list[str]:
-    text = "" if importer else content.decode(errors="replace")
-    public = [onnx_file.function(content)] if importer else functions(text)
-    if written is None:
-        if not public and not is_bytecode(content):
-            return [ENTRY]  # an error in the file is the failure of this one case
-        if not public:
-            facts = {"spec": place.at("file"), "file": name}
-            raise SpecError(
-                "the functions of bytecode cannot be listed", facts, f"Name one: {place.spelt('function', 'main')}."
-            )
-        return public
-    wanted = _list(written)
-    for entry in wanted if public else ():  # bytecode is not read here
-        if entry not in public and not mentions(text, entry):  # else the printed module decides
-            facts = {"spec": place.at("function"), "file": name, "functions": ", ".join(public)}
-            raise SpecError(f"no public function '{entry}'", facts, suggestion(entry, public))
-    return wanted
 
 
 def _input(text: str, place: Location, read: Read) -> Input:

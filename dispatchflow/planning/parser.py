@@ -21,9 +21,10 @@ from dispatchflow.keys import Digest
 from dispatchflow.libraries.providers import IREE, PROVIDERS
 from dispatchflow.mlir.types import Signature
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, Operation
-from dispatchflow.planning import inference, module_words, sweep_words
+from dispatchflow.planning import inference, module_words, suites, sweep_words
 from dispatchflow.planning.axis import Axis
 from dispatchflow.planning.location import Location
+from dispatchflow.planning.reading import Read
 from dispatchflow.planning.shapes import Shape
 from dispatchflow.tunings import Tuning
 from dispatchflow.workload import Workload
@@ -77,6 +78,8 @@ class Sweep:
     exclude: tuple[str, ...]
     place: str
     """The origin of the sweep: `specs/matmul.toml:3, sweep[0]`."""
+    lacking: tuple[suites.Lacking, ...] = ()
+    """The folders of a suite that are no cases."""
 
 
 class _NoFiles:
@@ -86,6 +89,9 @@ class _NoFiles:
     def digest(self, name: str) -> tuple[str, Digest]:
         raise OSError(f"no file can be named here: {name}")
 
+    def entries(self, folder: str) -> list[tuple[str, bool]]:
+        raise OSError(f"no folder can be named here: {folder}")
+
 
 _NO_FILES = _NoFiles()
 
@@ -94,7 +100,7 @@ def parse(
     text: str,
     path: PurePath,
     overrides: Mapping[str, Any],
-    read: module_words.Read = _NO_FILES,
+    read: Read = _NO_FILES,
     only: Collection[str] = (),
 ) -> list[Sweep]:
     """Parse the sweeps of one spec file.
@@ -153,9 +159,7 @@ def _of_other_programs(word: str, table: Mapping[str, Any]) -> bool:
     return operation is not None and word in OPTIONS and word not in operation.options
 
 
-def sweep(
-    table: Mapping[str, Any], where: str, read: module_words.Read = _NO_FILES, replaced: Collection[str] = ()
-) -> Sweep:
+def sweep(table: Mapping[str, Any], where: str, read: Read = _NO_FILES, replaced: Collection[str] = ()) -> Sweep:
     """Make one sweep from its words; `where` and `replaced` are the fields of its `Location`.
 
     Raises:
@@ -170,7 +174,9 @@ def sweep(
         if word in table and word != "flags" and sweep_words.has_gap(getattr(words, word)):
             facts = {"spec": at(word), "found": written(getattr(words, word))}
             raise SpecError(f"'{word}' has an empty value", facts, "Remove the comma, or write a word there.")
-    axes: dict[str, Any] = dict.fromkeys(("dims", "shapes", "signatures", "layouts", "modules"), ()) | {"options": {}}
+    axes: dict[str, Any] = dict.fromkeys(("dims", "shapes", "signatures", "layouts", "modules", "lacking"), ()) | {
+        "options": {}
+    }
     if issubclass(program, Operation):
         axes |= _operation_axes(words, program, place)
     else:
@@ -180,7 +186,10 @@ def sweep(
             facts = {"spec": at("reference"), "found": words.reference}
             raise SpecError("there are several references", facts, "A module is compared with one target.")
         against = next(iter(reference), None)
-        axes["modules"] = module_words.modules(words, against, place, read)
+        if words.suite is None:
+            axes["modules"] = module_words.modules(words, against, place, read)
+        else:
+            axes["modules"], axes["lacking"] = suites.modules(words, against, place, read)
     return Sweep(
         operation=program,
         **axes,

@@ -70,6 +70,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
                 for note in a.notes
             }
         )
+        skips.update({each.name: Skip(each.name, each.reason, sweep.place) for each in sweep.lacking})
         item = None
         for item in _combinations(sweep):
             if isinstance(item, Skip):
@@ -120,7 +121,7 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
     # Libraries have no tunings, so a library is an alternative to the tunings and not combined with them.
     ways = [(tuning, IREE) for tuning in sweep.tunings if IREE in sweep.providers]
     ways += [(_DEFAULT, provider) for provider in sweep.providers if provider != IREE]
-    for program in sweep.modules or _operations(sweep):
+    for program in sweep.modules if sweep.operation is Module else _operations(sweep):
         unfit = {target.name: unsupported_workload(program, target) for target in sweep.targets}
         for (tuning, provider), target in product(ways, sweep.targets):
             dispatch, several = Dispatch(program, tuning), sweep.flags if provider == IREE else ((),)

@@ -15,11 +15,12 @@ from dispatchflow.cases.module import Module
 from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.keys import Digest, digest_file, digest_of
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
-from dispatchflow.planning import inference, module_words, parser, sweep_words
+from dispatchflow.planning import inference, parser, sweep_words
 from dispatchflow.planning.location import COMMAND_LINE
+from dispatchflow.planning.reading import Read
 from dispatchflow.store.stamps import ABSENT
 
-_DIMS_HINT = "Dims, shape= or file= make a sweep of their own, without specs: give one of the two."
+_DIMS_HINT = "Dims, shape=, file= or suite= make a sweep of their own, without specs: give one of the two."
 
 
 class Observer(Protocol):
@@ -125,7 +126,7 @@ class Sources:
             )
         return files
 
-    def _reader(self, folder: Path) -> module_words.Read:
+    def _reader(self, folder: Path) -> Read:
         return _Reader(self, folder)
 
     def _text(self, path: Path) -> str:
@@ -144,6 +145,13 @@ class Sources:
             self._seen.look("stamp", _from_anywhere(path))
         _check_regular(path)
         return digest_file(path)
+
+    def entries(self, folder: Path) -> list[tuple[str, bool]]:
+        """Return the names in a folder, sorted, each with whether it is a folder itself; it raises OSError."""
+        if self._seen:
+            self._seen.look("stamp", _from_anywhere(folder))
+        with os.scandir(folder) as entries:
+            return sorted((entry.name, entry.is_dir()) for entry in entries)
 
     def content(self, path: Path) -> bytes:
         """Read a file.
@@ -175,6 +183,9 @@ class _Reader:
     def digest(self, name: str) -> tuple[str, Digest]:
         path = self.folder / name
         return _plain(path), self.sources.digest(path)
+
+    def entries(self, folder: str) -> list[tuple[str, bool]]:
+        return self.sources.entries(self.folder / folder)
 
 
 def _toml_files(folder: Path) -> list[Path]:

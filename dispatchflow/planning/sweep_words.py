@@ -20,13 +20,14 @@ from dispatchflow.operations import OPTIONS, Operation, Option
 from dispatchflow.planning import module_words
 from dispatchflow.planning.axis import Axis, AxisError, axis
 from dispatchflow.planning.location import Location
+from dispatchflow.planning.reading import Read
 from dispatchflow.planning.shapes import Shape, classes, classes_of
 from dispatchflow.tools import limits
 from dispatchflow.tunings import TUNINGS, Tuning, TuningFile
 from dispatchflow.units import whole
 
 AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
-MODULE = ("file", "function", "inputs", "parameters", "expected", "reference", "rtol", "name")
+MODULE = ("file", "suite", "function", "inputs", "parameters", "expected", "reference", "rtol", "name")
 """The words of a sweep of a user's module; `AXES` are those of an operation, without sizes."""
 
 T = TypeVar("T")
@@ -171,7 +172,7 @@ def _signature(word: str, operation: type[Operation]) -> Signature | None:
     return spelt if spelt in operation.signatures.values() else None
 
 
-def tunings(written: Any, place: Location, read: module_words.Read) -> tuple[Tuning, ...]:
+def tunings(written: Any, place: Location, read: Read) -> tuple[Tuning, ...]:
     found: list[Tuning] = []
     for item in written if isinstance(written, list) else [written]:
         if isinstance(item, str):
@@ -191,9 +192,7 @@ def tunings(written: Any, place: Location, read: module_words.Read) -> tuple[Tun
     return tuple(dict.fromkeys(found))
 
 
-def _expanded(
-    family: type[Tuning], parameters: dict[str, Any], place: Location, read: module_words.Read
-) -> tuple[Tuning, ...]:
+def _expanded(family: type[Tuning], parameters: dict[str, Any], place: Location, read: Read) -> tuple[Tuning, ...]:
     if family.file_parameter is not None:
         name = parameters.get(family.file_parameter)
         if not isinstance(name, str):
@@ -214,7 +213,7 @@ def _expanded(
         raise SpecError(f"{family.family} cannot be this", {"spec": place.at("tuning"), "found": error}, "") from error
 
 
-def _named_tuning(word: str, place: Location, read: module_words.Read) -> tuple[Tuning, ...]:
+def _named_tuning(word: str, place: Location, read: Read) -> tuple[Tuning, ...]:
     name, _, path = word.partition(":")
     if name in TUNINGS and (not path or TUNINGS[name].file_parameter):
         return _expanded(TUNINGS[name], {TUNINGS[name].file_parameter or "": path} if path else {}, place, read)

@@ -33,6 +33,8 @@ def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
     Raises:
         ToolError: the spec's inputs do not fit the function.
     """
+    if program.problem is not None:
+        raise ToolError(program.problem)
     given = program.inputs if program.inputs is not None else (Input(None, module.RECIPES[0]),) * len(types)
     if len(given) != len(types):
         takes = ", ".join(types) or "none"

@@ -1,0 +1,76 @@
+"""Flag files of IREE's runtime tools: one `--name=value` per line. Text in, values out.
+
+IREE's test suites keep one beside each module, with the inputs and the expected results of a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INPUT = "input"
+EXPECTED = "expected_output"
+FUNCTION = "function"
+PARAMETERS = "parameters"
+IGNORED = ("module", "device", "expected_f16_threshold", "expected_f32_threshold", "expected_f64_threshold")
+"""Flags that a case decides itself: what is run, where, and how results are compared."""
+TAKEN = (INPUT, EXPECTED, FUNCTION, PARAMETERS)
+
+_COMMENTS = ("#", "//")
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag; `line` counts from 1."""
+
+    line: int
+    name: str
+    """The name without dashes; empty if the line is no flag."""
+    value: str
+    """The text behind `=`; of a line that is no flag, the line."""
+
+
+def parse(text: str) -> list[Flag]:
+    """Return the flags of a file in their order, without empty lines, comments and `IGNORED` flags."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        written = line.strip()
+        if not written or written.startswith(_COMMENTS):
+            continue
+        name, equals, value = written.partition("=")
+        if not equals or not name.startswith("-"):
+            found.append(Flag(number, "", written))
+        elif name.lstrip("-") not in IGNORED:
+            found.append(Flag(number, name.lstrip("-"), value.strip()))
+    return found
+
+
+def tensor(value: str) -> str:
+    """Return a value as the words of a spec have it: a type alone is zeros, as for the runtime's tools.
+
+    `f32=@x.bin` is a tensor of rank 0: it becomes `tensor<f32>=@x.bin`."""
+    kind, equals, rest = value.partition("=")
+    if equals:
+        return f"{_ranked(kind.strip())}={_plain(rest)}"
+    return f"{_ranked(kind)}=0" if kind[-1:].isdigit() and not _is_number(kind) else value
+
+
+def in_folder(value: str, folder: str) -> str:
+    """Return a value with the path of its file relative to where `folder` is."""
+    before, at, path = value.partition("@")
+    return f"{before}@{folder}/{path}" if at and not path.startswith("/") else value
+
+
+def _ranked(kind: str) -> str:
+    return f"tensor<{kind}>" if kind and kind[0] in "fib" and "x" not in kind else kind
+
+
+def _plain(numbers: str) -> str:
+    """Return numbers without the brackets of their rows."""
+    return numbers if numbers.startswith("@") else " ".join(numbers.replace("[", " ").replace("]", " ").split())
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,56 @@
+"""The content of a module's file: the functions that are cases, and the files that it names."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from dispatchflow.cases import module
+from dispatchflow.cases.module import File
+from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.keys import digest_of
+from dispatchflow.mlir.functions import functions, is_bytecode, mentions
+from dispatchflow.models import onnx_file
+from dispatchflow.workload import ENTRY
+
+if TYPE_CHECKING:
+    from dispatchflow.planning.location import Location
+    from dispatchflow.planning.reading import Read
+
+
+def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
+    """Return the files that a module names, relative to its own folder.
+
+    A file that cannot be read is left out. If the module needs it, printing fails, and with it only this case."""
+    found = []
+    named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
+    for written in named:
+        with suppress(OSError, ValueError):
+            path, linked = read(os.path.join(os.path.dirname(name), written))  # noqa: PTH118, PTH120 (`..` stays)
+            found.append((written, File(path, digest_of(linked))))
+    return tuple(found)
+
+
+def entries(wanted: list[str], content: bytes, name: str, place: Location, importer: str | None) -> list[str]:
+    """Return the functions of a module that are cases: the wanted ones, or every public one.
+
+    Raises:
+        SpecError: a wanted function is missing, or bytecode has to name one.
+    """
+    text = "" if importer else content.decode(errors="replace")
+    public = [onnx_file.function(content)] if importer else functions(text)
+    if not wanted:
+        if not public and not is_bytecode(content):
+            return [ENTRY]  # an error in the file is the failure of this one case
+        if not public:
+            facts = {"spec": place.at("file"), "file": name}
+            raise SpecError(
+                "the functions of bytecode cannot be listed", facts, f"Name one: {place.spelt('function', 'main')}."
+            )
+        return public
+    for entry in wanted if public else ():  # bytecode is not read here
+        if entry not in public and not mentions(text, entry):  # else the printed module decides
+            facts = {"spec": place.at("function"), "file": name, "functions": ", ".join(public)}
+            raise SpecError(f"no public function '{entry}'", facts, suggestion(entry, public))
+    return wanted

@@ -1,0 +1,220 @@
+"""Folders of a test suite as modules: each has a module, and a flag file for one call of it.
+
+The flag file names the inputs of the call and the expected results."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+
+from dispatchflow.cases.module import File, Input, Module, Parameters
+from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.iree import flag_file
+from dispatchflow.iree.targets import Target
+from dispatchflow.planning import module_words
+from dispatchflow.planning.location import Location
+from dispatchflow.planning.module_words import Given
+from dispatchflow.planning.patterns import is_pattern
+from dispatchflow.planning.reading import Read
+
+MODEL = "model.mlir"
+FLAGS = "run_module_io_flags.txt"
+_MODELS = (".mlir", ".mlirbc")
+_FLAGS = "flags.txt"
+_BY_FLAGS = ("file", "inputs", "expected", "parameters", "name")
+"""The words of a sweep that a suite replaces."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A folder of a suite that is no case, and why."""
+
+    name: str
+    reason: str
+
+
+class _NotUnderstood(Exception):
+    """A flag file is wrong; this is the failure of its folder's cases only."""
+
+
+def modules(
+    words: Any, against: Target | None, place: Location, read: Read
+) -> tuple[tuple[Module, ...], tuple[Lacking, ...]]:
+    """Return the modules of a suite's folders, and the folders that are no case.
+
+    A flag that is not understood is the `problem` of its folder's modules.
+
+    Raises:
+        SpecError: no folder matches, or a word is given that the flag files decide.
+    """
+    for word in _BY_FLAGS:
+        if getattr(words, word) is not None:
+            facts = {"spec": place.at(word), "suite": ", ".join(module_words.listed(words.suite))}
+            hint = "A suite's folders have a name, a module and a flag file of their own: leave it out."
+            raise SpecError(f"both 'suite' and '{word}' are given", facts, hint)
+    module_words.check_rtol(words.rtol, place)
+    if words.reference is not None and against is None:
+        facts = {"spec": place.at("reference"), "found": words.reference}
+        raise SpecError(f"{words.reference} runs ONNX models only", facts, "Name a target: vmvx, llvm-cpu, …")
+    found, lacking = list[Module](), list[Lacking]()
+    for folder, name in _named([_matching(p, place, read) for p in module_words.listed(words.suite)]).items():
+        try:
+            model, flags = _test_in(folder, read)
+        except OSError as error:
+            lacking.append(Lacking(f"module_{name}", f"the folder cannot be read: {error.strerror}"))
+            continue
+        if model is None or flags is None:
+            missing = f"no module ({MODEL})" if model is None else f"no flag file ({FLAGS})"
+            lacking.append(Lacking(f"module_{name}", missing))
+            continue
+        try:
+            found += _of_folder(folder, name, (model, flags), words, against, place, read)
+        except SpecError as error:
+            lacking.append(Lacking(f"module_{name}", _short(error)))
+    return tuple(found), tuple(lacking)
+
+
+def _of_folder(
+    folder: str, name: str, files: tuple[str, str], words: Any, against: Target | None, place: Location, read: Read
+) -> list[Module]:
+    model, flags = (posixpath.join(folder, file) for file in files)
+    _, content = module_words.file(flags, "suite", place, read)
+    given, function, problem = Given(), words.function, None
+    try:
+        given, named = _given(content.decode(errors="replace"), folder, place, read)
+        function = named or function
+    except _NotUnderstood as error:
+        problem = f"{files[1]}:{error}"
+    if given.expected or problem:
+        against = None
+    return module_words.of_file(model, name, function, given, against, words.rtol, None, place, read, problem)
+
+
+def _given(text: str, folder: str, place: Location, read: Read) -> tuple[Given, str | None]:
+    """Return the inputs, results and weights of a flag file, and the function that it names."""
+    inputs, expected, weights = list[Input](), list[File | str](), list[Parameters]()
+    function = None
+    for flag in flag_file.parse(text):
+        value = flag_file.in_folder(flag.value, folder)
+        match flag.name:
+            case flag_file.INPUT:
+                inputs += _read(flag, module_words.inputs, flag_file.tensor(value), place, read)
+            case flag_file.EXPECTED:
+                value = flag_file.tensor(value)
+                if "=" in value and "=@" not in value:
+                    hint = f"Write the numbers into a file: --{flag_file.EXPECTED}=4xf32=@output_0.bin."
+                    raise _NotUnderstood(
+                        f"{flag.line}: expected numbers are not read from a flag: {flag.value}. {hint}"
+                    )
+                expected += _read(flag, module_words.expected, value, place, read)
+            case flag_file.PARAMETERS:
+                scope, equals, name = flag.value.partition("=")
+                path = posixpath.join(folder, name if equals else scope)
+                written = f"{scope}={path}" if equals else path
+                weights.append(_read(flag, module_words.weights, written, place, read))
+            case flag_file.FUNCTION:
+                function = flag.value
+            case _:
+                known = ", ".join(f"--{name}" for name in flag_file.TAKEN)
+                near = suggestion(flag.name, flag_file.TAKEN)
+                said = f"--{flag.name} is not understood" if flag.name else f"'{flag.value}' is no flag"
+                raise _NotUnderstood(f"{flag.line}: {said}. {near or f'Known are {known}.'}")
+    return Given(tuple(inputs), tuple(expected), tuple(weights)), function
+
+
+def _read(
+    flag: flag_file.Flag, parse: Callable[[str, Location, Read], T], value: str, place: Location, read: Read
+) -> T:
+    try:
+        return parse(value, place, read)
+    except SpecError as error:
+        raise _NotUnderstood(f"{flag.line}: --{flag.name}={flag.value}: {_short(error)}") from error
+
+
+def _short(error: SpecError) -> str:
+    """Return an error in one line, without the place of the sweep, which is that of all folders."""
+    facts = [f"{value}" for fact, value in error.facts.items() if fact in ("file", "found") and str(value)]
+    return ": ".join([error.problem, *facts])
+
+
+def _matching(pattern: str, place: Location, read: Read) -> list[str]:
+    """Return the folders that a pattern matches.
+
+    A folder that is named as it is, and has neither module nor flags, stands for the folders directly in it."""
+    root = "/" if pattern.startswith("/") else ""
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]  # `..` stays: it may follow a link
+    pattern = root + "/".join(parts) or "."
+    if not is_pattern(pattern):
+        try:
+            if any(_test_in(pattern, read)):
+                return [pattern]
+        except (OSError, ValueError) as error:
+            facts = {"spec": place.at("suite"), "folder": pattern, "found": getattr(error, "strerror", None) or error}
+            raise SpecError("a suite cannot be read", facts, place.paths) from error
+        parts.append("*")
+    found = sorted(_walk(root, parts, read))
+    if "**" in parts or not is_pattern(parts[-1]):  # then folders are among them that are no test, or not there
+        found = [folder for folder in found if _is_test(folder, read)]
+    if found:
+        return found
+    facts = {"spec": place.at("suite"), "found": pattern}
+    raise SpecError("no folder of a suite matches", facts, f"{place.paths} onnx/node/* is each folder in onnx/node.")
+
+
+def _walk(folder: str, parts: Sequence[str], read: Read) -> Iterator[str]:
+    if not parts:
+        yield folder
+        return
+    part, *rest = parts
+    if part == "**":
+        yield from _walk(folder, rest, read)
+    elif not is_pattern(part):
+        yield from _walk(posixpath.join(folder, part), rest, read)
+        return
+    try:
+        entries = read.entries(folder or ".")
+    except (OSError, ValueError):
+        return  # a folder that is not there, or not readable, has no folders
+    for name, is_folder in entries:
+        if is_folder and (part.startswith(".") or not name.startswith(".")):
+            if part == "**":
+                yield from _walk(posixpath.join(folder, name), parts, read)
+            elif fnmatchcase(name, part):
+                yield from _walk(posixpath.join(folder, name), rest, read)
+
+
+def _named(matched: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Return folder → name: its last part, or the parts in which it differs if others have the same."""
+    folders = list(dict.fromkeys(folder for each in matched for folder in each))
+    count = Counter(posixpath.basename(folder) for folder in folders)
+    alike = [folder for folder in folders if count[posixpath.basename(folder)] > 1]
+    shared = posixpath.commonpath(alike) if alike else ""
+    return {
+        folder: posixpath.relpath(folder, shared or ".") if folder in alike else posixpath.basename(folder)
+        for folder in folders
+    }
+
+
+def _is_test(folder: str, read: Read) -> bool:
+    try:
+        return any(_test_in(folder, read))
+    except OSError:
+        return False
+
+
+def _test_in(folder: str, read: Read) -> tuple[str | None, str | None]:
+    """Return the names of a folder's module and of its flag file; None for what it does not have."""
+    files = [name for name, is_folder in read.entries(folder) if not is_folder]
+    return _one(files, MODEL, _MODELS), _one(files, FLAGS, (_FLAGS,))
+
+
+def _one(files: Sequence[str], usual: str, endings: tuple[str, ...]) -> str | None:
+    """Return the file of the usual name, or the only one with one of these endings."""
+    found = [file for file in files if file.endswith(endings) and not file.startswith(".")]
+    return usual if usual in files else found[0] if len(found) == 1 else None
