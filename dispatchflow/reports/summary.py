@@ -268,13 +268,13 @@ def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
         yield f"{what}: {len(rest)} other reasons ({units.count(sum(n for _, n in rest), 'case')}); {_ALL}"
 
 
-_VALUE = re.compile(r"%[\w$.#:-]+(?: = )?|<[^<>]*(?:<[^<>]*>[^<>]*)*>|(?<=\")\(.*?(?:\)|…|$)")
+VALUE = re.compile(r"%[\w$.#:-]+(?: = )?|<[^<>]*(?:<[^<>]*>[^<>]*)*>|(?<=\")\(.*?(?:\)|…|$)")
 """In an MLIR diagnostic: value names, parameters of types, operands of an op in generic form."""
 
 
 def _kind(reason: str) -> str:
     """Return a reason without values and types; it is equal for failures with the same cause."""
-    return _VALUE.sub("", reason)
+    return VALUE.sub("", reason)
 
 
 def _only_run(row: Mapping[str, Any]) -> bool:

@@ -28,6 +28,7 @@ from dispatchflow.errors import NothingMatched
 from dispatchflow.planning.plan import Skip
 from dispatchflow.project import dodo_file
 from dispatchflow.reports import summary as run_report
+from dispatchflow.reports import verdicts
 from dispatchflow.stages import MEASURED, NAMED, SITES
 from dispatchflow.tools.machine import cores
 
@@ -169,10 +170,12 @@ def _publish_and_report(
         if row.chain.failure is None
         if (entry := workspace.resolver.known.passing(row.chain.case, row.chain.made))
     }
-    said = (table and f"{table}\n") + run_report.summary(
+    summary = run_report.summary(
         stages.progress.made, made, rows, skips, workspace.plan.notes, len(stages.progress.failures),
         stages.broken, asked, fixed, stale,
     )  # fmt: skip
+    verified = [chain for chain in chains if last[chain.case] == "verify"]
+    said = (table and f"{table}\n") + verdicts.before_last_line(summary, verified)
     untraced = sites.failures(chains)
     if any(chain.sites for chain in chains):
         tables = sites.text(workspace, chains)

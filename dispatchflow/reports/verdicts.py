@@ -1,0 +1,126 @@
+"""The verdicts of cases: right, wrong, not compiled, …, as rows and as a table of their kinds.
+
+They come from the states of the cases in the records: a case that is not measured has no row in Parquet."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dispatchflow.cases.module import Module
+from dispatchflow.reports.summary import VALUE
+from dispatchflow.reports.table import aligned
+from dispatchflow.results.status import reason_of, verification_of
+
+if TYPE_CHECKING:
+    from dispatchflow.engine.state import CaseState
+
+VERDICTS = (
+    "right",
+    "mistrusted",
+    "not compared",
+    "wrong",
+    "run failed",
+    "not compiled",
+    "no device",
+    "not verified",
+    "not tried",
+)
+COLUMNS = ("case", "verdict", "verification", "reason", "known_failure", "toolchain_version", "operation", "tags")
+
+_MANY = 20
+_SHOWN_REASONS, _REASON_LENGTH = 5, 90
+_ENOUGH = 40  # letters of a message that are distinctive without what follows
+_QUOTED = re.compile(r'(?<=: )"[\w.]+"')  # the op in generic form, which a diagnostic shows after its message
+_DETAIL = re.compile(r"; worst at |: got ")
+NUMBER = re.compile(r"(?<![\w.'@])[-+]?(?:\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)(?![\w'])")
+
+
+def verdict(chain: CaseState) -> str:
+    """Return one of `VERDICTS` for a case."""
+    failed, verified = chain.failure, chain["verify"]
+    if failed is not None and failed.stage in ("emit", "compile"):
+        return "not compiled"
+    found = verification_of(chain)
+    if found == "different":
+        return "wrong"
+    if verified.state == "failed":
+        return "run failed"
+    if verified.record is None or verified.state == "off":
+        return {"absent": "no device", "off": "not verified"}.get(verified.state, "not tried")
+    return found if found in ("mistrusted", "not compared", "not verified") else "right"
+
+
+def reason(chain: CaseState) -> str | None:
+    """Return why a case has its verdict, in one line; None if there is nothing to say."""
+    failed = chain.failure
+    said = failed.why if failed is not None else reason_of(chain, "not measured", None)
+    return " ".join(said.split()) if said else None
+
+
+def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequence[str]]) -> list[dict[str, Any]]:
+    """Return a row with `COLUMNS` for each case; `toolchain` is the version with which all were tried."""
+    return [
+        {
+            "case": chain.case.name,
+            "verdict": verdict(chain),
+            "verification": verification_of(chain),
+            "reason": reason(chain),
+            "known_failure": chain.known.reason if chain.known else None,
+            "toolchain_version": toolchain,
+            "operation": chain.case.operation.name,
+            "tags": list(tags.get(chain.case, ())),
+        }
+        for chain in chains
+    ]
+
+
+def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
+    """Return the text of a run's end with the table of verdicts above its last line.
+
+    The table is there if many of a user's modules were to be verified and not all are right. Other cases are not
+    counted: their verdicts would have to be read, each from its record."""
+    of_modules = [chain for chain in chains if type(chain.case.operation) is Module]
+    if len(of_modules) <= _MANY or not (lines := table(of_modules)):
+        return text
+    head, newline, last = text.rpartition("\n")
+    return f"{head}{newline}{lines}\n{last}"
+
+
+def table(chains: Sequence[CaseState]) -> str:
+    """Return a table of the verdicts, with their most frequent reasons; empty if all are right."""
+    judged = [(verdict(chain), kind(reason(chain) or ""), chain) for chain in chains]
+    if all(word == "right" for word, *_ in judged):
+        return ""
+    return aligned([["verdict", "cases", "reason", "example"], *_lines(judged)], [False, True, False, False])
+
+
+def _lines(judged: Sequence[tuple[str, str, CaseState]]) -> Iterator[list[str]]:
+    for word in VERDICTS:
+        members = [(why, chain) for found, why, chain in judged if found == word]
+        if not members:
+            continue
+        if word == "right":
+            yield [word, f"{len(members):,}", "", members[0][1].case.name]
+            continue
+        kinds = Counter(why for why, _ in members).most_common()
+        for why, n in kinds[:_SHOWN_REASONS]:
+            example = next(chain.case.name for found, chain in members if found == why)
+            yield [word, f"{n:,}", why if len(why) < _REASON_LENGTH else f"{why[:_REASON_LENGTH]}…", example]
+        if rest := kinds[_SHOWN_REASONS:]:
+            more = "`doit report stage=verify` with the same words shows all"
+            yield [word, f"{sum(n for _, n in rest):,}", f"{len(rest)} other reasons; {more}", ""]
+
+
+def kind(reason: str) -> str:
+    """Return a reason without values, types and numbers; it is equal for failures with the same cause."""
+    return " ".join(NUMBER.sub("N", VALUE.sub("", naming(reason))).split())
+
+
+def naming(reason: str) -> str:
+    """Return the part of a reason that names the error, before the program's own values."""
+    text = _DETAIL.split(reason.partition("\n")[0].rstrip())[0]
+    value = VALUE.search(text) or _QUOTED.search(text)
+    return text[: value.start()].rstrip() if value and value.start() >= _ENOUGH else text
