@@ -234,6 +234,8 @@ _OWN: dict[str, Variable] = {
     "columns": Variable("report", "columns to show", _words),
     "format": Variable("report", f"one of {', '.join(FORMATS)}", _one_of(FORMATS)),
     "out": Variable("report", f"write the report to this file, {_FROM}", _file),
+    "stage": Variable("history", "verify: the verdicts of cases, also unmeasured ones", _one_of(("verify",))),
+    "write": Variable("known", f"write entries for the failures of now to this file, {_FROM}", _file),
     "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),
 }
 _SEE = {"kind": "; see docs/operations.md"}

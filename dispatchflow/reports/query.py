@@ -91,6 +91,19 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
     return "\n".join([said, *([""] if lines else []), *lines])
 
 
+def formatted(rows: Sequence[Mapping[str, Any]], values: Mapping[str, Any], known: Sequence[str]) -> str:
+    """Return rows that are not Parquet's, sorted and formatted as the variables say.
+
+    Without `columns` among the variables, all `known` ones are shown.
+
+    Raises:
+        SpecError: a column is unknown.
+    """
+    columns = values.get("columns", known)
+    _check_columns([*columns, values.get("sort", known[0]).lstrip("-")], known)
+    return FORMATS[values.get("format", "text")](columns, _top(_sorted(rows, values.get("sort")), values.get("top")))
+
+
 def _marked(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**row, "verification": f"{row['verification']} {_OUTDATED}"} if outdated(row) else row
 

@@ -1,5 +1,10 @@
 """A test suite through the whole chain."""
 
+import csv
+import io
+import json
+import tomllib
+
 import pytest
 from support import suite_folders
 from support.project import Project
@@ -21,3 +26,37 @@ def test_a_suite_is_verified_and_an_error_in_one_folder_is_that_folders_failure(
     assert "6 cases:" in outcome.out and "3 failed, 2 skipped" in outcome.out
     (tmp_path / "suite/odd_flag/run_module_io_flags.txt").write_text(suite_folders.FLAGS)
     assert "2 failed, 2 skipped" in project.doit(*words).out
+
+    project.doit("report", *words[:2], "stage=verify", "format=csv", "out=verdicts.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "verdicts.csv").read_text())))
+    assert {row["case"].partition("_")[2].partition("_default")[0]: row["verdict"] for row in rows} == {
+        "broken_broken": "not compiled",
+        "odd_flag_odd_flag": "right",
+        "right_right": "right",
+        "scalar_scalar": "right",
+        "several_several": "right",
+        "wrong_wrong": "wrong",
+    }
+    (wrong,) = project.doit("report", "stage=verify", "*wrong*", "format=jsonl", *words[:2]).out.splitlines()
+    assert json.loads(wrong)["reason"].startswith("7 elements of result 0 are wrong")
+    assert json.loads(wrong)["toolchain_version"]
+    assert "unknown column 'median'" in project.doit("report", "stage=verify", "columns=median", *words[:2]).err
+
+
+def test_failures_of_now_are_written_as_known_ones_and_a_fix_is_told(tmp_path):
+    project = Project.make(tmp_path)
+    suite_folders.make(tmp_path / "suite")
+    words = ("suite=suite/*", "threads=1")
+    assert project.doit(*words, "verify").code == 1
+    for said in ("3 failures written to specs/known.toml", "3 failures written"):  # its own entries are written again
+        outcome = project.doit("known", *words, "write=specs/known.toml")
+        assert outcome.code == 0 and said in outcome.out, str(outcome)
+    entries = tomllib.loads((tmp_path / "specs/known.toml").read_text())["known_failure"]
+    assert sorted(entry["stage"] for entry in entries) == ["emit", "verify", "verify"]
+    again = project.doit(*words, "verify")
+    assert again.code == 0 and "3 known failures" in again.out, str(again)
+    (tmp_path / "suite/odd_flag/run_module_io_flags.txt").write_text(suite_folders.FLAGS)
+    fixed = project.doit(*words, "verify")
+    assert "no longer fails: run_module_io_flags.txt:1: --inputs is not understood" in fixed.out, str(fixed)
+    (tmp_path / "specs/mine.toml").write_text("# mine\n")
+    assert "has something else in it" in project.doit("known", *words, "write=specs/mine.toml").err

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from dispatchflow import units
 from dispatchflow.cases.known_failures import KnownFailure
 from dispatchflow.cli.commands._base import QueryCommand
+from dispatchflow.cli.commands.report import unwritable
 from dispatchflow.cli.selection import Selection
 from dispatchflow.engine.state import CaseState
+from dispatchflow.errors import SpecError
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.stages import STAGES
 
@@ -19,13 +22,48 @@ _STANDINGS = ("as known", "otherwise", "passes", "not tried")
 
 class KnownCommand(QueryCommand):
     name = "known"
-    doc_purpose = "the known failures: how many cases each covers, and how those ended"
+    doc_purpose = "the known failures: how many cases each covers, and how those ended; write=: entries of new ones"
+    groups = ("cases", "run", "known")
 
     def execute(self, params: Any, args: list[str]) -> int:
-        workspace = self.app.workspace()
+        workspace = self.app.workspace(self.groups)
         selection = self.app.select(workspace, args or list(STAGES[-1:]), self.app.foreign())
-        print("\n".join(_known_failures(workspace, selection)))
+        if out := workspace.values.get("write"):
+            print(_write(workspace, selection, Path(out)))
+        else:
+            print("\n".join(_known_failures(workspace, selection)))
         return 0
+
+
+def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
+    """Write entries for the selected cases that fail, except those that an entry of another file covers.
+
+    Raises:
+        SpecError: the file has something else, or cannot be written.
+    """
+    from dispatchflow.reports import known_failures
+
+    try:
+        if path.exists() and not path.read_text(encoding="utf-8").startswith(known_failures.HEAD):
+            facts = {"begins otherwise than": f"{known_failures.HEAD} …"}
+            raise SpecError(f"write={path} has something else in it", facts, "Name a new file, specs/known.toml.")
+        own = path.resolve()
+        chains = workspace.chains(list(selection.last_stage()))
+        failed = [
+            chain
+            for chain in chains
+            if chain.failure is not None and chain.case.library is None
+            if chain.known is None or _file_of(chain.known, workspace.root) == own
+        ]
+        path.write_text(known_failures.entries(failed, workspace.toolchain.version), encoding="utf-8")
+    except OSError as error:
+        raise unwritable(path, error, "write") from error
+    return f"{units.count(len(failed), 'failure')} written to {path}; each run reads the entries of files in specs/"
+
+
+def _file_of(entry: KnownFailure, root: Path) -> Path:
+    """Return the file of an entry, by its place: `specs/a.toml:3, known_failure[0]`."""
+    return (root / entry.place.rpartition(", ")[0].rpartition(":")[0]).resolve()
 
 
 def _known_failures(workspace: Workspace, selection: Selection) -> Iterator[str]:

@@ -8,31 +8,47 @@ from typing import Any
 
 from dispatchflow.cli.commands._base import QueryCommand
 from dispatchflow.errors import SpecError, escaped
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.stages import cases_named
 
 
 class ReportCommand(QueryCommand):
     name = "report"
-    doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out= (doit variables)"
+    doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out=; stage=verify: verdicts of cases"
     fastest = False
     groups: tuple[str, ...] = ("report", "tags", "history")
 
     def execute(self, params: Any, args: list[str]) -> int:
-        workspace = self.app.workspace(self.groups)
+        of_cases = not self.fastest and "stage" in self.app.variables
+        workspace = self.app.workspace(("cases", "run", "report", "stage") if of_cases else self.groups)
         from dispatchflow.reports import query
 
-        text = query.report(workspace.store_path / "results", workspace.values, args, self.fastest)
+        if of_cases:
+            text = self._verdicts(workspace, args)
+        else:
+            text = query.report(workspace.store_path / "results", workspace.values, args, self.fastest)
         if out := workspace.values.get("out"):
             try:
                 Path(out).write_text(text + "\n", encoding="utf-8")
             except OSError as error:
-                raise _unwritable(Path(out), error) from error
+                raise unwritable(Path(out), error) from error
         else:
             print(escaped(text))  # tags and names of functions may have any character
         return 0
 
+    def _verdicts(self, workspace: Workspace, args: list[str]) -> str:
+        """Return the verdicts of the cases that a run with these words and variables would verify."""
+        from dispatchflow.reports import query, verdicts
 
-def _unwritable(out: Path, error: OSError) -> SpecError:
-    problem = f"out={out} cannot be written"
+        words = [word if cases_named(word) else f"verify:{word}" for word in args] or ["verify"]
+        selected = self.app.select(workspace, words, ())
+        chains = workspace.chains(list(selected.last_stage()))
+        rows = verdicts.rows(chains, workspace.toolchain.version, workspace.plan.tags)
+        return query.formatted(rows, workspace.values, verdicts.COLUMNS)
+
+
+def unwritable(out: Path, error: OSError, variable: str = "out") -> SpecError:
+    problem = f"{variable}={out} cannot be written"
     if isinstance(error, FileNotFoundError) and not out.parent.exists():
         way_out = f"Create it: mkdir -p {shlex.quote(str(out.parent))}."
         return SpecError(problem, {"found": f"no folder '{out.parent}'"}, way_out)

@@ -1,0 +1,74 @@
+"""Entries of known failures, as TOML, for the failures that cases have now (docs/known-failures.md)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dispatchflow.cases.known_failures import WORD, version_of
+from dispatchflow.reports.summary import VALUE
+from dispatchflow.reports.verdicts import NUMBER, naming
+
+if TYPE_CHECKING:
+    from dispatchflow.engine.state import CaseState
+
+HEAD = "# Written by `doit known write=`"
+"""The beginning of the first line of a file that may be replaced."""
+
+_REGRESSION = re.compile(r"regression: passed with \S+; ")
+_REASON_LENGTH = 200
+
+
+def entries(failed: Sequence[CaseState], toolchain: str) -> str:
+    """Return a TOML file with an entry for each kind of failure; each names its cases.
+
+    `failed` are cases that failed with the release `toolchain`. An entry is about this release and later ones, since a
+    case that an older one compiled is then no regression."""
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for chain in failed:
+        assert chain.failure is not None
+        reason = _REGRESSION.sub("", chain.failure.why)
+        groups.setdefault((chain.failure.stage, pattern(reason)), []).append((chain.case.name, reason))
+    head = f"{HEAD} with IREE {toolchain}; a later `write=` to this file replaces it."
+    return (
+        "\n".join([head, *(line for found, cases in groups.items() for line in _entry(*found, cases, toolchain))])
+        + "\n"
+    )
+
+
+def _entry(stage: str, message: str, cases: Sequence[tuple[str, str]], toolchain: str) -> Iterator[str]:
+    named = version_of(toolchain)
+    yield f"\n[[{WORD}]]"
+    yield "match.case = ["
+    yield from (f"  {_string(_exact(name))}," for name, _ in cases)
+    yield "]"
+    if (2,) < named < (999,):  # a build whose version is a date or no number is compared with no bound
+        yield f'toolchain = ">={".".join(map(str, named))}"'
+    yield f"stage = {_string(stage)}"
+    yield f"message = {_string(message)}"
+    yield f"reason = {_string(' '.join(cases[0][1].split())[:_REASON_LENGTH])}"
+
+
+def pattern(reason: str) -> str:
+    """Return a regular expression that this reason matches, and one with other values and numbers too.
+
+    It ends before the first value of the program if the text before it names the error."""
+    text = naming(reason)
+    parts = ([_escaped(each) for each in NUMBER.split(part)] for part in VALUE.split(text))
+    return ".*".join(r"[-+.,\w]+".join(part) for part in parts)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\.^$*+?{}\[\]|()])", r"\\\1", text)
+
+
+def _exact(name: str) -> str:
+    """Return a pattern that matches only this name."""
+    return re.sub(r"([*?\[])", r"[\1]", name)
+
+
+def _string(text: str) -> str:
+    """Return a text as TOML has it."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

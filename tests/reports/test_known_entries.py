@@ -1,0 +1,33 @@
+"""Messages of failures as patterns, and as kinds."""
+
+import re
+
+import pytest
+
+from dispatchflow.reports import known_failures, verdicts
+
+ILLEGAL = "compile failed: failed to legalize operation 'torch.operator' that was explicitly marked illegal: "
+
+
+@pytest.mark.parametrize(
+    ("reason", "other"),
+    [
+        (f'{ILLEGAL}%0 = "torch.operator"(%arg0) <{{name = "onnx.If"}}>', f'{ILLEGAL}%9 = "torch.operator"(%x)'),
+        ("23 elements of result 0 are wrong; worst at [1, 2]: got -0.5, expected nan", None),
+        ("3 elements of result 0 are wrong (of 4)", "17 elements of result 1 are wrong (of 9)"),
+        ("a.b*c[1] (failed)? $x^ | {y} \\ +", None),
+        ("compile failed: error: \nsecond line", "compile failed: error: \nother"),
+    ],
+)
+def test_a_pattern_matches_its_reason_and_the_same_error_with_other_values(reason, other):
+    pattern = known_failures.pattern(reason)
+    assert re.search(pattern, reason)
+    assert re.search(pattern, "something else failed") is None
+    assert other is None or re.search(pattern, other)
+
+
+def test_a_kind_is_without_values_and_numbers():
+    assert verdicts.kind(f"{ILLEGAL}%0 = x") == ILLEGAL.rstrip()
+    assert verdicts.kind("4 elements of result 0 are wrong; worst at [1]: got 3, expected 4") == (
+        "N elements of result N are wrong"
+    )
