@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import NothingMatched, SpecError
-from dispatchflow.models.site import Program
-from dispatchflow.models.site_times import ProgramTimes
+from dispatchflow.project import case_sites
+from dispatchflow.project.case_sites import CaseSites
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.reports import sites
 from dispatchflow.reports.table import FORMATS
@@ -43,41 +41,20 @@ def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
         NothingMatched: no site has the kernel of `kernel=`.
     """
     values = workspace.values
-    found = {chain.case.name: loaded for chain in chains if (loaded := _load(workspace, chain)) is not None}
-    rows = {
-        name: sites.rows(name, program, times, ceilings, applied)
-        for name, (program, times, _, ceilings, applied) in found.items()
-    }
-    rows = {name: list(_chosen(each, values)) for name, each in rows.items()}
+    found = {chain.case.name: loaded for chain in chains if (loaded := case_sites.load(workspace, chain)) is not None}
+    rows = {name: list(_chosen(loaded.rows, values)) for name, loaded in found.items()}
     if found and "kernel" in values and not any(rows.values()):
-        kernels = [site.export for program, *_ in found.values() for site in program.sites]
+        kernels = [site.export for loaded in found.values() for site in loaded.program.sites]
         raise NothingMatched(f"no site has the kernel '{values['kernel']}'", {"kernels": ", ".join(kernels[:10])}, "")
     if "format" in values:
         return FORMATS[values["format"]](sites.COLUMNS, [row for each in rows.values() for row in each])
-    tables = ["\n".join(_lines(name, rows[name], found[name], values)) for name in found]
+    tables = ["\n".join(_lines(rows[name], loaded, values)) for name, loaded in found.items()]
     rest = [
         f"sites of {chain.case.name}: {chain.sites.state}: {chain.sites.why}"
         for chain in chains
         if chain.sites is not None and chain.case.name not in found
     ]
     return "\n\n".join([*tables, *rest])
-
-
-_Loaded = tuple[Program, ProgramTimes | None, str | None, sites.Ceilings, dict[str, str]]
-
-
-def _load(workspace: Workspace, chain: CaseState) -> _Loaded | None:
-    step = chain.sites
-    if step is None or step.record is None or step.state != "made":
-        return None
-    outputs, store = step.record.outputs, workspace.store
-    program = msgspec.json.decode(store.checked(outputs["sites"]).read_bytes(), type=Program)
-    times = None
-    if "times" in outputs:
-        times = msgspec.json.decode(store.checked(outputs["times"]).read_bytes(), type=ProgramTimes)
-    compiled = chain["compile"].record
-    applied = {name: text for name, text in compiled.facts.get("dispatches", ())} if compiled else {}
-    return program, times, step.doubt, workspace.ceilings.of(chain.case, chain.device), applied
 
 
 def _chosen(rows: Sequence[dict[str, Any]], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -93,14 +70,13 @@ def _chosen(rows: Sequence[dict[str, Any]], values: Mapping[str, Any]) -> Iterat
     yield from kept[: values.get("top")]
 
 
-def _lines(name: str, rows: Sequence[dict[str, Any]], found: _Loaded, values: Mapping[str, Any]) -> Iterator[str]:
-    program, times, doubt, *_ = found
-    yield f"sites of {name}"
-    if "by" in values and times is not None:
-        yield sites.parts(program, times, values["by"], values.get("depth", 1))
+def _lines(rows: Sequence[dict[str, Any]], found: CaseSites, values: Mapping[str, Any]) -> Iterator[str]:
+    yield f"sites of {found.case}"
+    if "by" in values and found.times is not None:
+        yield sites.parts(found.program, found.times, values["by"], values.get("depth", 1))
     else:
         yield sites.table(rows)
-    yield from sites.remarks(program, times, doubt)
+    yield from found.remarks
 
 
 def write(text_: str, out: str) -> None:

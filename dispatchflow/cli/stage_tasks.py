@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
@@ -19,10 +20,11 @@ from dispatchflow.measurement.controls import Controls
 from dispatchflow.measurement.session import Session
 from dispatchflow.measurement.site_trials import SiteTrials
 from dispatchflow.measurement.trials import Trial
-from dispatchflow.project import case_folder
+from dispatchflow.project import case_folder, case_sites
 from dispatchflow.project.workspace import Workspace
-from dispatchflow.results import publish
+from dispatchflow.results import publish, site_rows
 from dispatchflow.results.rows import Row
+from dispatchflow.results.site_rows import SITE_ROWS, SiteRow
 from dispatchflow.stages import MEASURED, SITES
 from dispatchflow.store.entries import Record
 
@@ -225,6 +227,7 @@ class StageTasks:
             rows = self._rows(chains)
         profiled = [row for row in rows if cases[row.chain.case] in MEASURED]
         self.refused = publish.publish(workspace.store, workspace.run, workspace.settings.protocol, profiled)
+        self.refused = self._publish_sites(chains) or self.refused
         records, folders = workspace.store.records, case_folder.names(workspace.view_path)
         views = {f"{row.chain.case.name} {workspace.view_name}": row for row in rows}
         shown = records.newest_identities(views)
@@ -234,6 +237,15 @@ class StageTasks:
                 keys = {stage: step.key for stage, step in chain.steps.items() if step.key is not None}
                 records.set_latest(chain.case.name, keys, {name: row.identity} if self._show(chain) else {})
         return rows
+
+    def _publish_sites(self, chains: Sequence[CaseState]) -> DispatchflowError | None:
+        w, named = self.workspace, dict[str, SiteRow]()
+        version, protocol, now = w.toolchain.version, w.settings.protocol, time.time()
+        for chain in chains:
+            if (found := case_sites.load(w, chain)) is not None:
+                name = publish.name_of(chain, protocol)
+                named |= site_rows.recorded(chain, found.rows, name, version, protocol.id, w.run, now)
+        return publish.append(w.store, w.run, named, SITE_ROWS)
 
     def _rows(self, chains: Sequence[CaseState]) -> list[Row]:
         w = self.workspace

@@ -18,6 +18,8 @@ from dispatchflow.keys import Digest, digest_of
 from dispatchflow.libraries import calls
 from dispatchflow.measurement import trials
 from dispatchflow.operations import Operation
+from dispatchflow.results.parquet import CASES
+from dispatchflow.results.site_rows import SITE_ROWS
 from dispatchflow.store.entries import named_files
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
@@ -41,8 +43,9 @@ def write(root: Path, store: Store, resolver: Resolver, chain: CaseState) -> Pat
             path.unlink()
     _write(folder / "case.txt", description(chain), 0o644)
     _write(folder / "repro.sh", repro(chain, resolver), 0o755)
-    if not (shortcut := root / "results").exists():
-        _link(shortcut, store.results)
+    for table in (CASES, SITE_ROWS):
+        if (store.root / table.folder).is_dir() and not (shortcut := root / table.folder).exists():
+            _link(shortcut, store.root / table.folder)
     return folder
 
 

@@ -13,6 +13,8 @@ from dispatchflow.keys import Key
 from dispatchflow.measurement import trials
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.reports import store as report
+from dispatchflow.results.parquet import CASES
+from dispatchflow.results.site_rows import SITE_ROWS
 from dispatchflow.store import retention
 from dispatchflow.tools import releases
 
@@ -23,7 +25,8 @@ def overview(workspace: Workspace) -> str:
     sizes = store.objects()
     objects = retention.tally(sizes, retention.kinds(sizes, store.records.held()))
     records = _files_and_bytes(store.root.glob("records.sqlite*"))
-    rows = _files_and_bytes(store.results.iterdir())
+    parts = (store.root / table.folder for table in (CASES, SITE_ROWS))
+    rows = _files_and_bytes(part for folder in parts for part in folder.glob("*"))
     rest = {
         "records": records,
         "results": rows,

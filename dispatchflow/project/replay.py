@@ -167,7 +167,7 @@ class Replay:
             ("machine", ""),
             ("package", "numpy"),
             ("package", "ml_dtypes"),
-            ("folder", os.fspath(self._store / "results")),
+            *(("folder", os.fspath(self._store / name)) for name in ("results", "sites")),
             ("stamp", os.fspath(root / "build")),
         ):
             self.look(kind, name)

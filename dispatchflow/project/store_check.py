@@ -15,6 +15,7 @@ from dispatchflow.keys import Digest, Key, digest_file, digest_of
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.reports import store as report
 from dispatchflow.results import parquet, publish
+from dispatchflow.results.site_rows import SITE_ROWS
 from dispatchflow.store import disk, retention
 from dispatchflow.store.entries import Record, named_files
 from dispatchflow.store.store import DamagedObject, Store
@@ -62,14 +63,19 @@ def _sample(items: Sequence[_Item], count: int | None) -> list[_Item]:
 
 
 def _check_parts(store: Store, found: report.Findings) -> None:
-    recorded = set(store.records.parts())
-    for part in sorted(store.results.glob("*.parquet")):
+    for table in (parquet.CASES, SITE_ROWS):
+        _check_parts_of(store, table, found)
+
+
+def _check_parts_of(store: Store, table: parquet.Table, found: report.Findings) -> None:
+    recorded = set(publish.parts_of(store, table))
+    for part in sorted((store.root / table.folder).glob("*.parquet")):
         other = None
         try:
-            if (table := parquet.table(part)) is None:
+            if (rows := parquet.table(part, table)) is None:
                 continue
             if part.name in recorded:
-                other = publish.damage(store, part, table)
+                other = publish.damage(store, part, rows, table)
         except (OSError, ValueError) as error:
             found.wrong.append(f"{part} cannot be read: {str(error).rstrip('.')}. {_REWRITTEN}")
             continue

@@ -11,17 +11,14 @@ from dispatchflow.models.rollup import By
 from dispatchflow.models.site import Program, Site
 from dispatchflow.models.site_times import ProgramTimes, SiteTime
 from dispatchflow.reports.table import aligned
+from dispatchflow.results import site_rows
 from dispatchflow.results.roofline import roofline
 
 Ceilings = tuple[float | None, float | None]
 """The highest flops per s and bytes per s of this machine; None if unknown."""
 
-COLUMNS = (
-    "case", "site", "function", "kernel", "operations", "evidence", "executions", "median_ns", "ci_low_ns",
-    "ci_high_ns", "own_ns", "share", "workgroups", "workers", "flops", "traffic_bytes", "flops_per_s", "bytes_per_s",
-    "bound", "percent_of_peak", "configuration", "untimed",
-)  # fmt: skip
-"""The columns of a site's row; docs/models.md documents them."""
+COLUMNS = tuple(site_rows.OF_SITE)
+"""The columns that are printed."""
 
 _HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", "kernel", "operations"]
 _RIGHT = [True] * 7 + [False] * 3

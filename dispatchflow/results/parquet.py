@@ -1,6 +1,6 @@
-"""The schema of rows; writing and reading them as Parquet.
+"""The schema of cases' rows; writing and reading rows of any table as Parquet.
 
-The schema only gains columns; no column is renamed. docs/results.md documents them."""
+A schema only gains columns; no column is renamed. docs/results.md documents them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
-_MARK = "dispatchflow.schema_version"
 _PART = re.compile(r"\d{8}T\d{6}Z-\w+(-\d+)?\.parquet")
 """The name of a part, one Parquet file: the run's name, with a number if the run has published before."""
 _END = b"PAR1"
@@ -127,7 +127,24 @@ refuse_taken(OPERATIONS.values(), {*_FIRST, *_OF_ALL}, "a column of every row")
 STATUSES = ("measured", "noisy", "suspect", "failed", "known failure", "not measured", "no device")
 
 
-def arrow_schema() -> pa.Schema:
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A kind of rows, which has a folder of parts of its own."""
+
+    folder: str
+    """The folder in the store."""
+    prefix: str
+    """The records put it before the names of the parts."""
+    mark: str
+    """The key of the schema's version in the metadata of each part."""
+    columns: Mapping[str, str]
+    """Column → Arrow type."""
+
+
+CASES = Table("results", "", "dispatchflow.schema_version", COLUMNS)
+
+
+def arrow_schema(of: Table = CASES) -> pa.Schema:
     import pyarrow as pa
 
     types = {
@@ -136,22 +153,20 @@ def arrow_schema() -> pa.Schema:
         "list<string>": pa.list_(pa.string()),
         "timestamp": pa.timestamp("us", tz="UTC"),
     }  # fmt: skip
-    metadata = {_MARK: str(SCHEMA_VERSION)}
-    return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()], metadata=metadata)
+    metadata = {of.mark: str(SCHEMA_VERSION)}
+    return pa.schema([(name, types[kind]) for name, kind in of.columns.items()], metadata=metadata)
 
 
 _TAKES: dict[str, type | tuple[type, ...]] = {"string": str, "double": (int, float), "timestamp": (int, float)}
 
 
-def mistyped_columns(row: Mapping[str, Any]) -> list[str]:
+def mistyped_columns(row: Mapping[str, Any], of: Table = CASES) -> list[str]:
     """Return the columns whose cells have the wrong type.
 
     Values are not converted: a float is not accepted as an integer."""
-    return [name for name in COLUMNS if not fits(name, row.get(name))]
-
-
-def fits(column: str, value: Any) -> bool:
-    return value is None or _fits(value, COLUMNS[column])
+    return [
+        name for name, kind in of.columns.items() if (value := row.get(name)) is not None and not _fits(value, kind)
+    ]
 
 
 def _fits(value: Any, kind: str) -> bool:
@@ -164,27 +179,30 @@ def _fits(value: Any, kind: str) -> bool:
     return type(value) is int and -limit <= value < limit  # neither bool nor a numpy integer
 
 
-def drop_mistyped_cells(rows: Iterable[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[str]]:
+def drop_mistyped_cells(
+    rows: Iterable[Mapping[str, Any]], of: Table = CASES
+) -> tuple[list[Mapping[str, Any]], list[str]]:
     """Return (recorded rows without the cells that do not fit their columns, those columns).
 
     Such a cell was recorded by an earlier version, or the operation's file has another type now."""
-    unfit = [(row, mistyped_columns(row)) for row in rows]
+    unfit = [(row, mistyped_columns(row, of)) for row in rows]
     columns = sorted({name for _, names in unfit for name in names})
     return [{**row, **dict.fromkeys(names)} for row, names in unfit], columns
 
 
-def in_arrow(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+def in_arrow(rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> pa.Table:
     import pyarrow as pa
 
     def cell(name: str, value: Any) -> Any:
-        if value is not None and COLUMNS[name] == "timestamp":
+        if value is not None and of.columns[name] == "timestamp":
             return datetime.datetime.fromtimestamp(value, datetime.UTC)
         return value
 
-    return pa.Table.from_pylist([{n: cell(n, row.get(n)) for n in COLUMNS} for row in rows], schema=arrow_schema())
+    found = [{name: cell(name, row.get(name)) for name in of.columns} for row in rows]
+    return pa.Table.from_pylist(found, schema=arrow_schema(of))
 
 
-def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_part(path: Path, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> None:
     """Write one immutable part and sync it.
 
     Each page has a checksum: without it, one in four flipped bits changes a number unnoticed."""
@@ -194,7 +212,7 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     # The part is written to memory first: pyarrow accepts only UTF-8 paths, and its threads would call a Python stream
     # even at exit.
     sink = pa.BufferOutputStream()
-    pq.write_table(in_arrow(rows), sink, compression="zstd", write_page_checksum=True)
+    pq.write_table(in_arrow(rows, of), sink, compression="zstd", write_page_checksum=True)
     with path.open("wb") as stream:
         stream.write(sink.getvalue())
         stream.flush()
@@ -211,7 +229,7 @@ def is_complete(part: Path) -> bool:
         return False
 
 
-def table(part: Path) -> pa.Table | None:
+def table(part: Path, of: Table = CASES) -> pa.Table | None:
     """Return a part's rows; warn and return None if dispatchflow did not write the file.
 
     Raises:
@@ -225,7 +243,7 @@ def table(part: Path) -> pa.Table | None:
     try:
         content = pa.BufferReader(part.read_bytes())  # pyarrow accepts only UTF-8 paths
         file = pq.ParquetFile(content, page_checksum_verification=True)
-        if ours or _MARK.encode() in (file.schema_arrow.metadata or {}):
+        if ours or of.mark.encode() in (file.schema_arrow.metadata or {}):
             found = file.read()
             found.validate(full=True)  # finds text that is not UTF-8
             return found
@@ -236,12 +254,12 @@ def table(part: Path) -> pa.Table | None:
     return None
 
 
-def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]]) -> str | None:
+def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> str | None:
     """Return in one line how a part differs from these recorded rows; None if it does not.
 
     A column of the schema that the part does not have is newer than the part; its recorded cells must be null."""
-    wanted, names = in_arrow(drop_mistyped_cells(rows)[0]).to_pylist(), set(found.column_names)
-    if unknown := sorted(names - set(COLUMNS)):
+    wanted, names = in_arrow(drop_mistyped_cells(rows, of)[0], of).to_pylist(), set(found.column_names)
+    if unknown := sorted(names - set(of.columns)):
         return f"it has an unknown column {unknown[0]!r}"
     if len(names) < len(found.column_names):  # a flipped bit can turn `b` into a second `c`
         twice = next(name for name in found.column_names if found.column_names.count(name) > 1)
@@ -249,13 +267,13 @@ def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]]) -> str | None
     if found.num_rows != len(wanted):
         return f"it has {found.num_rows} rows; the records have {len(wanted)}"
     for number, (row, want) in enumerate(zip(found.to_pylist(), wanted, strict=True), 1):
-        for name in COLUMNS:
+        for name in of.columns:
             if row.get(name) != want.get(name):
                 return f"row {number} differs from the records in {name}"
     return None
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
+def read(folder: Path, of: Table = CASES) -> list[dict[str, Any]]:
     """Return all rows of all parts, oldest first; a column that a part does not have is None.
 
     No store is needed.
@@ -264,7 +282,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
         OSError: a part cannot be read.
         ValueError: a part's content cannot be read.
     """
-    tables = [found for part in sorted(folder.glob("*.parquet")) if (found := table(part)) is not None]
+    tables = [found for part in sorted(folder.glob("*.parquet")) if (found := table(part, of)) is not None]
     if not tables:
         return []
     import pyarrow as pa

@@ -9,8 +9,9 @@ import platform
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from typing import Protocol as Shape
 
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module
@@ -21,6 +22,7 @@ from dispatchflow.keys import digest_file, digest_of
 from dispatchflow.measurement import calibration
 from dispatchflow.measurement.ceilings import Ceilings
 from dispatchflow.results import parquet
+from dispatchflow.results.parquet import CASES, Table
 from dispatchflow.results.roofline import Roofline
 from dispatchflow.results.rows import Row, RowContext, file_of, row_of
 from dispatchflow.store.store import Store
@@ -31,6 +33,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _log = logging.getLogger(__name__)
+
+
+class Recorded(Shape):
+    """A row of any table: its cells, and the identity by which an equal one is known."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def cells(self) -> Mapping[str, Any]: ...
 
 
 def rows_of(
@@ -67,53 +79,67 @@ def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> 
 
     Returns an error if a row does not fit its columns, for the caller to report at the end; all other rows are
     appended."""
-    records, folder = store.records, str(Path.cwd())
-    named = {f"{row.chain.case.name} {protocol.id}{_module_suffix(row, folder)}": (row.identity, row) for row in rows}
+    return append(store, run, {name_of(row.chain, protocol): row for row in rows}, CASES)
+
+
+def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) -> DispatchflowError | None:
+    """Append the rows that differ from the newest row of their name to a table; see `publish`."""
+    records = store.records
     published = records.newest_identities(named)
-    new = {name: found for name, found in named.items() if published.get(name) != found[0]}
+    new = {name: row for name, row in named.items() if published.get(name) != row.identity}
     # Rows that do not fit are not recorded: they would count as published, and stay unpublished after a fix.
-    refused = [new.pop(name)[1] for name in [*new] if parquet.mistyped_columns(new[name][1].cells)]
+    refused = [new.pop(name) for name in [*new] if parquet.mistyped_columns(new[name].cells, table)]
+    # Rows have a part before it is written, so that the next run writes the part if this one is killed.
+    part = _unused_part_name(table.prefix + run, records.parts())
     if new:
-        records.add_rows({name: (found, row.cells) for name, (found, row) in new.items()}, run)
-    # Rows are assigned to a part before it is written, so that the next run writes the part if this one is killed.
-    records.assign_rows(_unused_part_name(run, records.parts()))
-    for part in records.parts():
-        path = store.results / part
+        records.add_rows({name: (row.identity, row.cells) for name, row in new.items()}, run, part)
+    if table is CASES:
+        records.assign_rows(part)  # earlier versions recorded cases' rows before they had a part
+    for part in parts_of(store, table):
+        path = store.root / table.folder / part
         if not parquet.is_complete(path):
-            rows_of_part, unfit = parquet.drop_mistyped_cells(records.rows_of(part))
+            rows_of_part, unfit = parquet.drop_mistyped_cells(records.rows_of(table.prefix + part), table)
             if unfit:
                 _log.warning("%s: cells of the wrong type are left out: %s", part, ", ".join(unfit))
             with store.scratch() as scratch, store.writing():
-                parquet.write_part(scratch / part, rows_of_part)
+                parquet.write_part(scratch / part, rows_of_part, table)
                 # The digest is recorded before the rename: a part without a digest is checked by its rows only.
-                records.remember(_digest_of_part(part), digest_file(scratch / part))
+                records.remember(_digest_of_part(table, part), digest_file(scratch / part))
+                path.parent.mkdir(exist_ok=True)
                 (scratch / part).rename(path)
-    return _refusal(refused) if refused else None
+    return _refusal(refused, table) if refused else None
 
 
-def damage(store: Store, part: Path, found: pa.Table) -> str | None:
+def parts_of(store: Store, table: Table) -> list[str]:
+    """Return the names of a table's parts, as files in its folder."""
+    folder, names = table.prefix.rstrip("/"), map(PurePosixPath, store.records.parts())
+    return [name.name for name in names if str(name.parent) == (folder or ".")]
+
+
+def damage(store: Store, part: Path, found: pa.Table, table: Table = CASES) -> str | None:
     """Return how a part, which holds `found`, differs from what was recorded; None if it does not.
 
     The rows are compared, and also the file's digest: other readers use bytes that do not show in the rows, such as the
     footer's statistics. Parts of earlier versions have no digest."""
-    if (other := parquet.difference(found, store.records.rows_of(part.name))) is not None:
+    if (other := parquet.difference(found, store.records.rows_of(table.prefix + part.name), table)) is not None:
         return other
-    written = store.records.remembered(_digest_of_part(part.name))
+    written = store.records.remembered(_digest_of_part(table, part.name))
     if written is None or digest_file(part) == written:
         return None
     return "its bytes differ from those that were written, although its rows do not"
 
 
-def _digest_of_part(name: str) -> str:
-    return f"part:{name}"
+def _digest_of_part(table: Table, name: str) -> str:
+    return f"part:{table.prefix}{name}"
 
 
-def _module_suffix(row: Row, folder: str) -> str:
-    """Return a suffix for the name of a module's newest row.
+def name_of(chain: CaseState, protocol: Protocol) -> str:
+    """Return the name of a case's newest row under a protocol.
 
-    Modules of two projects that share a store can have the same name; the suffix makes them distinct."""
-    program = row.chain.case.operation
-    return f" {digest_of(str(file_of(program, folder)).encode())}" if type(program) is Module else ""
+    Modules of two projects that share a store can have the same name; their files make them distinct."""
+    program = chain.case.operation
+    file = f" {digest_of(str(file_of(program, str(Path.cwd()))).encode())}" if type(program) is Module else ""
+    return f"{chain.case.name} {protocol.id}{file}"
 
 
 def _unused_part_name(run: str, parts: Collection[str]) -> str:
@@ -124,14 +150,14 @@ def _unused_part_name(run: str, parts: Collection[str]) -> str:
     return next(name for name in names if name not in parts)
 
 
-def _refusal(refused: Sequence[Row]) -> DispatchflowError:
+def _refusal(refused: Sequence[Recorded], table: Table) -> DispatchflowError:
     cells = refused[0].cells
-    column = parquet.mistyped_columns(cells)[0]
+    column = parquet.mistyped_columns(cells, table)[0]
     value = cells[column]
     said = raised(value) if isinstance(value, BaseException) else f"{value!r}, {type(value).__name__}"
     facts = {
         "case": cells["case"],
-        "column": f"{column}, {parquet.COLUMNS[column]}",
+        "column": f"{column}, {table.columns[column]}",
         "value": said,
         "rows": f"{len(refused)} not written; the others are",
     }

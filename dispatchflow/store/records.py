@@ -249,7 +249,7 @@ class Records(Database):
             self._all(f"select name, identity from said where name in ({','.join('?' * len(wanted))})", *wanted)
         )
 
-    def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str) -> int:
+    def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
         """Add rows, name → (identity, content), except those equal to their name's newest; return how many."""
         added = 0
         with self._transaction():
@@ -258,7 +258,7 @@ class Records(Database):
                     continue  # another invocation added it first
                 again = self._all("select 1 from row where identity = ?", identity)  # equal to an older row
                 unique = f"{identity} {run}" if again else identity
-                self._db.execute("insert or ignore into row values (?,?,null)", (unique, json.dumps(content)))
+                self._db.execute("insert or ignore into row values (?,?,?)", (unique, json.dumps(content), part))
                 self._db.execute("insert or replace into said values (?,?)", (name, identity))
                 added += 1
         return added

@@ -4,6 +4,7 @@
   objects/ab/cdef…   files named by their digest: written under a temporary name, synced, renamed; read-only
   records.sqlite     WAL; written after the objects it names, one transaction each (see records.py)
   results/*.parquet  immutable parts, derived from the records (see results/parquet.py)
+  sites/*.parquet    the same, of sites (see results/site_rows.py)
   answers/           output of idle invocations (see project/replay.py)
   locks/  tmp/
 """

@@ -12,6 +12,7 @@ from dispatchflow.iree import command_lines
 from dispatchflow.operations import OPERATIONS
 from dispatchflow.operations.matmul import Matmul
 from dispatchflow.results import parquet
+from dispatchflow.results.site_rows import SITE_ROWS
 from dispatchflow.store.entries import Record
 from dispatchflow.timing.protocols import PROTOCOLS
 from dispatchflow.tunings import TUNINGS
@@ -187,3 +188,4 @@ def test_protocols_are_the_golden_ones(golden):
 def test_columns_are_the_golden_ones(golden):
     """The schema grows: lines are added to this file, never changed or removed."""
     golden("columns.json", json.dumps(parquet.COLUMNS, indent=2) + "\n")
+    golden("site_columns.json", json.dumps(dict(SITE_ROWS.columns), indent=2) + "\n")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dispatchflow.results import parquet
+from dispatchflow.results.site_rows import SITE_ROWS
 from tests.support.project import Project
 
 pytestmark = pytest.mark.iree
@@ -113,3 +115,21 @@ def test_without_a_device_sites_have_no_times(tmp_path: Path) -> None:
     assert found.code == 0, found
     assert "first.matmul" in found.out and "no times: the runtime records no profiles on cuda" in found.out
     assert "1 case: up to date" in project.doit(*words).out
+
+
+def test_each_site_is_a_row_that_joins_the_case_s_and_is_written_once(loops: Project) -> None:
+    rows = parquet.read(loops.store / "sites", SITE_ROWS)
+    assert [row["operations"] for row in rows] == [["first.matmul"], ["second.matmul"]]
+    (case,) = loops.rows()
+    common = ("case", "code_digest", "measurement_key", "run_id", "toolchain_version", "target", "device", "threads")
+    for row in rows:
+        assert {name: row[name] for name in (*common, "protocol")} == {
+            name: case[name] for name in (*common, "protocol")
+        }
+        assert row["median_ns"] > 0 and row["number"] > case["number"]
+    assert (loops.root / "build/sites").resolve() == (loops.store / "sites").resolve()
+    (part,) = (loops.store / "sites").iterdir()
+    before = part.read_bytes()
+    part.unlink()
+    assert loops.doit(*CASE, "sites").code == 0
+    assert [path.read_bytes() for path in (loops.store / "sites").iterdir()] == [before]

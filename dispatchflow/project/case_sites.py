@@ -1,0 +1,71 @@
+"""The sites of a case, read from the store: its program, their times, and its rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from dispatchflow.engine.state import CaseState
+from dispatchflow.models.site import Program
+from dispatchflow.models.site_times import ProgramTimes
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.reports import sites
+from dispatchflow.store.store import DamagedObject
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CaseSites:
+    """The sites of a case."""
+
+    case: str
+    program: Program
+    times: ProgramTimes | None
+    """Their times; None if they cannot be measured."""
+    doubt: str | None
+    """The reason why they have no times."""
+    ceilings: sites.Ceilings
+    configurations: Mapping[str, str]
+    """Executable → the configuration that the compiler applied."""
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each site, in program order."""
+        return sites.rows(self.case, self.program, self.times, self.ceilings, self.configurations)
+
+    @property
+    def text(self) -> str:
+        """The table of all sites, and the remarks below it."""
+        return "\n".join([f"sites of {self.case}", sites.table(self.rows), *self.remarks])
+
+    @property
+    def remarks(self) -> list[str]:
+        """The lines below a table."""
+        return sites.remarks(self.program, self.times, self.doubt)
+
+
+def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
+    """Return the sites of a case; None if they were not requested, or are not known.
+
+    A damaged or missing object is dropped with its records, with a warning."""
+    step = chain.sites
+    if step is None or step.record is None or step.state != "made":
+        return None
+    outputs, store, times = step.record.outputs, workspace.store, None
+    try:
+        program = msgspec.json.decode(store.checked(outputs["sites"]).read_bytes(), type=Program)
+        if "times" in outputs:
+            times = msgspec.json.decode(store.checked(outputs["times"]).read_bytes(), type=ProgramTimes)
+    except DamagedObject as damaged:
+        _log.warning("object %s of %s was damaged or missing; the next run makes it", damaged, chain.case.name)
+        return None
+    compiled = chain["compile"].record
+    applied = {name: text for name, text in compiled.facts.get("dispatches", ())} if compiled else {}
+    ceilings = workspace.ceilings.of(chain.case, chain.device)
+    return CaseSites(chain.case.name, program, times, step.doubt, ceilings, applied)

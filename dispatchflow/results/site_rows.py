@@ -1,0 +1,121 @@
+"""The columns of sites' rows, and the rows that are recorded: one for each site of a measured case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dispatchflow.engine.state import CaseState
+from dispatchflow.keys import digest_of
+from dispatchflow.results.parquet import Table
+
+
+class Column(NamedTuple):
+    """A column; docs/models.md has all of them."""
+
+    type: str
+    """The Arrow type."""
+    unit: str
+    """The unit; empty for text."""
+    meaning: str
+
+
+OF_SITE = {
+    "case": Column("string", "", "the case's name"),
+    "site": Column("string", "", "the site's number in program order; `3|7` for sites that cannot be told apart"),
+    "function": Column("string", "", "the function, or the initializer, that launches it"),
+    "kernel": Column("string", "", "the dispatch as profilers name it"),
+    "operations": Column("list<string>", "", "its source operations"),
+    "evidence": Column("string", "", "`location`, `data flow`, or both"),
+    "executions": Column("double", "1", "executions in one call"),
+    "median_ns": Column("double", "ns", "the time of all executions in one call"),
+    "ci_low_ns": Column("double", "ns", "lower end of its 95 % interval within this session"),
+    "ci_high_ns": Column("double", "ns", "upper end of this interval"),
+    "own_ns": Column("int64", "ns", "its part of the call with the median time"),
+    "share": Column("double", "1", "this part as a fraction of the call"),
+    "workgroups": Column("list<int64>", "1", "workgroups in x, y, z"),
+    "workers": Column("double", "1", "the mean number of workers that ran it at once"),
+    "flops": Column("int64", "1", "flops of one execution; empty if a size is dynamic"),
+    "traffic_bytes": Column("int64", "B", "bytes of operands and results of one execution; empty if a size is dynamic"),
+    "flops_per_s": Column("double", "1/s", "rate of one execution"),
+    "bytes_per_s": Column("double", "B/s", "rate of one execution"),
+    "bound": Column("string", "", "as in rows of cases, where the machine's ceilings for the case are known"),
+    "percent_of_peak": Column("double", "%", "share of the rate that this side of the roofline allows"),
+    "configuration": Column("string", "", "what the compiler applied to its executable"),
+    "untimed": Column("string", "", "why it has no time: `at load`, or `not launched` in the profiled calls"),
+}
+"""The facts of a site, which reports print: column → its type, unit and meaning."""
+
+_OF_CASE = {
+    "code_digest": Column("string", "", "as in the case's row"),
+    "measurement_key": Column("string", "", "as in the case's row"),
+    "toolchain_version": Column("string", "", "the compiler's own version"),
+    "target": Column("string", "", "the target's name"),
+    "device": Column("string", "", "the runtime's URI"),
+    "threads": Column("int32", "1", "number of threads"),
+    "protocol": Column("string", "", "as in the case's row"),
+    "run_id": Column("string", "", "the run that wrote this row"),
+    "recorded_at": Column("timestamp", "", "when the row was made"),
+    "number": Column("int64", "1", "rows of one store, of cases and sites, are numbered in order"),
+}
+"""The facts of its case and run."""
+
+COLUMNS = {**OF_SITE, **_OF_CASE}
+"""All columns of a row, in order."""
+
+SITE_ROWS = Table(
+    "sites", "sites/", "dispatchflow.sites.schema_version", {name: column.type for name, column in COLUMNS.items()}
+)
+"""The table of the parts in `build/sites/`."""
+
+_LATER = frozenset({"bound", "percent_of_peak", "run_id", "recorded_at"})
+"""Columns in which a row may differ from the newest one of its site and is not written again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRow:
+    """A site's row as it is recorded."""
+
+    cells: Mapping[str, Any]
+
+    @property
+    def identity(self) -> str:
+        """The identity of the result: rows with equal identities are written once."""
+        found = {name: value for name, value in self.cells.items() if name not in _LATER}
+        return digest_of(json.dumps(["site", found], sort_keys=True).encode())
+
+
+def recorded(
+    chain: CaseState,
+    rows: Sequence[Mapping[str, Any]],
+    name: str,
+    version: str,
+    protocol: str,
+    run: str,
+    now: float,
+) -> dict[str, SiteRow]:
+    """Return the rows of a case's sites by the names under which the newest one of each is known.
+
+    Args:
+        chain: the case's state.
+        rows: the cells of `reports.sites.rows`.
+        name: the name under which the newest row of the case is known.
+        version: the version of the toolchain.
+        protocol: the id of the protocol.
+        run: the name of this run.
+        now: seconds since 1970.
+    """
+    around = {
+        "code_digest": chain["compile"].code,
+        "measurement_key": chain["profile"].key,
+        "toolchain_version": version,
+        "target": chain.case.target.name,
+        "device": chain.device.uri,
+        "threads": chain.device.threads,
+        "protocol": protocol,
+        "run_id": run,
+        "recorded_at": now,
+    }
+    return {f"site {row['site']} {name}": SiteRow({**row, **around}) for row in rows}
