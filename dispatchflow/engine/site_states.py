@@ -34,15 +34,14 @@ def state(resolver: Resolver, chain: CaseState) -> StageState:
     """Return the state of a case's sites.
 
     Where their times cannot be measured, the sites without times are the result, and `doubt` is the reason."""
-    case, compiled, emitted = chain.case, chain["compile"], chain["emit"].record
+    case, compiled = chain.case, chain["compile"]
     if case.library is not None:
         return StageState(SITES, "off", f"{case.provider} brings its own code, whose dispatches are unknown")
     if compiled.pending:
         return StageState(SITES, "later", "depends on the compiled code")
-    if compiled.key is None or not chain.made("compile"):
+    if (tracing := provenance_of(chain)) is None:
         return StageState(SITES, "blocked", compiled.why)
-    labels = actions.labels_of(case.operation, emitted.outputs if emitted else {})
-    traced = resolver.step(actions.provenance(compiled.key, labels), "its dispatches were never traced")
+    traced = resolver.step(tracing, "its dispatches were never traced")
     traced = msgspec.structs.replace(traced, stage=SITES)
     if traced.state != "made" or traced.record is None:
         return traced
@@ -56,6 +55,14 @@ def state(resolver: Resolver, chain: CaseState) -> StageState:
     protocol, runtime = resolver.settings.protocol, resolver.toolchain.runtime_digest
     action = actions.site_times(call, operands.measured, protocol, traced.record.outputs["sites"], runtime)
     return resolver.step(action, f"its sites were never measured on this device under {protocol.id}")
+
+
+def provenance_of(chain: CaseState) -> Action | None:
+    """Return the action that finds a case's sites; None if the case is not compiled, or is a library's."""
+    key, emitted = chain["compile"].key, chain["emit"].record
+    if chain.case.library is not None or key is None or not chain.made("compile"):
+        return None
+    return actions.provenance(key, actions.labels_of(chain.case.operation, emitted.outputs if emitted else {}))
 
 
 def _untimed(resolver: Resolver, chain: CaseState, traced: StageState) -> str | None:

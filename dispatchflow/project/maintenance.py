@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
+from dispatchflow.engine import site_states
 from dispatchflow.errors import SpecError, StoreError
 from dispatchflow.keys import Key
 from dispatchflow.measurement import trials
@@ -100,14 +101,15 @@ def _ancestors() -> set[int]:
 def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     keys: set[Key] = set()
     for word in workspace.values["keep"]:
-        keys |= _referenced(workspace) if word == "referenced" else retention.made_since(held, word, time.time())
+        keys |= _referenced(workspace, held) if word == "referenced" else retention.made_since(held, word, time.time())
     return keys
 
 
-def _referenced(workspace: Workspace) -> set[Key]:
+def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     """Return the keys that the cases of the plan need with each available toolchain.
 
-    They are the keys of the stages, of inputs and expected results, of rotations, and of calibration kernels."""
+    They are the keys of the stages, of inputs and expected results, of rotations, of sites with their times under any
+    protocol, and of calibration kernels."""
     if not workspace.plan.cases:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would be removed.")
     keys: set[Key] = set()
@@ -118,6 +120,9 @@ def _referenced(workspace: Workspace) -> set[Key]:
             keys |= {action.key for action in one.resolver.supplies.actions(chain.case.operation)}
             if (action := trials.rotation_action(one.resolver, chain.case)) is not None:
                 keys.add(action.key)
+            if (tracing := site_states.provenance_of(chain)) is not None:
+                keys.add(tracing.key)
         targets = {case.target.name: case.target for case in one.plan.cases}
         keys |= {action.key for target in targets.values() for action in one.ceilings.compilations(target)}
-    return keys
+    programs = {found for record in held if record.key in keys and (found := record.outputs.get("sites"))}
+    return keys | {record.key for record in held if record.outputs.get("sites") in programs}

@@ -133,3 +133,17 @@ def test_each_site_is_a_row_that_joins_the_case_s_and_is_written_once(loops: Pro
     part.unlink()
     assert loops.doit(*CASE, "sites").code == 0
     assert [path.read_bytes() for path in (loops.store / "sites").iterdir()] == [before]
+
+
+def test_a_clean_keeps_the_sites_of_cases_that_there_are(loops: Project, tmp_path: Path) -> None:
+    project = loops.copy(tmp_path / "p")
+    spec = '[[sweep]]\noperation = "module"\nfile = "../loops.mlir"\ninputs = ["16x16xf32;3"]\n'
+    project.add(spec.replace('"16x16xf32;3"', '"16x16xf32", "3"'))
+    kept = project.doit("store", "clean", "keep=referenced")
+    assert kept.code == 0, kept
+    held = {stage for (stage,) in project.query("select distinct stage from record where outputs <> '{}'")}
+    assert held >= {"provenance", "sites"}
+    project.add('[[sweep]]\noperation = "matmul"\nm = 8\nn = 8\nk = 8\n')
+    assert project.doit("store", "clean", "keep=referenced").code == 0
+    held = {stage for (stage,) in project.query("select distinct stage from record where outputs <> '{}'")}
+    assert not held & {"provenance", "sites"}
