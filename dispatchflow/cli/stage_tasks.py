@@ -257,7 +257,9 @@ class StageTasks:
         if self._blind:
             return False
         try:
-            case_folder.write(workspace.view_path, workspace.store, workspace.resolver, chain)
+            found = case_sites.load(workspace, chain)
+            text = found.text if found else None
+            case_folder.write(workspace.view_path, workspace.store, workspace.resolver, chain, text)
         except OSError as error:
             self._blind = True
             _log.warning("%s cannot be written (%s); the store has everything", workspace.view_path, error.strerror)

@@ -26,12 +26,17 @@ from dispatchflow.tools import processes
 from dispatchflow.tools.toolchain import environment_of
 from dispatchflow.workload import Workload
 
+_CALLS = 10
+"""The number of calls of each repetition that repro.sh profiles."""
+_OF_SITES = {"sites": "sites.json", "times": "site_times.json", "flow": "flow.mlirbc"}
 
-def write(root: Path, store: Store, resolver: Resolver, chain: CaseState) -> Path:
+
+def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites: str | None = None) -> Path:
     """Write `build/NAME/` with the files of a case that are in the store, and return its path.
 
     They are module.mlir, module.vmfb, configurations.mlir, logs, inputs, expected results, the results of a wrong
-    module, case.txt and repro.sh."""
+    module, case.txt and repro.sh; if the case has sites, also sites.json, flow.mlirbc, and sites.txt with the text
+    `sites`."""
     root = root.resolve()  # it may itself be a link, and the links in it lead to the store by `..`
     folder = root / chain.case.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,6 +48,10 @@ def write(root: Path, store: Store, resolver: Resolver, chain: CaseState) -> Pat
             path.unlink()
     _write(folder / "case.txt", description(chain), 0o644)
     _write(folder / "repro.sh", repro(chain, resolver), 0o755)
+    if sites is None:
+        (folder / "sites.txt").unlink(missing_ok=True)
+    else:
+        _write(folder / "sites.txt", f"{sites}\n", 0o644)
     for table in (CASES, SITE_ROWS):
         if (store.root / table.folder).is_dir() and not (shortcut := root / table.folder).exists():
             _link(shortcut, store.root / table.folder)
@@ -130,6 +139,9 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
         for output, digest in (record.outputs if record else {}).items():
             own = output if "." in output else f"{output}.bin"  # a file that the compiler reads keeps its name
             found[names.get(output, f"{stage}.log" if output == "log" else own)] = digest
+    if chain.sites is not None and chain.sites.state == "made" and chain.sites.record is not None:
+        outputs = chain.sites.record.outputs
+        found |= {file: outputs[name] for name, file in _OF_SITES.items() if name in outputs}
     if (turns := trials.rotation_action(resolver, chain.case)) and (made := resolver.recorded(turns)) and made.ok:
         found[FILE] = made.outputs["vmfb"]
     if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
@@ -154,8 +166,9 @@ def _link(path: Path, to: Path) -> None:
 def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
     """Return the command lines that were executed, with the files of the case's folder as inputs.
 
-    The keys are `compile`, `run` and `benchmark`; a library has no compile. The compile writes module.vmfb to the
-    working directory: run it in an empty one, as repro.sh does, or it writes through a link into the store."""
+    The keys are `compile`, `run` and `benchmark`, and `sites` if these have times; a library has no compile.
+    The compile writes module.vmfb to the working directory: run it in an empty one, as repro.sh does, or it writes
+    through a link into the store."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     if case.library is not None:
         tensors, recipe = operand_types(case.operation), case.operation.recipes[-1]
@@ -174,6 +187,12 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
     emitted = chain["emit"].record if isinstance(program, Module) else None
     named = "".join(f'@"{name}"' for name in emitted.facts.get("functions", ())).encode() if emitted else b""
     outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
+    profiled = {}
+    if chain.sites is not None and chain.sites.record is not None and "times" in chain.sites.record.outputs:
+        profiled["sites"] = command_lines.profiled_benchmark_argv(
+            toolchain.tool("iree-benchmark-module"), "module.vmfb", flags, given, _CALLS,
+            function=program.function, parameters=weights,
+        )  # fmt: skip
     return {
         "compile": command_lines.compile_argv(
             toolchain.compiler, resolver.flags(case), dump=command_lines.dump_of(named)
@@ -192,18 +211,26 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
             rotation=None if case.cache == HOT else FILE,
             parameters=weights,
         ),
+        **profiled,
     }
 
 
 def repro(chain: CaseState, resolver: Resolver) -> str:
-    """Return repro.sh, which takes `compile`, `run` (then compare again*.bin) or `benchmark`."""
+    """Return repro.sh, which takes `compile`, `run` (then compare again*.bin), `benchmark` or `sites`.
+
+    `sites` writes calls.jsonl."""
     lines = by_hand(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" || { trap - EXIT; echo "the new output is in $made" >&2; exit 1; }'
     shown = {name: processes.quoted(argv) for name, argv in lines.items()}
     chosen = "" if cpus else processes.spelled(command_lines.choice(os.environ))
     before = {"run": chosen, "benchmark": f"taskset -c {cpus}" if cpus else chosen}
+    if "sites" in shown:
+        before["sites"] = before["benchmark"]
     bodies = {name: f"{words} {shown[name]}".lstrip() for name, words in before.items()}
+    if "sites" in bodies:
+        export = processes.quoted(command_lines.profile_export_argv(resolver.toolchain.tool("iree-profile")))
+        bodies["sites"] += f"\n    {export}"
     if "compile" in shown:
         objects = chain["emit"].record.outputs if chain["emit"].record else {}
         named = [*(file.name for file in chain.case.tuning.files), *named_files(objects)]

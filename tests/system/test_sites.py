@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from dispatchflow.iree import profile_events
 from dispatchflow.results import parquet
 from dispatchflow.results.site_rows import SITE_ROWS
 from tests.support.project import Project
@@ -147,3 +149,16 @@ def test_a_clean_keeps_the_sites_of_cases_that_there_are(loops: Project, tmp_pat
     assert project.doit("store", "clean", "keep=referenced").code == 0
     held = {stage for (stage,) in project.query("select distinct stage from record where outputs <> '{}'")}
     assert not held & {"provenance", "sites"}
+
+
+def test_the_view_has_the_sites_and_profiles_them_by_hand(loops: Project, tmp_path: Path) -> None:
+    project = loops.copy(tmp_path / "p")
+    (folder,) = project.root.glob("build/module_*")
+    text = (folder / "sites.txt").read_text()
+    assert text.startswith(f"sites of {folder.name}\nsite ") and "second.matmul" in text
+    assert b"first.matmul" in (folder / "sites.json").read_bytes()
+    assert (folder / "flow.mlirbc").read_bytes().startswith(b"ML\xefR")
+    ran = subprocess.run([folder / "repro.sh", "sites"], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert profile_events.parse((folder / "calls.jsonl").read_bytes()).dropped == 0
+    assert "sites.json" in project.doit("explain", *CASE, "sites:*").out
