@@ -162,7 +162,7 @@ def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
     return single("provenance", compile=compiled, labels=labels, source=sources(*_PROVENANCE))
 
 
-_TIMES = 1
+_TIMES = 2
 """Version of the times of sites. Raise it when they are computed in another way."""
 _PROVENANCE = (
     *(f"models/{n}.py" for n in ("_reading", "_tagger", "def_use", "kinds", "provenance", "site", "tagged", "work")),

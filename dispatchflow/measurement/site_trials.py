@@ -18,7 +18,7 @@ from dispatchflow.iree import command_lines, profile_events
 from dispatchflow.measurement.session import BlockRunner
 from dispatchflow.models import site_times
 from dispatchflow.models.site import Program
-from dispatchflow.models.site_times import Block
+from dispatchflow.models.site_times import Block, IncompleteProfile
 from dispatchflow.store import disk
 from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
@@ -26,7 +26,9 @@ from dispatchflow.tools import processes
 _EVENTS = 20_000
 """The most dispatches of a block; its profile has about 300 bytes for each event."""
 _ATTEMPTS = 5
-"""The most attempts at a block; its profile may be incomplete."""
+"""The most attempts at a block."""
+_INCOMPLETE = 20
+"""The most attempts at a block whose profile is incomplete."""
 _FLUSH_MS = 1
 
 
@@ -86,13 +88,13 @@ class SiteTrials:
         flush_ms: int | None = None
         begin = time.monotonic()
         while len(blocks) < protocol.blocks and (not blocks or time.monotonic() - begin < protocol.budget_s):
-            for attempt in range(_ATTEMPTS):
+            for attempt in range(1, _INCOMPLETE + 1):
                 try:
                     blocks.append(self._block(chain, made, program, max(1, round(calls)), flush_ms))
                     break
-                except ToolError:
+                except ToolError as error:
                     flush_ms = _FLUSH_MS
-                    if attempt == _ATTEMPTS - 1:
+                    if attempt >= (_INCOMPLETE if isinstance(error, IncompleteProfile) else _ATTEMPTS):
                         raise
         return blocks
 
@@ -117,7 +119,8 @@ class SiteTrials:
             with store.busy():
                 self._run(command_lines.profile_export_argv(toolchain.tool("iree-profile")), scratch, ())
                 profile = profile_events.parse((scratch / "calls.jsonl").read_bytes())
-                return site_times.read_block(program, profile, profile_events.repetitions(timed))
+                called = msgspec.structs.replace(program, sites=program.called_by(operation.function))
+                return site_times.read_block(called, profile, profile_events.repetitions(timed))
 
     def _run(self, argv: tuple[str, ...], scratch: Path, cpus: tuple[int, ...]) -> None:
         limits = self.bench.limits

@@ -54,3 +54,14 @@ def label(location, path, title):
             found = label(each, path, title)
             name, place = name or found[0], place or found[1]
     return name, place
+
+
+def calls(module):
+    """Return function → the functions that it calls."""
+    found = {}
+    for top in children(module.operation):
+        inside = [each for each in walk(top) if each.name == "util.call"]
+        if inside and "sym_name" in top.attributes:
+            callees = [ir.FlatSymbolRefAttr(each.attributes["callee"]).value for each in inside]
+            found[ir.StringAttr(top.attributes["sym_name"]).value] = callees
+    return found

@@ -203,7 +203,7 @@ def launches(options):
     places = _places(module)
     for each in found:
         each["function"], each["at_load"] = places[each["function"]]
-    return {"launches": found}
+    return {"launches": found, "calls": reading.calls(module)}
 
 
 def _symbol(operation):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from dispatchflow.models import kinds, work
@@ -14,11 +15,15 @@ def program(source: Source, formed: Dispatches, host: Launches) -> Program:
     """Return the program of a compile.
 
     Raises:
-        ValueError: a launch has the tags of several dispatches, so that its site is unknown.
+        ValueError: a launch has the tags of several dispatches, so that its site is unknown, or several have one tag.
     """
     graph = DefUse(source.nodes)
     located = _located(graph, formed.dispatches)
     by_flow = _by_data_flow(graph, formed, located)
+    count = Counter(tag for launch in host.launches for tag in launch.sites)
+    if twice := [tag for tag, launches in count.items() if launches > 1]:
+        export = next(launch.export for launch in host.launches if twice[0] in launch.sites)
+        raise ValueError(f"{count[twice[0]]} launches of {export} have the tag of one dispatch")
     sites = []
     for number, launch in enumerate(host.launches, 1):
         if len(launch.sites) > 1:
@@ -28,7 +33,20 @@ def program(source: Source, formed: Dispatches, host: Launches) -> Program:
         moved = by_flow.get(launch.sites[0], set()) if launch.sites else set()
         sites.append(_site(number, launch, dispatch, found, moved))
     return Program(_operations(graph, source, {o.operation for s in sites for o in s.origins}), tuple(sites),
-                   source.unlabelled)  # fmt: skip
+                   source.unlabelled, _calls(host))  # fmt: skip
+
+
+def _calls(host: Launches) -> dict[str, tuple[str, ...]]:
+    found: dict[str, dict[str, None]] = {}
+    for caller, callees in host.calls.items():
+        name = _called(caller)
+        found.setdefault(name, {}).update((_called(each), None) for each in callees if _called(each) != name)
+    return {name: tuple(callees) for name, callees in found.items() if callees}
+
+
+def _called(function: str) -> str:
+    """Return the name of a function in the source, without the suffix that the compiler adds."""
+    return function.removesuffix("$async")
 
 
 def _site(number: int, launch: Launch, dispatch: Dispatch | None, found: set[int], moved: set[int]) -> Site:
@@ -36,7 +54,7 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, found: set[int
                *(Origin(each, "data flow") for each in sorted(moved)))  # fmt: skip
     return Site(
         number,
-        launch.function.removesuffix("$async"),
+        _called(launch.function),
         launch.at_load,
         launch.executable,
         launch.export,
@@ -122,5 +140,8 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
         variable = begin - {"constant"} or begin
         between = graph.between(variable, end, is_vanished)
         candidates = {each for each in between if _is_users(graph.nodes[each].kind) and graph.nodes[each].tensor}
-        found[tag] = {each for each in candidates if kinds.moves(graph.nodes[each].kind)} or candidates
+        candidates = {each for each in candidates if kinds.moves(graph.nodes[each].kind)} or candidates
+        # Where nothing vanished, a neighbour moves its own operand: a convolution that pads.
+        neighbours = {each for each in begin | end if isinstance(each, int)}
+        found[tag] = candidates or _origins(graph, dispatch, computing=False) & neighbours
     return found

@@ -76,6 +76,18 @@ class Program(msgspec.Struct, frozen=True):
     unlabelled: str | None = None
     """Why names and places are not known; None if they are, as far as the source has them."""
 
+    calls: dict[str, tuple[str, ...]] = {}
+    """Function → the functions that it calls."""
+
+    def called_by(self, function: str) -> tuple[Site, ...]:
+        """Return the sites that a call of a function may launch; those of other functions are left out."""
+        reached, waiting = {function}, [function]
+        while waiting:
+            new = set(self.calls.get(waiting.pop(), ())) - reached
+            reached |= new
+            waiting += new
+        return tuple(site for site in self.sites if site.at_load or site.function in reached)
+
     def sites_of(self, operation: int) -> tuple[Site, ...]:
         """Return the sites whose origins name a source operation."""
         return tuple(site for site in self.sites if any(origin.operation == operation for origin in site.origins))

@@ -23,6 +23,10 @@ AT_LOAD: Final = "at load"
 NOT_LAUNCHED: Final = "not launched"
 
 
+class IncompleteProfile(ToolError):
+    """The runtime dropped records: the thread that empties its ring waited for a CPU."""
+
+
 class SiteBlock(msgspec.Struct, frozen=True):
     """The executions of one group of sites in all calls of a block."""
 
@@ -106,10 +110,10 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
         ToolError: records were dropped, an event belongs to no site, or the events took longer than the calls.
     """
     if profile.dropped:
-        raise ToolError(
+        raise IncompleteProfile(
             f"the profile is incomplete: {profile.dropped} records were dropped",
             {"dispatches": len(profile.launches)},
-            "Profile it again with --device_profiling_flush_interval_ms=1.",
+            "Measure again when the machine has less to do.",
         )
     placed = matched(program, profile)
     first = _first_measured(profile, repetitions)

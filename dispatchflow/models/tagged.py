@@ -90,6 +90,8 @@ class Launches(msgspec.Struct, frozen=True):
     """The launches in the order of the host program."""
 
     launches: tuple[Launch, ...]
+    calls: dict[str, tuple[str, ...]] = {}
+    """Function → the functions that it calls."""
 
 
 _SCRIPT = Path(__file__).with_name("_tagger.py")

@@ -122,7 +122,7 @@ def test_calls_that_differ_count_all():
 def test_dropped_records_are_an_error_with_the_way_out():
     with pytest.raises(ToolError, match="incomplete: 3 records were dropped") as error:
         read_block(program(["a"]), recorded(2, ["a"]).profile(dropped=3), [Repetition(1, 100)] * 2)
-    assert "--device_profiling_flush_interval_ms=1" in error.value.hint
+    assert "less to do" in error.value.hint
 
 
 def test_sites_without_a_time_say_why():
