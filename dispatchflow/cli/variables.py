@@ -233,7 +233,7 @@ _OWN: dict[str, Variable] = {
     "top": Variable("report", "show only the first N rows of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
     "format": Variable("report", f"one of {', '.join(FORMATS)}", _one_of(FORMATS)),
-    "out": Variable("report", f"write the report to this file, {_FROM}", _file),
+    "out": Variable("report", f"write the report, or what import makes, to this file, {_FROM}", _file),
     "stage": Variable("history", "verify: the verdicts of cases, also unmeasured ones", _one_of(("verify",))),
     "write": Variable("known", f"write entries for the failures of now to this file, {_FROM}", _file),
     "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),

@@ -140,8 +140,5 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
         variable = begin - {"constant"} or begin
         between = graph.between(variable, end, is_vanished)
         candidates = {each for each in between if _is_users(graph.nodes[each].kind) and graph.nodes[each].tensor}
-        candidates = {each for each in candidates if kinds.moves(graph.nodes[each].kind)} or candidates
-        # Where nothing vanished, a neighbour moves its own operand: a convolution that pads.
-        neighbours = {each for each in begin | end if isinstance(each, int)}
-        found[tag] = candidates or _origins(graph, dispatch, computing=False) & neighbours
+        found[tag] = {each for each in candidates if kinds.moves(graph.nodes[each].kind)} or candidates
     return found

@@ -238,13 +238,6 @@ def test_operations_of_the_user_that_leave_work(kind, expected):
     assert kinds.computes(node(kind)) is expected
 
 
-def test_a_move_on_an_edge_where_nothing_vanished_is_part_of_the_neighbour_whose_location_it_has():
-    source = module(node("onnx.Conv", given=[0]), node("func.return", 2, results=0))
-    flow = module(dispatch(given=[0]), dispatch(2), node("util.return", 3, results=0))
-    found = program(source, flow, (moving(2),), (computing(2),))
-    assert [site.origins for site in found.sites] == [(Origin(2, "data flow"),), (Origin(2, "location"),)]
-
-
 def test_a_call_launches_the_sites_of_its_function_and_of_those_that_it_calls():
     host = [launch(0, function="inner"), launch(1), launch(2, function="other$async"), launch(3, True, "w")]
     source = module(node("onnx.Relu", given=[0]))

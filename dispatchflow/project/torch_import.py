@@ -1,0 +1,118 @@
+"""Import a PyTorch module into files that a spec can name: MLIR text, weights, and arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dispatchflow.errors import DispatchflowError, SpecError, ToolError, suggestion
+from dispatchflow.mlir.functions import Declaration, declarations
+from dispatchflow.tools import processes
+from dispatchflow.tools.limits import Limits
+
+_SCRIPT = Path(__file__).parent.parent / "models" / "_import_torch.py"
+MAKE = "make"
+"""The function that is called if none is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The files of an imported module."""
+
+    module: Path
+    weights: Path | None
+    """The weights; None if there are none."""
+    arrays: Path | None
+    """Arguments `in0`, … and results `out0`, …; None if numpy has no array of a type."""
+    no_arrays: str | None
+    function: str
+    types: Declaration
+    f64: bool
+    """Whether the module has numbers in f64, which `vulkan` does not take."""
+
+
+def source_of(word: str) -> tuple[Path, str]:
+    """Return the file and the function of `gpt.py:make`.
+
+    Raises:
+        SpecError: there is no such file, or it is no Python file.
+    """
+    name, _, function = word.partition(":")
+    path = Path(name).absolute()
+    if path.suffix != ".py":
+        hint = "ONNX and MLIR files need no import: specs name them." if path.suffix in (".onnx", ".mlir") else ""
+        raise SpecError(f"import takes a Python file: file={word}", {"form": "file=gpt.py:make"}, hint)
+    if not path.is_file():
+        near = suggestion(path.name, [each.name for each in path.parent.glob("*.py")])
+        raise SpecError(f"there is no file '{name}'", {"given": f"file={word}"}, near)
+    return path, function or MAKE
+
+
+def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
+    """Call `function` of a user's file, and write what it returns to `out` and to files beside it.
+
+    The files are replaced together at the end: a failure leaves those that were there.
+
+    Raises:
+        SpecError: packages are missing, the function is missing or returns something else, or `out` is wrong.
+        ToolError: the user's code fails, or the module cannot be exported.
+    """
+    if out.suffix != ".mlir":
+        raise SpecError(f"out={out} must end with .mlir", {"form": "out=ir/gpt.mlir"})
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{out.stem}-", dir=out.parent))
+    except OSError as error:
+        raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
+    try:
+        facts = _run(file, function, scratch, limits)
+        found = declarations((scratch / "new.mlir").read_text(encoding="utf-8"))
+        ((name, types),) = found.items()
+        if (facts["inputs"], facts["results"]) != (len(types.inputs), len(types.results)):
+            given = f"{facts['inputs']} tensors in, {facts['results']} out"
+            has = {"given": given, "exported": f"{len(types.inputs)} inputs, {len(types.results)} results"}
+            raise SpecError(f"the example arguments of {function}() must all be tensors", has)
+        weights, arrays, module = (_moved(scratch / f"new{end}", out) for end in (".irpa", ".npz", ".mlir"))
+        assert module is not None
+        return Imported(module, weights, arrays, facts["no_arrays"], name, types, facts["f64"])
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _moved(made: Path, out: Path) -> Path | None:
+    """Move a file beside `out`, with its own ending; None if the import did not make it."""
+    return made.replace(out.with_suffix(made.suffix)) if made.exists() else None
+
+
+def _run(file: Path, function: str, scratch: Path, limits: Limits) -> dict[str, Any]:
+    told = scratch / "facts.json"
+    argv = (
+        sys.executable,
+        "-P",  # the folder of the script has a file that is called like a module of Python: site.py
+        str(_SCRIPT),
+        str(file),
+        function,
+        f"--module={scratch / 'new.mlir'}",
+        f"--weights={scratch / 'new.irpa'}",
+        f"--arrays={scratch / 'new.npz'}",
+        f"--facts={told}",
+    )
+    command = processes.Command(
+        argv, Path.cwd(), os.environ,
+        time_limit_s=limits.compile_s, memory_limit_bytes=limits.memory_bytes,
+    )  # fmt: skip
+    outcome, _, stderr = processes.answer(command)
+    facts: dict[str, Any] = json.loads(told.read_text(encoding="utf-8")) if told.exists() else {}
+    if "problem" in facts:
+        kind: type[DispatchflowError] = SpecError if facts["wrong_input"] else ToolError
+        raise kind(facts["problem"], {}, facts["hint"])
+    if (failure := limits.failure("compile_limit", outcome, stderr)) is not None:
+        lines = stderr.splitlines()
+        raise ToolError(f"importing {file.name} failed: {failure}", {"last line": lines[-1]} if lines else {})
+    return facts
