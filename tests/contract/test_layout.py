@@ -128,3 +128,9 @@ def test_files_are_short() -> None:
     files = [*ROOT.glob("dispatchflow/**/*.py"), *ROOT.glob("tests/**/*.py")]
     lines = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in files}
     assert {name: count for name, count in lines.items() if count > 300} == {}
+
+
+def test_files_of_tests_have_unique_names() -> None:
+    """pytest imports them by these names alone, and refuses a second file of one name in the same run."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
