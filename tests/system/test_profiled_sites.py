@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,9 +30,11 @@ DEVICES = {"local-sync": LLVM_CPU, "local-task": LLVM_CPU, "vulkan": VULKAN}
 
 
 def run(argv: Sequence[str], folder: Path, variables: dict[str, str]) -> str:
+    path = os.pathsep.join([os.fspath(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     found = subprocess.run(
-        argv, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, timeout=300, check=False
-    )
+        argv, cwd=folder, env={**os.environ, "PATH": path, **variables},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
     assert found.returncode == 0, found.stderr
     return found.stdout
 
