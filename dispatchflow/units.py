@@ -12,6 +12,15 @@ def whole(text: str) -> int | None:
     return int(text) if re.fullmatch(WHOLE, text) else None
 
 
+def is_number(word: str) -> bool:
+    """Return whether a word is a number as Python's `float` reads it."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
 def seconds(value_s: float) -> str:
     """Return a time as text: `412 ms`, `3.21 s`, `4 min 12 s`."""
     if 60 <= value_s < 1e6:

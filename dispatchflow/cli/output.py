@@ -8,8 +8,12 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
-from dispatchflow.errors import DispatchflowError
+from dispatchflow.errors import DispatchflowError, SpecError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class OutputLost(DispatchflowError):
@@ -66,3 +70,27 @@ def open_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+
+
+def to_file(text: str, out: str) -> None:
+    """Write a text to the file of `out=`.
+
+    Raises:
+        SpecError: the file cannot be written.
+    """
+    from pathlib import Path  # a run without out= does not need it
+
+    try:
+        Path(out).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise unwritable(Path(out), error) from error
+
+
+def unwritable(out: Path, error: OSError, variable: str = "out") -> SpecError:
+    import shlex
+
+    problem = f"{variable}={out} cannot be written"
+    if isinstance(error, FileNotFoundError) and not out.parent.exists():
+        way_out = f"Create it: mkdir -p {shlex.quote(str(out.parent))}."
+        return SpecError(problem, {"found": f"no folder '{out.parent}'"}, way_out)
+    return SpecError(problem, {"found": error.strerror})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from dispatchflow.engine.state import CaseState
@@ -77,15 +76,3 @@ def _lines(rows: Sequence[dict[str, Any]], found: CaseSites, values: Mapping[str
     else:
         yield sites.table(rows)
     yield from found.remarks
-
-
-def write(text_: str, out: str) -> None:
-    """Write the text to a file.
-
-    Raises:
-        SpecError: the file cannot be written.
-    """
-    try:
-        Path(out).write_text(text_ + "\n", encoding="utf-8")
-    except OSError as error:
-        raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dispatchflow.units import is_number
+
 INPUT = "input"
 EXPECTED = "expected_output"
 FUNCTION = "function"
@@ -50,7 +52,7 @@ def tensor(value: str) -> str:
     kind, equals, rest = value.partition("=")
     if equals:
         return f"{_ranked(kind.strip())}={_plain(rest)}"
-    return f"{_ranked(kind)}=0" if kind[-1:].isdigit() and not _is_number(kind) else value
+    return f"{_ranked(kind)}=0" if kind[-1:].isdigit() and not is_number(kind) else value
 
 
 def in_folder(value: str, folder: str) -> str:
@@ -66,11 +68,3 @@ def _ranked(kind: str) -> str:
 def _plain(numbers: str) -> str:
     """Return numbers without the brackets of their rows."""
     return numbers if numbers.startswith("@") else " ".join(numbers.replace("[", " ").replace("]", " ").split())
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

@@ -18,6 +18,7 @@ from dispatchflow.models import onnx_file
 from dispatchflow.planning import archives, module_files
 from dispatchflow.planning.location import Location
 from dispatchflow.planning.reading import Read
+from dispatchflow.units import is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ def _members(written: str, word: str, place: Location, read: Read) -> list[File]
 
 def expected(written: str, place: Location, read: Read) -> list[File | str]:
     """Return the expected results in one word: several, if it names members of an archive."""
-    if _is_number(written):
+    if is_number(written):
         return [written]
     kind, equals, name = (part.strip() for part in written.partition("="))
     if equals and name.startswith("@") and module.shape_of(kind):
@@ -209,7 +210,7 @@ def inputs(written: str, place: Location, read: Read) -> list[Input]:
 def _input(text: str, place: Location, read: Read) -> Input:
     at = place.at("inputs")
     kind, equals, value = (part.strip() for part in text.partition("="))
-    if not equals and (kind.startswith("@") or _is_number(kind) or kind in RECIPES or ranges.bounds(kind)):
+    if not equals and (kind.startswith("@") or is_number(kind) or kind in RECIPES or ranges.bounds(kind)):
         kind, value = "", kind  # the function or the file has the type
     if kind and not (module.is_scalar(kind) or module.shape_of(kind)):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
@@ -229,7 +230,7 @@ def _input(text: str, place: Location, read: Read) -> Input:
         except ValueError as error:
             raise SpecError(str(error), {"spec": at, "found": text}) from error
         return Input(kind or None, value)
-    if value not in RECIPES and not all(map(_is_number, literals.words(value))):
+    if value not in RECIPES and not all(map(is_number, literals.words(value))):
         facts = {"spec": at, "found": text, "allowed": _INPUT_FORMS}
         raise SpecError(f"'{value}' is not an input", facts, suggestion(value, RECIPES) or _several(place))
     element = module.element_of(kind)
@@ -245,11 +246,3 @@ def _input(text: str, place: Location, read: Read) -> Input:
 def _several(place: Location) -> str:
     inputs = ["4x8xf32", "5"]
     return f"Write several inputs as {place.listed('inputs', inputs)}."
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

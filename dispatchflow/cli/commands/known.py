@@ -10,7 +10,7 @@ from typing import Any
 from dispatchflow import units
 from dispatchflow.cases.known_failures import KnownFailure
 from dispatchflow.cli.commands._base import QueryCommand
-from dispatchflow.cli.commands.report import unwritable
+from dispatchflow.cli.output import unwritable
 from dispatchflow.cli.selection import Selection
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import SpecError

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-from pathlib import Path
 from typing import Any
 
+from dispatchflow.cli import output
 from dispatchflow.cli.commands._base import QueryCommand
-from dispatchflow.errors import SpecError, escaped
+from dispatchflow.errors import escaped
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.stages import cases_named
 
@@ -28,10 +27,7 @@ class ReportCommand(QueryCommand):
         else:
             text = query.report(workspace.store_path / "results", workspace.values, args, self.fastest)
         if out := workspace.values.get("out"):
-            try:
-                Path(out).write_text(text + "\n", encoding="utf-8")
-            except OSError as error:
-                raise unwritable(Path(out), error) from error
+            output.to_file(text, out)
         else:
             print(escaped(text))  # tags and names of functions may have any character
         return 0
@@ -45,11 +41,3 @@ class ReportCommand(QueryCommand):
         chains = workspace.chains(list(selected.last_stage()))
         rows = verdicts.rows(chains, workspace.toolchain.version, workspace.plan.tags)
         return query.formatted(rows, workspace.values, verdicts.COLUMNS)
-
-
-def unwritable(out: Path, error: OSError, variable: str = "out") -> SpecError:
-    problem = f"{variable}={out} cannot be written"
-    if isinstance(error, FileNotFoundError) and not out.parent.exists():
-        way_out = f"Create it: mkdir -p {shlex.quote(str(out.parent))}."
-        return SpecError(problem, {"found": f"no folder '{out.parent}'"}, way_out)
-    return SpecError(problem, {"found": error.strerror})

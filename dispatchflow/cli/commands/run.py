@@ -180,7 +180,7 @@ def _publish_and_report(
     if any(chain.sites for chain in chains):
         tables = sites.text(workspace, chains)
         if "out" in workspace.values:
-            sites.write(tables, workspace.values["out"])
+            output.to_file(tables, workspace.values["out"])
         elif "format" in workspace.values:
             output.say_last(tables)
         else:
