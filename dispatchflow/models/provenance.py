@@ -63,6 +63,7 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, found: set[int
         origins,
         work.flops(dispatch) if dispatch else None,
         work.traffic_bytes(dispatch) if dispatch else None,
+        launch.sites[0] if launch.sites else None,
     )
 
 

@@ -62,6 +62,8 @@ class Site(msgspec.Struct, frozen=True):
     """Arithmetic operations of one execution, a multiply-add as two; None if unknown."""
     traffic_bytes: int | None = None
     """Bytes of operands and results of one execution, each once; None if a size is unknown."""
+    dispatch: int | None = None
+    """The number of its dispatch: N of the tag `df.site.N` in the module `flow`; None without a tag."""
 
 
 class Program(msgspec.Struct, frozen=True):
