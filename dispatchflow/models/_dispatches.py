@@ -1,4 +1,4 @@
-"""Reads the dispatches of a module at phase `flow`, where they are outlined, beside its toolchain's bindings."""
+"""Reads the outlined dispatches of a module at phase `flow`, beside its toolchain's bindings."""
 
 import _reading as reading
 from iree.compiler import ir
