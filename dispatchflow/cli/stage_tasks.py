@@ -30,6 +30,9 @@ from dispatchflow.store.entries import Record
 
 _log = logging.getLogger(__name__)
 
+_WITH_SITES = " sites "
+"""Separates the identity of a row from the key of the sites that the case's view shows beside it."""
+
 _NO_PAUSES = "DISPATCHFLOW_TESTS_NO_PAUSES"
 """The environment variable that removes the pauses between rounds, for our own tests.
 
@@ -232,10 +235,15 @@ class StageTasks:
         views = {f"{row.chain.case.name} {workspace.view_name}": row for row in rows}
         shown = records.newest_identities(views)
         for name, row in views.items():
-            chain = row.chain
-            if chain.case in self.touched or shown.get(name) != row.identity or chain.case.name not in folders:
+            chain, identity = row.chain, row.identity
+            known = shown.get(name, "")
+            if chain.sites is None:  # a view that has sites besides is a view of this row, too
+                known, *_ = known.split(_WITH_SITES)
+            elif chain.sites.state == "made":
+                identity += f"{_WITH_SITES}{chain.sites.key}"
+            if chain.case in self.touched or known != identity or chain.case.name not in folders:
                 keys = {stage: step.key for stage, step in chain.steps.items() if step.key is not None}
-                records.set_latest(chain.case.name, keys, {name: row.identity} if self._show(chain) else {})
+                records.set_latest(chain.case.name, keys, {name: identity} if self._show(chain) else {})
         return rows
 
     def _publish_sites(self, chains: Sequence[CaseState]) -> DispatchflowError | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -61,6 +62,20 @@ def loops(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_view_that_a_profile_wrote_has_its_sites_again_after_sites(loops: Project, tmp_path: Path) -> None:
+    project = loops.copy(tmp_path / "p")
+    (folder,) = project.root.glob("build/module_*")
+    text = (folder / "sites.txt").read_text()
+    shutil.rmtree(folder)
+    assert project.doit(*CASE, "profile").code == 0
+    assert not (folder / "sites.txt").exists()
+    again = project.doit(*CASE, "sites")
+    assert "up to date" in again.out and (folder / "sites.txt").read_text() == text
+    (folder / "sites.txt").write_text("kept")
+    assert project.doit(*CASE, "profile").code == 0
+    assert (folder / "sites.txt").read_text() == "kept"
 
 
 def test_sites_of_two_loops_with_one_kernel_have_their_own_names_and_times(loops: Project) -> None:
