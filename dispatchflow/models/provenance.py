@@ -112,7 +112,8 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
     """Return the candidates for each dispatch that has no located operation.
 
     They are the source operations in no dispatch that are between what the dispatches before it and those after it
-    compute; of these, the ones that move data."""
+    compute; of these, the ones that move data. If there are none, it is the operation before or after it whose location
+    it has."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)
@@ -141,5 +142,7 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
         variable = begin - {"constant"} or begin
         between = graph.between(variable, end, is_vanished)
         candidates = {each for each in between if _is_users(graph.nodes[each].kind) and graph.nodes[each].tensor}
-        found[tag] = {each for each in candidates if kinds.moves(graph.nodes[each].kind)} or candidates
+        candidates = {each for each in candidates if kinds.moves(graph.nodes[each].kind)} or candidates
+        # A copy with a padding has the location of the convolution that reads it, and nothing vanished before that.
+        found[tag] = candidates or _origins(graph, dispatch, computing=False) & (begin | end)
     return found

@@ -11,7 +11,7 @@ Evidence = Literal["location", "data flow"]
 """The evidence that a site computes an operation.
 
 `location`: an operation inside the dispatch has the operation's location. `data flow`: no location is left; the site
-moves data on an edge of the source's def-use graph, on which the operation is."""
+moves data on an edge of the source's def-use graph, and the operation is on that edge, or at its end."""
 
 
 class SourceOperation(msgspec.Struct, frozen=True):

@@ -168,5 +168,5 @@ def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> 
     if absent := program.unplaced:
         shown = ", ".join(rollup.operation_name(operation) for operation in absent[:8])
         more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
-        lines.append(f"in no site, because they are constant or part of others: {shown}{more}")
+        lines.append(f"in no site, because they are constant, part of others, or plain copies: {shown}{more}")
     return lines

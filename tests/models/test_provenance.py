@@ -102,6 +102,20 @@ def test_candidates_are_of_the_argument_that_the_dispatch_reads():
     assert second.origins == (Origin(4, "location"),)
 
 
+@pytest.mark.parametrize(("location", "operations"), [(3, [3]), (2, [])], ids=["its reader's", "a stranger's"])
+def test_copy_with_a_padding_belongs_to_the_convolution_that_reads_it(location, operations):
+    source = module(
+        node("linalg.exp", given=[1]),
+        node("onnx.Conv", given=[0]),
+        node("func.return", 3, results=0),
+    )
+    flow = module(dispatch(given=[1]), dispatch(given=[0]), dispatch(3), node("util.return", 4, results=0))
+
+    _, copy, _ = program(source, flow, (computing(2),), (moving(location),), (computing(3),)).sites
+
+    assert copy.origins == tuple(Origin(each, "data flow") for each in operations)
+
+
 def test_operations_in_no_site_and_in_several_are_told():
     source = module(
         node("arith.constant"),  # 2
