@@ -10,6 +10,7 @@ from dispatchflow.cases import known_failures
 from dispatchflow.cases.module import Module
 from dispatchflow.engine.settings import VERIFY_MODES
 from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.iree import phases
 from dispatchflow.libraries.providers import PROVIDERS
 from dispatchflow.models.rollup import By
 from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS, refuse_taken
@@ -229,6 +230,16 @@ _OWN: dict[str, Variable] = {
     ),
     "depth": Variable("sites", "how many components of a name by=scope takes; default 1", _count),
     "kernel": Variable("sites", "only sites that launch this kernel, as another profiler names it"),
+    "from": Variable("phases", "the compiler's phase to begin with: flow; doit phases NAME lists them"),
+    "to": Variable("phases", "the phase to end with; with from= alone, the next one"),
+    "with": Variable("phases", "another case, or iree=3.12.0 for the same case: at which phase they differ, and how"),
+    "timing": Variable("phases", "yes: the ten slowest passes of the compiler", _yes),
+    "pass": Variable(
+        "phases", "all: keep the module after each pass in build/NAME/phases/passes.txt", _one_of(("all",))
+    ),
+    "output": Variable(
+        "phases", f"keep the host program as text: {', '.join(phases.OUTPUTS)}", _one_of(phases.OUTPUTS)
+    ),
     "sort": Variable("report", "a column; -column for descending"),
     "top": Variable("report", "show only the first N rows of each operation", _count),
     "columns": Variable("report", "columns to show", _words),

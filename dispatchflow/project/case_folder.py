@@ -42,7 +42,7 @@ def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites:
     folder.mkdir(parents=True, exist_ok=True)
     wanted = links(chain, resolver)
     for name, digest in wanted.items():
-        _link(folder / name, store.path(digest))
+        link(folder / name, store.path(digest))
     for path in folder.iterdir():
         if path.is_symlink() and path.name not in wanted:
             path.unlink()
@@ -54,7 +54,7 @@ def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites:
         _write(folder / "sites.txt", f"{sites}\n", 0o644)
     for table in (CASES, SITE_ROWS):
         if (store.root / table.folder).is_dir() and not (shortcut := root / table.folder).exists():
-            _link(shortcut, store.root / table.folder)
+            link(shortcut, store.root / table.folder)
     return folder
 
 
@@ -153,7 +153,8 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
     return found
 
 
-def _link(path: Path, to: Path) -> None:
+def link(path: Path, to: Path) -> None:
+    """Make a link to an object, or change it; a file of the user stays."""
     wanted = os.path.relpath(to, path.parent)
     if path.is_symlink():
         if os.readlink(path) == wanted:  # noqa: PTH115 (text, not a path: `..` must stay)

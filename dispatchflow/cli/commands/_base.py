@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from doit.cmd_base import Command, DodoTaskLoader
 from doit.cmdparse import CmdOption
 
-from dispatchflow.cli.invocation import Loader
+from dispatchflow.cases.case import Case
+from dispatchflow.cli.invocation import Invocation, Loader
 from dispatchflow.errors import SpecError
 from dispatchflow.planning.plan import Skip
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.stages import cases_named
 
 LIMITS = ("compile_limit", "run_limit", "memory_limit")
 """Variables of a command that runs a tool of a toolchain."""
@@ -35,6 +38,27 @@ class QueryCommand(Command):  # type: ignore[misc]
 def no_words(command: str, args: list[str]) -> None:
     if args:
         raise SpecError(f"{command} takes no words", {"given": " ".join(args)})
+
+
+def one_case(app: Invocation, workspace: Workspace, words: Sequence[str], command: str) -> Case:
+    """Return the only case that `NAME` or `STAGE:NAME` selects; without a word, the only case of the plan.
+
+    Raises:
+        SpecError: there is none or more than one, or it is skipped.
+    """
+    stages = [word if cases_named(word) else f"compile:{word}" for word in words]
+    selection = app.select(workspace, stages or ["compile"], ())
+    cases = list(selection.last_stage())
+    if len(cases) == 1:
+        return cases[0]
+    form = {"form": f"doit {command} NAME"}
+    if cases:
+        facts = {"selected": f"{len(cases)} cases, such as {cases[0].name} and {cases[1].name}", **form}
+        raise SpecError(f"{command} needs one case", facts, "Name one of them.")
+    if selection.skips:
+        skip = next(iter(selection.skips))
+        raise SpecError(f"{skip.name} is skipped", {"reason": skip.reason})
+    raise SpecError(f"{command} needs a case", form, "doit list --all profile shows every name.")
 
 
 def print_skips(skips: Collection[Skip]) -> None:

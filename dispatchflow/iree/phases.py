@@ -1,0 +1,75 @@
+"""The files that the compiler dumps after each of its phases, and the flags that make it print more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dispatchflow.errors import SpecError, suggestion
+
+FOLDER = "phases"
+"""The directory of the dump."""
+
+PASSES = ("--mlir-print-ir-after-all", "--mlir-disable-threading")
+"""Flags that print the module after each pass.
+
+They use one thread, because the order of several is arbitrary."""
+
+SHORT = ("--mlir-elide-elementsattrs-if-larger=64", "--mlir-elide-resource-strings-if-larger=64")
+"""Flags that leave out long constants, which `PASSES` would print hundreds of times."""
+
+TIMING = ("--mlir-timing", "--mlir-timing-display=tree", "--mlir-output-format=json", "--mlir-disable-threading")
+"""Flags that print the time of each pass.
+
+They use one thread, so that the times add up to that of the compile."""
+OUTPUTS = ("vm-asm", "vm-c")
+"""Formats of the host program as text."""
+
+_FILE = re.compile(r"(?:.*\.)?(\d+)\.([\w-]+)\.mlir", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Phase:
+    """The module after one phase of the compiler."""
+
+    number: int
+    """Its place in the order, from 1."""
+    name: str
+    """The compiler's word: `flow`, which `--compile-to=` takes too, except for `executable-…`."""
+
+    @property
+    def file(self) -> str:
+        return f"{self.number}.{self.name}.mlir"
+
+
+def dump_flags(folder: str = FOLDER) -> tuple[str, ...]:
+    return (f"--dump-compilation-phases-to={folder}",)
+
+
+def output_flags(kind: str) -> tuple[str, ...]:
+    return (f"--output-format={kind}",)
+
+
+def found(files: Iterable[str]) -> dict[Phase, str]:
+    """Return phase → file, in the order of the phases; files of other names are left out.
+
+    The compiler puts the name of its input before the number: `_stdin_.6.flow.mlir`."""
+    matches = {name: match for name in files if (match := _FILE.fullmatch(name))}
+    return dict(sorted((Phase(int(match[1]), match[2]), name) for name, match in matches.items()))
+
+
+def named(word: str, known: Sequence[Phase], variable: str) -> Phase:
+    """Return the phase of a name, a number, or a file's name: `flow`, `6`, `6.flow`.
+
+    Raises:
+        SpecError: there is none; the error lists all, and names the nearest.
+    """
+    for phase in known:
+        if word in (phase.name, str(phase.number), f"{phase.number}.{phase.name}", phase.file):
+            return phase
+    names = [phase.name for phase in known]
+    hint = suggestion(word, names)
+    raise SpecError(
+        f"the compiler has no phase '{word}'", {"given": f"{variable}={word}", "phases": ", ".join(names)}, hint
+    )
