@@ -1,5 +1,47 @@
-"""A build system for compiler dispatches: emit MLIR → iree-compile → verify → profile, run by doit."""
+"""A build system for compiler dispatches: emit MLIR → iree-compile → verify → profile, run by doit.
+
+From Python, `run` executes a command, `read` reads its rows, and `cases` lists the cases of a spec;
+`dispatchflow.microbenchmark` measures compiled modules without a project (docs/python.md).
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from dispatchflow.cli.main import main
 
-__all__ = ["main"]
+if TYPE_CHECKING:
+    from dispatchflow.interface import cases, read, run
+
+__all__ = ["cases", "main", "read", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the Python interface on first use: a command does not need it."""
+    if name in ("read", "run"):
+        from dispatchflow import interface
+
+        return getattr(interface, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Package(ModuleType):
+    """This package, in which `cases` is the function and not the room of that name.
+
+    The import system binds a room to its name here when it is imported. Nothing else needs that: `import` statements
+    find rooms in `sys.modules`."""
+
+    @property
+    def cases(self) -> Any:
+        from dispatchflow import interface
+
+        return interface.cases
+
+    @cases.setter
+    def cases(self, room: ModuleType) -> None:
+        pass
+
+
+sys.modules[__name__].__class__ = _Package

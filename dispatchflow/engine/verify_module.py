@@ -121,10 +121,10 @@ def _like(nbytes: int, type: str) -> Array:
 
 def _text(found: repeatability.Difference, types: Types) -> str:
     index = next(iter(found.verdicts))
-    return found.text(f"result {index}", "byte" if str(index) in _untyped(types) else "element")
+    return found.text(f"result {index}", "byte" if str(index) in untyped(types) else "element")
 
 
-def _untyped(types: Types) -> list[str]:
+def untyped(types: Types) -> list[str]:
     """Return the indices of results that are compared as bytes, because their type is unknown."""
     return [
         str(index) for index, type in enumerate(types) if not module.is_scalar(type) and module.shape_of(type) is None
@@ -147,20 +147,20 @@ def _judged(place: ModuleCall, program: Module, data: Data, types: Types, names:
         if not module.is_scalar(type) and len(got) != len(expected):
             reason = f"result {index} ({type}) has {len(got)} B; {len(expected)} are expected"
             return False, reason, place.log(), {"verification": "not compared"}
-        if (found := _compared(got, expected, type, program.rtol)) is None:
+        if (found := compared(got, expected, type, program.rtol)) is None:
             continue
         verdicts[str(index)] = found
         if not found.passed:
             outputs[f"got_{index}"] = place.store.put_bytes(got)
     if not verdicts:
         return True, None, {}, {"verification": "not compared", "score": None}
-    doubts = [_doubt(int(index), v) for index, v in verdicts.items() if v.word == "mistrusted"]
+    doubts = [doubt(int(index), v) for index, v in verdicts.items() if v.word == "mistrusted"]
     doubts += [f"result {i} was not compared" for i in range(len(types)) if str(i) not in verdicts]
     doubts += [f"the sizes of result {i} are unknown" for i, type in enumerate(types) if not module.is_sized(type)]
-    return judgement.judged(verdicts, outputs, _untyped(types), next(iter(doubts), None))
+    return judgement.judged(verdicts, outputs, untyped(types), next(iter(doubts), None))
 
 
-def _compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
+def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
     """Compare one result; None if no comparison is possible.
 
     An element within the tight tolerance (see `tolerances`) is right, one beyond the loose tolerance is wrong, and one
@@ -203,7 +203,7 @@ def _array(content: bytes, type: str) -> Array | None:
     return array if None in known[0] else array.reshape([size or 0 for size in known[0]])
 
 
-def _doubt(index: int, found: Verdict) -> str:
+def doubt(index: int, found: Verdict) -> str:
     """Return why a result of a module is mistrusted."""
     if not found.wrong:
         return f"no element of result {index} is a finite number"

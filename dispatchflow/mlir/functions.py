@@ -118,7 +118,7 @@ def declarations(text: str) -> dict[str, Declaration]:
                 results = split(text[begin + 1 : closing(text, begin)])
             else:
                 results = [re.split(r"\s+(?:attributes\s*)?\{|\s+loc\(|\n", text[begin:], maxsplit=1)[0]]
-        found[_symbol(match[1])] = Declaration(tuple(map(_spelling, inputs)), tuple(map(_spelling, results)))
+        found[_symbol(match[1])] = Declaration(tuple(map(spelling, inputs)), tuple(map(spelling, results)))
     return found
 
 
@@ -136,7 +136,7 @@ def _symbol(written: str) -> str:
     return unescaped(written[1:-1]) if written.startswith('"') else written
 
 
-def _spelling(written: str) -> str:
+def spelling(written: str) -> str:
     """Convert `tensor<4x8xf32> {…}` and `!torch.vtensor<[4,8],f32>` to `4x8xf32`."""
     text = written.strip()
     if match := _TENSOR.match(text):

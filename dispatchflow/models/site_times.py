@@ -116,7 +116,7 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
             "Measure again when the machine has less to do.",
         )
     placed = matched(program, profile)
-    first = _first_measured(profile, repetitions)
+    first = first_measured(profile, repetitions)
     measured = repetitions if first is None else repetitions[-1:]
     start = first or 0
     operations = [each for each in profile.operations if each.submission >= start]
@@ -126,7 +126,7 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
     return Block(calls, first is not None, split, _sites(launches))
 
 
-def _first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
+def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
     """Return the first submission of the last repetition; None if the calls are not all alike."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:

@@ -53,6 +53,14 @@ class Sources:
         named = self.values.get("operation", ())
         return self._described(words, named) if self.adhoc else self._specified(words, named)
 
+    def parsed(self, text: str) -> list[parser.Sweep]:
+        """Return the sweeps of a spec's text; files that it names are relative to the working directory.
+
+        Raises:
+            SpecError: the spec is wrong.
+        """
+        return parser.parse(text, Path("the text"), {}, self._reader(Path()))
+
     def known_failures(self) -> list[KnownFailure]:
         """Return the known failures in the specs, even if the command line describes the sweep.
 

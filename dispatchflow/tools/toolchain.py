@@ -25,6 +25,7 @@ _LIBRARIES = "LD_LIBRARY_PATH"
 _LINKER = "iree-lld"
 COMPILER = "iree/compiler/_mlir_libs/iree-compile"
 RUNTIME = "iree/_runtime_libs/iree-run-module"
+_INSTALL = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-compiler iree-base-runtime."
 
 
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
@@ -68,7 +69,7 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
     """
     if word == "current":
         places = [Path(entry) for entry in sys.path if entry]
-        hint = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-compiler iree-base-runtime."
+        hint = _INSTALL
     elif releases.is_version(word):
         places = [releases.fetch(store, word, say)]
         hint = f"doit toolchains remove={word} removes it; the next run fetches it again."
@@ -96,6 +97,21 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
     if releases.is_version(word) and (edits := _edited_files(store, places[0].name, found)):
         say(releases.warning(places[0].name, edits))
     return found
+
+
+def installed() -> tuple[Path, Path]:
+    """Return the compiler of this Python environment and its runtime's directory; no store is needed.
+
+    Raises:
+        ToolchainError: one of them is missing.
+    """
+    places = [Path(entry) for entry in sys.path if entry]
+    found = [next((path for place in places if (path := place / name).is_file()), None) for name in (COMPILER, RUNTIME)]
+    compiler, runtime = found
+    if compiler is None or runtime is None:
+        lacking = "compiler" if compiler is None else "runtime"
+        raise ToolchainError(f"this Python has no IREE {lacking}", {"looked in": ", ".join(map(str, places))}, _INSTALL)
+    return compiler, runtime.parent
 
 
 def _edited_files(store: Store, version: str, found: Toolchain) -> list[str]:

@@ -21,7 +21,8 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["import
 (PURE,) = (contract["source_modules"] for contract in CONTRACTS if contract["name"] == "What is pure has no effects")
 PACKAGES = sorted(path.parent for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE)
 ROOMS = {folder.name for folder in PACKAGES if folder.parent == PACKAGE}
-GROUND = {path.stem for path in PACKAGE.glob("[!_]*.py")}
+FACE = {"interface", "microbenchmark"}
+GROUND = {path.stem for path in PACKAGE.glob("[!_]*.py")} - FACE
 SECTIONS = dict(re.findall(r"^### (.*)\n\n((?:.+\n)+)", PAGE, re.M))
 EMPTY_NAMES = {"utils", "util", "common", "core", "helpers", "misc"}
 
@@ -52,12 +53,13 @@ def test_the_picture_is_the_contract_of_layers() -> None:
 
 
 def test_every_room_has_a_layer_and_a_section() -> None:
-    assert {name for layer in LAYERS for name in re.split(r" [|:] ", layer)} == ROOMS | GROUND
+    assert {name for layer in LAYERS for name in re.split(r" [|:] ", layer)} == ROOMS | GROUND | FACE
     packages = {folder.relative_to(PACKAGE).as_posix() for folder in PACKAGES}
     headings = [name for heading in SECTIONS for name in re.findall(r"`([\w/]+)`", heading)]
     assert sorted(headings) == sorted(packages)
-    assert [heading for heading in SECTIONS if "`" not in heading] == ["Ground"]
+    assert [heading for heading in SECTIONS if "`" not in heading] == ["The Python interface", "Ground"]
     assert {f"{name}.py" for name in GROUND} == set(re.findall(r"`(\w+\.py)`", SECTIONS["Ground"]))
+    assert {f"{name}.py" for name in FACE} == set(re.findall(r"`(\w+\.py)`", SECTIONS["The Python interface"]))
 
 
 @pytest.mark.parametrize("heading", SECTIONS)

@@ -153,7 +153,7 @@ def verdict(got, expected, dtype="float32"):
     """Of four elements."""
     arrays = (np.array(values, dtype).tobytes() for values in (got, expected))
     name = {"float32": "f32", "float64": "f64", "float16": "f16", "int32": "i32"}[dtype]
-    return verify_module._compared(*arrays, f"{len(got)}x{name}", None)
+    return verify_module.compared(*arrays, f"{len(got)}x{name}", None)
 
 
 @pytest.mark.filterwarnings("error")

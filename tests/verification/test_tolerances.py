@@ -19,7 +19,7 @@ LEAST = np.finfo(np.float32).min
 def judged(got, expected, type="f32", rtol=None):
     shape = "x".join(map(str, expected.shape))
     as_bytes = [np.ascontiguousarray(array.astype(TYPES[type])).tobytes() for array in (got, expected)]
-    return verify_module._compared(*as_bytes, f"{shape}x{type}", rtol)
+    return verify_module.compared(*as_bytes, f"{shape}x{type}", rtol)
 
 
 def random(shape, seed=0):

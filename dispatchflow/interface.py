@@ -1,0 +1,160 @@
+"""The functions of `import dispatchflow`: execute a command, read rows, list the cases of a spec.
+
+import dispatchflow
+
+assert dispatchflow.run("profile:matmul_*", directory="my_project") == 0
+rows = dispatchflow.read("my_project/build/results")
+print(rows.select(["case", "median_ns"]).to_pandas())
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dispatchflow.cases.case import Case
+from dispatchflow.errors import SpecError, StoreError
+from dispatchflow.iree.flags import quoted
+from dispatchflow.operations import Operation
+from dispatchflow.planning import plan
+from dispatchflow.planning.sources import Sources
+from dispatchflow.results import parquet
+from dispatchflow.results.rows import file_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COMMAND = "from dispatchflow.cli.main import command; command()"
+_PATIENCE_S = 10.0
+"""The time that an interrupted command has to end by itself."""
+
+
+def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
+    """Execute `dispatchflow WORDS` in a directory with a dodo.py, in a process of its own.
+
+    It prints what the command prints, also where Python's output is not a file, as in a notebook.
+
+    Args:
+        words: the words of the command line, unquoted: `"profile:matmul_*"`, `"target=vmvx"`.
+        directory: the directory of the project.
+
+    Returns:
+        The exit code: 0 success, 1 a case failed, 2 wrong input, 3 nothing matched; negative for a signal.
+
+    Raises:
+        SpecError: the directory has no dodo.py.
+    """
+    folder = Path(directory)
+    if not (folder / "dodo.py").is_file():
+        hint = "It has two lines: from dispatchflow import main, and main()."
+        raise SpecError("there is no dodo.py here", {"looked in": folder.absolute()}, hint)
+    streams = _streams()
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-c", _COMMAND, *words], cwd=folder, stdin=subprocess.DEVNULL, text=True,
+        errors="backslashreplace", stdout=streams[0], stderr=streams[1],
+    )  # fmt: skip
+    try:
+        out, err = child.communicate()
+    except KeyboardInterrupt:  # which a terminal sends to the command too
+        try:
+            child.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGINT)
+            child.wait()
+        raise
+    sys.stdout.write(out or "")
+    sys.stderr.write(err or "")
+    return child.returncode
+
+
+def _streams() -> Sequence[int]:
+    """Return the descriptors of Python's own output, or pipes where it has none."""
+    found = []
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+            found.append(stream.fileno())
+        except (OSError, ValueError, AttributeError):
+            found.append(subprocess.PIPE)
+    return found
+
+
+def read(path: str | os.PathLike[str]) -> pa.Table:
+    """Return the rows of cases or of sites, oldest first; no project or tool is needed.
+
+    Args:
+        path: `build/results`, `build/sites`, or one of the Parquet files in them.
+
+    Returns:
+        A table with the columns of docs/results.md, or of docs/models.md for sites. A column that an older file does
+        not have is null.
+
+    Raises:
+        StoreError: there are no rows, or a file cannot be read or is not one of dispatchflow's.
+    """
+    import pyarrow as pa
+
+    from dispatchflow.results.site_rows import SITE_ROWS
+
+    place, found = Path(path), list[pa.Table]()
+    try:
+        for part in sorted(place.glob("*.parquet")) if place.is_dir() else [place]:
+            if (table := parquet.table(part)) is not None:
+                found.append(table)
+    except (OSError, ValueError) as error:
+        raise StoreError("these rows cannot be read", {"path": place, "found": error}) from error
+    if not found:
+        raise StoreError("there are no rows here", {"looked in": place}, "doit profile writes build/results/.")
+    table = pa.concat_tables(found, promote_options="default")
+    missing = {SITE_ROWS.mark.encode(), parquet.CASES.mark.encode()}.isdisjoint(table.schema.metadata or {})
+    if missing:
+        raise StoreError("these rows are not dispatchflow's", {"path": place}, "Name build/results or build/sites.")
+    ordered = table.append_column("_order", pa.array([number or 0 for number in table["number"].to_pylist()]))
+    return ordered.sort_by([("_order", "ascending"), ("recorded_at", "ascending")]).drop_columns(["_order"])
+
+
+def cases(spec: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Return the cases of a spec; nothing runs, and combinations that are not possible are left out.
+
+    Args:
+        spec: the text of a spec, or the path of a TOML file or of a directory of such files.
+
+    Returns:
+        One dict for each case, with values as in the columns of a row: `case`, `operation`, `shape`, `element_types`,
+        `layout`, `file`, `provider`, `tuning`, `flags`, `target`, `cache`, `tags`, each size and option by its name.
+        `threads` is None for one on each core.
+
+    Raises:
+        SpecError: the spec is wrong or cannot be read.
+    """
+    text = isinstance(spec, str) and ("[[" in spec or "\n" in spec)
+    sources = Sources(Path(), {} if text else {"specs": (os.fspath(spec),)}, None)
+    found = plan.expand(sources.parsed(str(spec)) if text else sources.sweeps())
+    return [_fields(case, found.tags[case]) for case in found.cases]
+
+
+def _fields(case: Case, tags: Sequence[str]) -> dict[str, Any]:
+    operation = case.operation
+    chosen = dict(zip(operation.options, operation.chosen, strict=True)) if isinstance(operation, Operation) else {}
+    return {
+        "case": case.name,
+        "operation": operation.name,
+        **dict(zip(operation.dims, operation.sizes, strict=True)),
+        **chosen,
+        "shape": case.shape_name,
+        "element_types": operation.element_types,
+        "layout": operation.layout,
+        "file": file_of(operation, ""),
+        "provider": case.provider,
+        "tuning": case.tuning.name if case.library is None else None,
+        "flags": quoted(case.flags) if case.flags else None,
+        "target": case.target.name,
+        "threads": case.threads,
+        "cache": case.cache,
+        "tags": list(tags),
+    }

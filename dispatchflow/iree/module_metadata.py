@@ -1,0 +1,50 @@
+"""Parse the output of `iree-dump-module --output=metadata`: a compiled module's name and functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dispatchflow.errors import ToolError
+from dispatchflow.mlir.attributes import split
+from dispatchflow.mlir.functions import Declaration, spelling
+
+_NAME = re.compile(r"^// @(.*) : version \d+$", re.MULTILINE)
+_FUNCTION = re.compile(
+    r"^  \[ *\d+\] (?P<name>.+?)\(.*\n +iree\.abi\.declaration: (?P<model>sync|async) func @.*?"
+    r"\((?P<inputs>%.*?|)\)(?: -> \((?P<results>.*)\))?$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleMetadata:
+    """The functions that a compiled module offers."""
+
+    name: str
+    functions: Mapping[str, Declaration]
+    """The functions with their types; those without a declaration, such as initializers, are left out."""
+    fenced: frozenset[str]
+    """The functions that take and signal fences besides their operands (`async`)."""
+
+
+def parse(text: str) -> ModuleMetadata:
+    """Parse the dump.
+
+    Raises:
+        ToolError: the text names no module.
+    """
+    if (named := _NAME.search(text)) is None:
+        raise ToolError("the dump of the module has no name", {"found": text[:200]})
+    functions, fenced = {}, set[str]()
+    for match in _FUNCTION.finditer(text):
+        functions[match["name"]] = Declaration(_types(match["inputs"]), _types(match["results"] or ""))
+        if match["model"] == "async":
+            fenced.add(match["name"])
+    return ModuleMetadata(named[1], functions, frozenset(fenced))
+
+
+def _types(values: str) -> tuple[str, ...]:
+    """Return the types of `%input0: tensor<4x8xf32>, %input1: i32` in the runtime tools' spelling."""
+    return tuple(spelling(value.partition(":")[2]) for value in split(values)) if values else ()

@@ -1,0 +1,108 @@
+"""Emit a module that calls another one with copies of some operands in turn.
+
+Its function takes, in place of each such operand, one buffer with all copies. Each call uses the next copy, so that the
+operand is not in a cache if the copies together are larger than the cache. The module has no dispatches: it is the same
+for every target, and a profile has the dispatches of the called module only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MODULE = "dispatchflow_rotation"
+FILE = "rotation.vmfb"
+"""The module's name in the directory where it runs."""
+
+_ALIGNMENT = 64
+_VIEW = "!hal.buffer_view"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand of the called function."""
+
+    shape: tuple[int, ...] | None
+    """The sizes of a tensor; None for a bare number."""
+    element: str
+    """The element type of a tensor, or the type of the number."""
+    nbytes: int
+    cold: bool
+
+    @property
+    def type(self) -> str:
+        return _number(self.element) if self.shape is None else _VIEW
+
+    @property
+    def stride(self) -> int:
+        """The distance of two copies in bytes."""
+        return -(-max(self.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+
+
+def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
+    """Return the number of copies of the cold operands that fill twice the cache; at least two."""
+    return max(2, -(-2 * cache_bytes // sum(operand.stride for operand in operands if operand.cold)))
+
+
+def module(callee: str, function: str, operands: Sequence[Operand], results: Sequence[str], count: int) -> str:
+    """Emit the module.
+
+    Args:
+        callee: the name of the called module.
+        function: the name of its function; the emitted function has the same.
+        operands: the operands.
+        results: the declared types of the results.
+        count: the number of copies.
+    """
+    target = f'@"{callee}.{function}"'
+    takes = [operand.type for operand in operands]
+    gives = ", ".join(_number(result) if _is_number(result) else _VIEW for result in results)
+    text = "".join(_next(index, operand) for index, operand in enumerate(operands) if operand.cold)
+    given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(operands))
+    names = [f"%result{index}" for index in range(len(results))]
+    assigned = f"{', '.join(names)} = " if names else ""
+    returned = f"util.return {', '.join(names)} : {gives}" if names else "util.return"
+    return f"""\
+module @{MODULE} {{
+  util.func private {target}({", ".join(f"%arg{i}: {type}" for i, type in enumerate(takes))}) -> ({gives})
+  util.global private mutable @next = 0 : index
+  util.func public @"{function}"({", ".join(f"%arg{i}: {type}" for i, type in enumerate(takes))}) -> ({gives}) {{
+    %one = arith.constant 1 : index
+    %count = arith.constant {count} : index
+    %encoding = hal.encoding_type<dense_row_major> : i32
+    %this = util.global.load @next : index
+    %after = arith.addi %this, %one : index
+    %next = arith.remui %after, %count : index
+    util.global.store %next, @next : index
+{text}\
+    {assigned}util.call {target}({given}) : ({", ".join(takes)}) -> ({gives})
+    {returned}
+  }}
+}}
+"""
+
+
+def _next(index: int, operand: Operand) -> str:
+    """Emit the view of this call's copy."""
+    sizes = operand.shape or ()
+    constants = "".join(f"    %size{index}_{axis} = arith.constant {size} : index\n" for axis, size in enumerate(sizes))
+    shape = ", ".join(f"%size{index}_{axis}" for axis in range(len(sizes)))
+    return f"""\
+{constants}\
+    %stride{index} = arith.constant {operand.stride} : index
+    %bytes{index} = arith.constant {operand.nbytes} : index
+    %type{index} = hal.element_type<{operand.element}> : i32
+    %offset{index} = arith.muli %this, %stride{index} : index
+    %buffer{index} = hal.buffer_view.buffer<%arg{index} : {_VIEW}> : !hal.buffer
+    %cold{index} = hal.buffer_view.create buffer(%buffer{index} : !hal.buffer)[%offset{index}, %bytes{index}] \
+shape([{shape}]) type(%type{index}) encoding(%encoding) : {_VIEW}
+"""
+
+
+def _is_number(type: str) -> bool:
+    return type in ("i1", "i8", "i16", "i32", "i64", "f32", "f64", "index")
+
+
+def _number(type: str) -> str:
+    """Return the type by which the runtime passes a bare number: `index` is i64, narrow integers are i32."""
+    return {"index": "i64", "i1": "i32", "i8": "i32", "i16": "i32"}.get(type, type)

@@ -1,0 +1,175 @@
+"""Check the invocations of a microbenchmark against the functions of their compiled modules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dispatchflow import units
+from dispatchflow.cases import module
+from dispatchflow.cases.module import ELEMENT_TYPES
+from dispatchflow.errors import SpecError, suggestion
+from dispatchflow.iree.module_metadata import ModuleMetadata
+from dispatchflow.iree.rotation import Operand
+from dispatchflow.mlir.types import ElementType
+from dispatchflow.verification import inputs as recipes
+from dispatchflow.verification import module_data
+
+if TYPE_CHECKING:
+    from dispatchflow.operations.api import Array
+
+_SIGNLESS = {"uint8": "int8", "uint16": "int16", "uint32": "int32", "uint64": "int64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An operand: an array of numpy, of a type of ml_dtypes too, or a number.
+
+    A cold operand is copied until the copies fill twice the last-level cache, and each call uses the next copy."""
+
+    value: Any
+    cold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A function of a compiled module with its operands, and the results that are expected.
+
+    Args:
+        name: the name in the table; no two invocations of a run have the same.
+        vmfb: the compiled module, its path or its bytes.
+        function: the name of the function.
+        inputs: the operands, one for each parameter; an array alone is a hot operand.
+        expected: the expected results, one for each result; None, nothing is compared.
+        rtol: the tolerance of floating-point results; None, the one of their type (docs/verification.md).
+    """
+
+    name: str
+    vmfb: bytes | str | os.PathLike[str]
+    function: str
+    inputs: Sequence[Any] = ()
+    expected: Sequence[Any] | None = field(default=None, kw_only=True)
+    rtol: float | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An invocation that fits its function."""
+
+    name: str
+    module: str
+    function: str
+    vmfb: bytes
+    operands: tuple[Operand, ...]
+    values: tuple[bytes, ...]
+    """The bytes of each operand; of a bare number its text."""
+    results: tuple[str, ...]
+    """The declared types of the results."""
+    expected: tuple[tuple[str, bytes], ...] | None
+    """The type of each expected result with its sizes, and its bytes."""
+    rtol: str | None
+
+    @property
+    def cold(self) -> bool:
+        return any(operand.cold for operand in self.operands)
+
+
+def checked(given: Invocation, vmfb: bytes, metadata: ModuleMetadata) -> Call:
+    """Return the call of an invocation.
+
+    Raises:
+        SpecError: the module has no such function, or operands or expected results do not fit it.
+    """
+    place = {"invocation": given.name}
+    declared = metadata.functions.get(given.function)
+    if declared is None:
+        facts = {**place, "functions": ", ".join(metadata.functions) or "none"}
+        raise SpecError(
+            f"the module has no function '{given.function}'", facts, suggestion(given.function, metadata.functions)
+        )
+    items = [item if isinstance(item, Input) else Input(item) for item in given.inputs]
+    if len(items) != len(declared.inputs):
+        problem = f"inputs given: {len(items)}; {given.function} takes {len(declared.inputs)}"
+        raise SpecError(problem, {**place, "takes": ", ".join(declared.inputs) or "none"})
+    operands, values = [], []
+    for index, (item, type) in enumerate(zip(items, declared.inputs, strict=True)):
+        operand, value = _operand(item, type, f"input {index}", place)
+        operands.append(operand)
+        values.append(value)
+    if given.function in metadata.fenced and any(operand.cold for operand in operands):
+        raise SpecError(
+            f"{given.function} takes fences, and its inputs cannot be rotated", place, "Give them with cold=False."
+        )
+    expected = None if given.expected is None else _expected(list(given.expected), declared.results, given, place)
+    rtol = None if given.rtol is None else repr(float(given.rtol))
+    return Call(
+        given.name, metadata.name, given.function, vmfb, tuple(operands), tuple(values), declared.results, expected,
+        rtol,
+    )  # fmt: skip
+
+
+def _expected(
+    arrays: Sequence[Any], results: Sequence[str], given: Invocation, place: dict[str, str]
+) -> tuple[tuple[str, bytes], ...]:
+    if len(arrays) != len(results):
+        problem = f"expected results given: {len(arrays)}; {given.function} gives {len(results)}"
+        raise SpecError(problem, {**place, "gives": ", ".join(results) or "none"})
+    found = []
+    for index, (value, type) in enumerate(zip(arrays, results, strict=True)):
+        what = f"expected result {index}"
+        array = _array(value, what, place)
+        if module.is_scalar(type):
+            number = _number(array, type, what, place)
+            held = np.array(number, module_data.number_type(type, 8 if type in ("f64", "i64", "index") else 4))
+            found.append((type, held.tobytes()))
+        else:
+            found.append((_fitting(array, type, what, place)[0], array.tobytes()))
+    return tuple(found)
+
+
+def _operand(item: Input, declared: str, what: str, place: dict[str, str]) -> tuple[Operand, bytes]:
+    array = _array(item.value, what, place)
+    if module.is_scalar(declared):
+        if item.cold:
+            raise SpecError(f"{what} is the bare number {declared}: it is in no memory that could be cold", place)
+        return Operand(None, declared, 0, False), str(_number(array, declared, what, place)).encode()
+    _, element = _fitting(array, declared, what, place)
+    return Operand(array.shape, element.mlir, array.nbytes, item.cold), array.tobytes()
+
+
+def _array(value: Any, what: str, place: dict[str, str]) -> Array:
+    try:
+        array: Array = np.asarray(value, order="C")
+    except (ValueError, TypeError) as error:
+        raise SpecError(f"{what} is no array: {error}", place) from error
+    name = array.dtype.newbyteorder("=").name
+    return array.astype(array.dtype.newbyteorder("="), copy=False).view(np.dtype(_SIGNLESS.get(name, array.dtype)))
+
+
+def _number(array: Array, declared: str, what: str, place: dict[str, str]) -> int | float:
+    kinds = "biu" if declared[0] == "i" else "biuf"
+    if array.size != 1 or array.dtype.kind not in kinds:
+        raise SpecError(f"{what} is {_held(array)}; the function has the number {declared} there", place)
+    value = array.reshape(()).item()
+    return int(value) if isinstance(value, bool) else value
+
+
+def _fitting(array: Array, declared: str, what: str, place: dict[str, str]) -> tuple[str, ElementType]:
+    """Return the type of an array, in the declared spelling, and its element type."""
+    element = next((each for each in ELEMENT_TYPES.values() if recipes.dtype_of(each) == array.dtype), None)
+    if element is None:
+        known = ", ".join(ELEMENT_TYPES)
+        raise SpecError(f"{what} is {_held(array)}, which is no known element type", {**place, "known": known})
+    spelt = module.spelt(array.shape, element.mlir)
+    if (problem := module.problem_with(spelt, declared)) is not None:
+        hint = 'numpy\'s floats are f64: convert them, array.astype("float32").' if element is ElementType.F64 else ""
+        raise SpecError(f"{what} {problem.replace('the function takes', 'the function has')}", place, hint)
+    return spelt, element
+
+
+def _held(array: Array) -> str:
+    return f"{array.dtype} with {units.count(array.size, 'element')}"

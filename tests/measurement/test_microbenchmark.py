@@ -1,0 +1,140 @@
+"""Compiled modules are called by themselves, with the real tools."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.once import once
+from support.project import NAME, Project
+from support.tools import compiler_folder, toolchain
+
+import dispatchflow
+from dispatchflow.microbenchmark import Input, Invocation, run
+
+pytestmark = pytest.mark.iree
+pytest_plugins = ["support.project"]
+
+MODULE = """
+func.func @main(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> tensor<16x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<16x16xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %out = linalg.matmul ins(%a, %b : tensor<16x16xf32>, tensor<16x16xf32>) outs(%init : tensor<16x16xf32>)
+    -> tensor<16x16xf32>
+  return %out : tensor<16x16xf32>
+}
+func.func @boom(%a: tensor<?x4xbf16>, %n: i32) -> (tensor<?x4xbf16>, i32) {
+  return %a, %n : tensor<?x4xbf16>, i32
+}
+"""
+A = np.arange(-128, 128, dtype=np.float32).reshape(16, 16) % 7
+B = A.T.copy()
+X = np.ones((3, 4), ml_dtypes.bfloat16)
+CRASH = 'case "$*" in *--function=boom*) kill -SEGV $$;; esac\nexec "$real" "$@"'
+HANG = 'case "$*" in *--function=boom*) exec sleep 60;; esac\nexec "$real" "$@"'
+
+
+@pytest.fixture(scope="module")
+def vmfb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "m.mlir").write_text(MODULE)
+        flags = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
+        argv = [compiler_folder() / "iree-compile", *flags, "--iree-llvmcpu-target-cpu=host", "m.mlir", "-o", "m.vmfb"]
+        subprocess.run(argv, cwd=folder, check=True)
+
+    return once(tmp_path_factory, "microbenchmark", make) / "m.vmfb"
+
+
+def rows(*invocations: Invocation, **words: Any) -> list[dict[str, Any]]:
+    return run(invocations, **words).to_pylist()
+
+
+def test_each_dispatch_of_hot_and_cold_calls_has_its_times(vmfb: Path, tmp_path: Path) -> None:
+    hot = Invocation("hot", vmfb, "main", [A, B], expected=[A @ B])
+    cold = Invocation("cold", vmfb.read_bytes(), "main", [A, Input(B, cold=True)], expected=[A @ B])
+
+    found = rows(hot, cold, trace=tmp_path / "traces")
+
+    assert [(row["invocation"], row["status"]) for row in found] == [("hot", "measured"), ("cold", "measured")]
+    for row in found:
+        assert row["dispatch"].startswith("main_dispatch_0_matmul")
+        assert row["verdict"] == "within bound" and row["reason"] is None
+        assert row["executions"] == row["calls"] > 1 and len(row["workgroups"]) == 3
+        assert 0 < row["median_ns"] <= row["call_ns"] * 2 and row["total_ns"] >= row["executions"]
+    assert sorted(path.name for path in (tmp_path / "traces").iterdir()) == ["cold.ireeprof", "hot.ireeprof"]
+
+
+def test_a_wrong_result_is_told_with_its_element_and_not_measured(vmfb: Path) -> None:
+    wrong = A @ B
+    wrong[3, 4] += 1
+
+    (row,) = rows(Invocation("wrong", vmfb, "main", [A, B], expected=[wrong]))
+
+    assert (row["status"], row["verdict"], row["dispatch"]) == ("failed", "different", None)
+    assert row["reason"].startswith("1 element of result 0 is wrong; worst at [3, 4]: got ")
+
+
+def test_sizes_and_bare_numbers_of_results_are_compared(vmfb: Path) -> None:
+    given = [Input(X, cold=True), 7]
+    found = rows(
+        Invocation("right", vmfb, "boom", given, expected=[X, 7]),
+        Invocation("number", vmfb, "boom", given, expected=[X, 8]),
+        Invocation("sizes", vmfb, "boom", given, expected=[X[:2], 7]),
+        check_only=True,
+    )
+
+    assert [row["status"] for row in found] == ["checked", "failed", "failed"]
+    assert found[1]["reason"] == "result 1 is wrong: got 7, expected 8"
+    assert found[2]["reason"] == "result 0 is 3x4, expected 2x4"
+
+
+@pytest.mark.parametrize(("script", "reason"), [(CRASH, "run failed: died by SIGSEGV"), (HANG, "took longer than 2 s")])
+def test_a_crash_or_a_hang_is_a_row_and_the_next_invocation_runs(
+    vmfb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str
+) -> None:
+    monkeypatch.syspath_prepend(toolchain(tmp_path, iree_run_module=script).partition(":")[0])
+    right = {"vmfb": vmfb, "function": "main", "inputs": [A, B], "expected": [A @ B]}
+
+    found = rows(
+        Invocation("first", **right), Invocation("boom", vmfb, "boom", [X, 7]), Invocation("last", **right),
+        check_only=True, limit_s=2.0,
+    )  # fmt: skip
+
+    assert [row["status"] for row in found] == ["checked", "failed", "checked"]
+    assert reason in found[1]["reason"] and found[1]["verdict"] == "not compared"
+
+
+def test_check_only_measures_nothing(vmfb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(toolchain(tmp_path, iree_benchmark_module="exit 1").partition(":")[0])
+    given = Invocation("mm", vmfb, "main", [A, B], expected=[A @ B])
+
+    (row,) = rows(given, check_only=True)
+    assert (row["status"], row["verdict"]) == ("checked", "within bound")
+    assert all(row[name] is None for name in ("dispatch", "executions", "total_ns", "median_ns", "calls"))
+
+    (row,) = rows(given)
+    assert (row["status"], row["verdict"], row["reason"]) == ("failed", "within bound", "measuring failed: exit code 1")
+
+
+def test_what_is_no_module_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(dispatchflow.errors.SpecError, match="no compiled module"):
+        rows(Invocation("mm", b"PK", "main"))
+    with pytest.raises(dispatchflow.errors.SpecError, match="cannot be read"):
+        rows(Invocation("mm", tmp_path / "none.vmfb", "main"))
+
+
+def test_times_are_those_of_a_project(made: Project) -> None:
+    """Loosely: the tests share their machine. On a quiet one they agree within 5 %."""
+    (row,) = (row for row in made.rows() if row["case"] == NAME)
+    (compiled,) = (made.root / "build" / NAME).rglob("module.vmfb")
+
+    (found,) = rows(Invocation("mm", compiled, "main", [A, B]))
+
+    assert found["dispatch"] == row["dispatches"][0]
+    assert row["dispatch_ns"] / 5 < found["median_ns"] < row["dispatch_ns"] * 5
