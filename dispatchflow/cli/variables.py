@@ -240,6 +240,7 @@ _OWN: dict[str, Variable] = {
     "output": Variable(
         "phases", f"keep the host program as text: {', '.join(phases.OUTPUTS)}", _one_of(phases.OUTPUTS)
     ),
+    "site": Variable("annotate", "a site's number, or its kernel; doit sites:NAME lists them"),
     "sort": Variable("report", "a column; -column for descending"),
     "top": Variable("report", "show only the first N rows of each operation", _count),
     "columns": Variable("report", "columns to show", _words),

@@ -2,64 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dispatchflow.cases.case import Case
-from dispatchflow.cases.module import Module
-from dispatchflow.engine import actions
-from dispatchflow.engine.actions import Action
-from dispatchflow.engine.call import Result, failed, log_of
+from dispatchflow.engine.call import failed
+from dispatchflow.engine.recompile import Recompile, Source
 from dispatchflow.engine.stages import StageExecutor
 from dispatchflow.errors import ToolError
-from dispatchflow.iree import command_lines, pass_times, phases, vmfb
-from dispatchflow.keys import Digest, Key
+from dispatchflow.iree import pass_times, phases
+from dispatchflow.keys import Digest
 from dispatchflow.store.entries import Record
-from dispatchflow.tools import processes
-from dispatchflow.tools.outcome import Outcome
-from dispatchflow.tools.toolchain import environment_of
 
-_VERSION = 1
-"""Version of the flags and outputs. Raise it when they change."""
-
-_STREAM_BYTES = 1 << 42
-"""The limit for what the compiler prints after its passes; half of it goes to the disk as it comes."""
-
-_CODE, _TEXT = "module.vmfb", "module.txt"
-_OTHER_CODE = "this compile gave other code than the case's own, so what it shows is not the case's"
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The text that the compiler reads, and the case's own compile."""
-
-    text: bytes
-    objects: dict[str, Digest]
-    """Files that the text names."""
-    compile: Key
-    code: Digest | None
-    """The code digest of the case's own compile; None if that failed without code."""
-
-
-def source_of(executor: StageExecutor, case: Case) -> Source:
-    """Return a case's module, after the case's own compile, which may have failed.
-
-    Raises:
-        ToolError: the compiler cannot read the module, or it has no such function.
-    """
-    program, objects = case.operation, dict[str, Digest]()
-    record = executor.compile(case)
-    if isinstance(program, Module):
-        printed = executor.printed(program)
-        if printed is None or record is None:
-            step = executor.resolver.chain(case).failure
-            raise ToolError(f"{case.name} cannot be read", {"found": step.why if step else "the compiler refuses it"})
-        text, objects = printed.text, printed.objects
-    else:
-        text = case.dispatch.module(executor.resolver.syntax).encode()
-    assert record is not None
-    return Source(text, objects, record.key, record.facts.get("code_digest"))
+_TEXT = "module.txt"
 
 
 def dump(executor: StageExecutor, case: Case, source: Source) -> Record:
@@ -73,7 +27,7 @@ def dump(executor: StageExecutor, case: Case, source: Source) -> Record:
         names = phases.found(path.name for path in folder.iterdir()) if folder.is_dir() else {}
         return {phase.file: executor.store.put_file(folder / name) for phase, name in names.items()}
 
-    return _Compile(executor, case, source).record("phases", phases.dump_flags(), take)
+    return Recompile(executor, case, source).record("phases", phases.dump_flags(), take)
 
 
 def passes(executor: StageExecutor, case: Case, source: Source) -> Record:
@@ -82,7 +36,7 @@ def passes(executor: StageExecutor, case: Case, source: Source) -> Record:
     def take(scratch: Path) -> dict[str, Digest]:
         return {"passes.txt": executor.store.put_file(scratch / "stderr")}
 
-    return _Compile(executor, case, source).record("passes", (*phases.PASSES, *phases.SHORT), take)
+    return Recompile(executor, case, source).record("passes", (*phases.PASSES, *phases.SHORT), take)
 
 
 def program_text(executor: StageExecutor, case: Case, source: Source, kind: str) -> Record:
@@ -94,7 +48,7 @@ def program_text(executor: StageExecutor, case: Case, source: Source, kind: str)
         made = scratch / _TEXT
         return {f"module.{kind}": executor.store.put_file(made)} if made.is_file() else {}
 
-    return _Compile(executor, case, source, _TEXT).record(kind, phases.output_flags(kind), take)
+    return Recompile(executor, case, source, _TEXT).record(kind, phases.output_flags(kind), take)
 
 
 def times(executor: StageExecutor, case: Case, source: Source) -> list[pass_times.PassTime]:
@@ -104,7 +58,7 @@ def times(executor: StageExecutor, case: Case, source: Source) -> list[pass_time
         ToolError: the compile failed, or printed no times.
     """
     with executor.store.busy(), executor.store.scratch() as scratch:
-        outcome = _Compile(executor, case, source).run(scratch, phases.TIMING)
+        outcome = Recompile(executor, case, source).run(scratch, phases.TIMING)
         if outcome.failure:
             reason = failed("compile", outcome, scratch, {}, executor.store, executor.limits)[1]
             raise ToolError(reason or "the compile failed", {"case": case.name})
@@ -112,58 +66,3 @@ def times(executor: StageExecutor, case: Case, source: Source) -> list[pass_time
             return pass_times.parse((scratch / "stderr").read_text(errors="replace"))
         except ValueError as error:
             raise ToolError(str(error), {"case": case.name}) from error
-
-
-@dataclass(frozen=True, slots=True)
-class _Compile:
-    """A compile of a case with more flags."""
-
-    executor: StageExecutor
-    case: Case
-    source: Source
-    output: str = _CODE
-
-    def record(self, kind: str, flags: Sequence[str], take: Callable[[Path], dict[str, Digest]]) -> Record:
-        def make(scratch: Path) -> Result:
-            outcome = self.run(scratch, flags)
-            ok, reason, outputs, facts = self._judged(scratch, outcome)
-            outputs |= take(scratch)
-            if kind == "passes":
-                outputs.pop("log", None)  # it is a part of passes.txt
-            return ok, reason, outputs, facts | {"compile_s": outcome.wall_s}
-
-        return self.executor.make(self._action(kind, flags), make)
-
-    def _action(self, kind: str, flags: Sequence[str]) -> Action:
-        return actions.single(kind, compile=self.source.compile, more=tuple(flags), version=_VERSION)
-
-    def _judged(self, scratch: Path, outcome: Outcome) -> Result:
-        """Return the result of a compile; its fact `doubt` says if it gave other code than the case's own."""
-        executor, own = self.executor, self.source.code
-        if outcome.failure:
-            return failed("compile", outcome, scratch, {}, executor.store, executor.limits)
-        log = log_of(executor.store, scratch)
-        if own is None or self.output != _CODE:
-            return True, None, log, {}
-        made = vmfb.inspect((scratch / self.output).read_bytes()).code_digest
-        return True, None, log, {} if made == own else {"doubt": _OTHER_CODE}
-
-    def run(self, scratch: Path, flags: Sequence[str]) -> Outcome:
-        executor = self.executor
-        for file in self.case.dispatch.tuning.files:
-            (scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
-        (scratch / "module.mlir").write_bytes(self.source.text)
-        executor.store.place(scratch, self.source.objects)
-        resolver = executor.resolver
-        argv = command_lines.compile_argv(
-            resolver.toolchain.compiler,
-            (*resolver.flags(self.case), *flags),
-            self.output,
-            command_lines.dump_of(self.source.text),
-        )
-        environment = environment_of(resolver.toolchain, resolver.environment) | command_lines.COMPILING
-        command = processes.Command(
-            argv, scratch, environment, stdin="module.mlir", output_limit_bytes=_STREAM_BYTES,
-            time_limit_s=executor.limits.compile_s, memory_limit_bytes=executor.limits.memory_bytes,
-        )  # fmt: skip
-        return processes.run(command)

@@ -240,6 +240,28 @@ def profiled_benchmark_argv(
     )
 
 
+def sampled_argv(
+    tool: str,
+    module: str,
+    device: Sequence[str],
+    inputs: Sequence[str],
+    duration_s: float,
+    function: str = ENTRY,
+    parameters: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return a command line that calls a function for `duration_s`; the rest is as for `run_argv`."""
+    return (
+        tool,
+        f"--module={module}",
+        *device,
+        *_allocator(device, "caching"),
+        *(f"--parameters={value}" for value in parameters),
+        f"--function={function}",
+        *(f"--input={value}" for value in inputs),
+        f"--benchmark_min_time={duration_s:g}s",
+    )
+
+
 def profile_export_argv(tool: str, profile: str = "calls.ireeprof", output: str = "calls.jsonl") -> tuple[str, ...]:
     """Return a command line that writes a profile as lines of JSON, which `iree/profile_events.py` parses."""
     return (tool, "export", "--format=ireeperf-jsonl", f"--output={output}", profile)

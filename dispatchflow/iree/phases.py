@@ -11,18 +11,14 @@ from dispatchflow.errors import SpecError, suggestion
 FOLDER = "phases"
 """The directory of the dump."""
 
-PASSES = ("--mlir-print-ir-after-all", "--mlir-disable-threading")
-"""Flags that print the module after each pass.
-
-They use one thread, because the order of several is arbitrary."""
+PASSES = ("--mlir-print-ir-after-all",)
+"""Flags that print the module after each pass, in a fixed order: targets choose one thread."""
 
 SHORT = ("--mlir-elide-elementsattrs-if-larger=64", "--mlir-elide-resource-strings-if-larger=64")
 """Flags that leave out long constants, which `PASSES` would print hundreds of times."""
 
-TIMING = ("--mlir-timing", "--mlir-timing-display=tree", "--mlir-output-format=json", "--mlir-disable-threading")
-"""Flags that print the time of each pass.
-
-They use one thread, so that the times add up to that of the compile."""
+TIMING = ("--mlir-timing", "--mlir-timing-display=tree", "--mlir-output-format=json")
+"""Flags that print the time of each pass; in one thread, times add up to that of the compile."""
 OUTPUTS = ("vm-asm", "vm-c")
 """Formats of the host program as text."""
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from dispatchflow.cases.case import Case
 from dispatchflow.engine import phases as made
-from dispatchflow.engine.phases import Source
+from dispatchflow.engine import recompile
+from dispatchflow.engine.recompile import Source
 from dispatchflow.errors import SpecError, StoreError
 from dispatchflow.iree import normal_form, phases
 from dispatchflow.iree.pass_times import PassTime
@@ -40,7 +41,7 @@ class CasePhases:
 
     @cached_property
     def source(self) -> Source:
-        return made.source_of(self.workspace.executor, self.case)
+        return recompile.source_of(self.workspace.executor, self.case)
 
     @cached_property
     def dumped(self) -> Record:

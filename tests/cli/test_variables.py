@@ -11,7 +11,7 @@ from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.planning import inference
 
 TIME_LIMITS = ("compile_limit", "run_limit", "block_limit")
-ALL = ("cases", "run", "report", "sites", "phases", "known", "history", "toolchains", "check", "clean")
+ALL = ("cases", "run", "report", "sites", "phases", "annotate", "known", "history", "toolchains", "check", "clean")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,122 @@
+"""Compile a case once more, with flags that make the compiler write something else too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.module import Module
+from dispatchflow.engine import actions
+from dispatchflow.engine.call import Result, failed, log_of
+from dispatchflow.engine.stages import StageExecutor
+from dispatchflow.errors import ToolError
+from dispatchflow.iree import command_lines, vmfb
+from dispatchflow.keys import Digest, Key
+from dispatchflow.store.entries import Record
+from dispatchflow.tools import processes
+from dispatchflow.tools.outcome import Outcome
+from dispatchflow.tools.toolchain import environment_of
+
+_VERSION = 1
+"""Version of the outputs. Raise it when they change."""
+
+_STREAM_BYTES = 1 << 42
+"""The limit for what the compiler prints after its passes; half of it goes to the disk as it comes."""
+
+_CODE = "module.vmfb"
+_OTHER_CODE = "this compile gave other code than the case's own, so what it shows is not the case's"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text that the compiler reads, and the case's own compile."""
+
+    text: bytes
+    objects: dict[str, Digest]
+    """Files that the text names."""
+    compile: Key
+    code: Digest | None
+    """The code digest of the case's own compile; None if that failed without code."""
+
+
+def source_of(executor: StageExecutor, case: Case) -> Source:
+    """Return a case's module, after the case's own compile, which may have failed.
+
+    Raises:
+        ToolError: the compiler cannot read the module, or it has no such function.
+    """
+    program, objects = case.operation, dict[str, Digest]()
+    record = executor.compile(case)
+    if isinstance(program, Module):
+        printed = executor.printed(program)
+        if printed is None or record is None:
+            step = executor.resolver.chain(case).failure
+            raise ToolError(f"{case.name} cannot be read", {"found": step.why if step else "the compiler refuses it"})
+        text, objects = printed.text, printed.objects
+    else:
+        text = case.dispatch.module(executor.resolver.syntax).encode()
+    assert record is not None
+    return Source(text, objects, record.key, record.facts.get("code_digest"))
+
+
+@dataclass(frozen=True, slots=True)
+class Recompile:
+    """A compile of a case with more flags."""
+
+    executor: StageExecutor
+    case: Case
+    source: Source
+    output: str = _CODE
+    variables: tuple[tuple[str, str], ...] = ()
+    """More variables of the compiler's environment; they enter the key."""
+
+    def record(self, kind: str, flags: Sequence[str], take: Callable[[Path], dict[str, Digest]]) -> Record:
+        def make(scratch: Path) -> Result:
+            outcome = self.run(scratch, flags)
+            ok, reason, outputs, facts = self._judged(scratch, outcome)
+            outputs |= take(scratch)
+            if kind == "passes":
+                outputs.pop("log", None)  # it is a part of passes.txt
+            return ok, reason, outputs, facts | {"compile_s": outcome.wall_s}
+
+        return self.executor.make(self._action(kind, flags), make)
+
+    def _action(self, kind: str, flags: Sequence[str]) -> actions.Action:
+        return actions.single(
+            kind, compile=self.source.compile, more=tuple(flags), variables=self.variables, version=_VERSION
+        )
+
+    def _judged(self, scratch: Path, outcome: Outcome) -> Result:
+        """Return the result of a compile; its fact `doubt` says if it gave other code than the case's own."""
+        executor, own = self.executor, self.source.code
+        if outcome.failure:
+            return failed("compile", outcome, scratch, {}, executor.store, executor.limits)
+        log = log_of(executor.store, scratch)
+        if own is None or self.output != _CODE:
+            return True, None, log, {}
+        made = vmfb.inspect((scratch / self.output).read_bytes()).code_digest
+        return True, None, log, {} if made == own else {"doubt": _OTHER_CODE}
+
+    def run(self, scratch: Path, flags: Sequence[str]) -> Outcome:
+        executor = self.executor
+        for file in self.case.dispatch.tuning.files:
+            (scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
+        (scratch / "module.mlir").write_bytes(self.source.text)
+        executor.store.place(scratch, self.source.objects)
+        resolver = executor.resolver
+        argv = command_lines.compile_argv(
+            resolver.toolchain.compiler,
+            (*resolver.flags(self.case), *flags),
+            self.output,
+            command_lines.dump_of(self.source.text),
+        )
+        environment = (
+            environment_of(resolver.toolchain, resolver.environment) | command_lines.COMPILING | dict(self.variables)
+        )
+        command = processes.Command(
+            argv, scratch, environment, stdin="module.mlir", output_limit_bytes=_STREAM_BYTES,
+            time_limit_s=executor.limits.compile_s, memory_limit_bytes=executor.limits.memory_bytes,
+        )  # fmt: skip
+        return processes.run(command)

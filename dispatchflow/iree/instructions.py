@@ -1,0 +1,125 @@
+"""Command lines of `perf`, and machine instructions in the output of `perf annotate` and `objdump`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+SYSTEM_LINKED = ("--iree-llvmcpu-link-embedded=false",)
+"""Flags that make dispatches ordinary shared libraries, whose symbols `perf` finds."""
+
+KEPT = "IREE_PRESERVE_DYLIB_TEMP_FILES"
+"""The variable that makes the runtime leave the libraries in its directory for temporary files."""
+
+_SAMPLES = re.compile(r"Percent.*\((\d+) samples")
+_SAMPLED = re.compile(r"\s*(\d+\.\d+)\s+:\s*(?:\d+\s+)?([0-9a-f]+):\s+(\S.*)")
+_SYMBOL = re.compile(r"[0-9a-f]+ <(.+)>:")
+_CODE = re.compile(r"\s*([0-9a-f]+):\s+(\S.*)")
+_TARGET = re.compile(r"\b(?:0x)?([0-9a-f]+) <[^>]*>$")
+_RELATIVE = re.compile(r"-?0x[0-9a-f]+\(%rip\)(?:\s+#.*)?")
+_PADDING = ("nop", "int3", "xchg   %ax,%ax", "cs nop", "data16")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A machine instruction."""
+
+    address: int
+    text: str
+    """The instruction, as objdump prints it."""
+    share: float = 0.0
+    """Its part of the samples of its function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """A function with the samples that were taken in it."""
+
+    samples: int
+    instructions: tuple[Instruction, ...]
+
+    def hottest(self, count: int) -> list[Instruction]:
+        """Return the instructions with most samples; those without a sample are left out."""
+        found = sorted(self.instructions, key=lambda each: (-each.share, each.address))
+        return [each for each in found[:count] if each.share]
+
+
+def record_argv(perf: str, output: str, frequency: int, command: Sequence[str]) -> tuple[str, ...]:
+    """Return a command line that takes `frequency` samples per second of CPU time of another command."""
+    return (perf, "record", "-e", "cpu-clock", "-F", str(frequency), "-o", output, "--", *command)
+
+
+def annotate_argv(perf: str, samples: str, symbol: str) -> tuple[str, ...]:
+    return (perf, "annotate", "-i", samples, "--stdio", "-s", symbol)
+
+
+def disassemble_argv(objdump: str, library: str) -> tuple[str, ...]:
+    return (objdump, "-d", "--no-show-raw-insn", "-w", library)
+
+
+def annotated(text: str) -> Annotated | None:
+    """Return the function that `perf annotate --stdio` prints; None if no sample is in it."""
+    if (header := _SAMPLES.search(text)) is None:
+        return None
+    found = [match for line in text.splitlines() if (match := _SAMPLED.fullmatch(line))]
+    instructions = [
+        Instruction(int(at, 16), " ".join(code.split()), float(share) / 100) for share, at, code in map(_parts, found)
+    ]
+    return Annotated(int(header[1]), tuple(instructions))
+
+
+def _parts(match: re.Match[str]) -> tuple[str, str, str]:
+    return match[1], match[2], match[3]
+
+
+def function(text: str, symbol: str) -> list[Instruction]:
+    """Return the instructions of a symbol, from what `objdump -d` prints; empty if it is not there."""
+    found: list[Instruction] = []
+    inside = False
+    for line in text.splitlines():
+        if (name := _SYMBOL.fullmatch(line)) is not None:
+            inside = name[1] == symbol
+        elif inside and (code := _CODE.fullmatch(line)) is not None:
+            found.append(Instruction(int(code[1], 16), code[2].rstrip()))
+    return found
+
+
+def everything(text: str) -> list[Instruction]:
+    """Return all instructions that `objdump -d` prints, in their order."""
+    found = (_CODE.fullmatch(line) for line in text.splitlines())
+    return [Instruction(int(match[1], 16), match[2].rstrip()) for match in found if match]
+
+
+def contains(code: Sequence[Instruction], wanted: Sequence[Instruction]) -> bool:
+    """Return whether code has a function's instructions in a row.
+
+    Addresses in operands are not compared: they depend on what else was linked. Those of jumps within the function are
+    compared relative to its beginning. Padding at the end of the function does not count."""
+    plain = _without_padding(wanted)
+    if not plain:
+        return False
+    mine = _comparable(plain, plain[0].address, plain[-1].address)
+    length = plain[-1].address - plain[0].address
+    first = plain[0].text
+    for place in range(len(code) - len(plain) + 1):
+        if code[place].text == first:
+            begin = code[place].address
+            if _comparable(code[place : place + len(plain)], begin, begin + length) == mine:
+                return True
+    return False
+
+
+def _without_padding(code: Sequence[Instruction]) -> Sequence[Instruction]:
+    end = len(code)
+    while end and code[end - 1].text.startswith(_PADDING):
+        end -= 1
+    return code[:end]
+
+
+def _comparable(code: Iterable[Instruction], begin: int, end: int) -> list[str]:
+    def relative(match: re.Match[str]) -> str:
+        target = int(match[1], 16)
+        return f"+{target - begin:x}" if begin <= target <= end else "elsewhere"
+
+    return [_TARGET.sub(relative, _RELATIVE.sub("(%rip)", each.text)) for each in code]

@@ -1,0 +1,46 @@
+"""Find `perf` and `objdump` on this machine, and say why samples cannot be taken."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from dispatchflow.errors import ToolError
+
+_LEVEL = Path("/proc/sys/kernel/perf_event_paranoid")
+_DENIED = ("paranoid", "not permitted", "Permission denied", "No permission", "EACCES", "EPERM", "not supported")
+
+
+def perf() -> str:
+    """Return the path of `perf`.
+
+    Raises:
+        ToolError: this is not Linux, or `perf` is not installed.
+    """
+    if not sys.platform.startswith("linux"):
+        raise ToolError("samples of instructions are taken by perf, which only Linux has", {"system": sys.platform})
+    if (found := shutil.which("perf")) is None:
+        raise ToolError(
+            "perf is not installed", {}, "On Debian: apt-get install linux-perf; on Ubuntu: linux-tools-generic."
+        )
+    return found
+
+
+def objdump() -> str | None:
+    """Return the path of `objdump`, which `perf annotate` starts too; None if it is not installed."""
+    return shutil.which("objdump")
+
+
+def refused(stderr: str) -> ToolError | None:
+    """Return the error of a `perf record` that may not take samples; None if it failed for another reason."""
+    if not any(word in stderr for word in _DENIED):
+        return None
+    try:
+        level = _LEVEL.read_text().strip()
+    except OSError:
+        level = "unknown"
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    facts = {"perf_event_paranoid": level, "perf": lines[0].strip() if lines else ""}
+    hint = "Allow it: sysctl kernel.perf_event_paranoid=2; in a container, also --cap-add PERFMON."
+    return ToolError("perf may not take samples here", facts, hint)

@@ -1,0 +1,54 @@
+"""`doit annotate` as a user calls it, with the real compiler, and with `perf` where it may take samples."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import Project
+
+pytestmark = pytest.mark.iree
+
+WORDS = ("m=64", "n=64", "k=64", "threads=1", "tuning=data_tiling", "protocol=fast")
+
+
+@cache
+def samples() -> bool:
+    """Whether perf is here and may take samples."""
+    if not (shutil.which("perf") and shutil.which("objdump")):
+        return False
+    argv = ["perf", "record", "-q", "-e", "cpu-clock", "-o", "/dev/null", "--", "true"]
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project.make(tmp_path_factory.mktemp("annotate") / "p")
+
+
+@pytest.mark.skipif(not samples(), reason="perf is not here, or may not take samples")
+def test_the_hottest_instructions_of_a_site_are_shown(project: Project) -> None:
+    out = project.doit(*WORDS, "annotate", "site=3", "top=5")
+    assert out.code == 0, out
+    header, columns, *lines, samples_line, code = out.out.splitlines()
+    assert header.startswith("site 3 of matmul_") and columns.split() == ["share", "address", "instruction"]
+    assert len(lines) == 5 and any("fmadd" in line for line in lines)
+    assert " samples in " in samples_line and code.startswith("machine code: the same as the case's own (")
+
+
+@pytest.mark.skipif(not samples(), reason="perf is not here, or may not take samples")
+def test_several_sites_and_unknown_ones_are_listed(project: Project) -> None:
+    none, wrong = project.doit(*WORDS, "annotate"), project.doit(*WORDS, "annotate", "site=30")
+    assert none.code == wrong.code == 2
+    assert "has 3 sites" in none.err and "Name one: site=1." in none.err and "there is no site '30'" in wrong.err
+
+
+def test_other_targets_and_a_missing_perf_are_refused(project: Project, tmp_path: Path) -> None:
+    other = project.doit("m=64", "n=64", "k=64", "target=vmvx", "annotate")
+    assert other.code == 2 and "annotate takes llvm-cpu" in other.err
+    missing = project.doit(*WORDS, "annotate", PATH=str(tmp_path))
+    assert missing.code == 1 and "perf is not installed" in missing.err

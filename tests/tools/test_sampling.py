@@ -1,0 +1,35 @@
+"""Why samples of instructions cannot be taken, in one error with a hint."""
+
+from __future__ import annotations
+
+import pytest
+
+from dispatchflow.errors import ToolError
+from dispatchflow.tools import sampling
+
+DENIED = """
+Error:
+Access to performance monitoring and observability operations is limited.
+Consider adjusting /proc/sys/kernel/perf_event_paranoid setting to open
+"""
+
+
+def test_a_missing_perf_is_said_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling.shutil, "which", lambda name: None)
+    with pytest.raises(ToolError, match="perf is not installed") as caught:
+        sampling.perf()
+    assert "linux-perf" in caught.value.hint
+    monkeypatch.setattr(sampling.sys, "platform", "darwin")
+    with pytest.raises(ToolError, match="only Linux has"):
+        sampling.perf()
+
+
+@pytest.mark.parametrize("said", (DENIED, "perf_event_open(...) failed: Operation not permitted\n"))
+def test_a_missing_permission_is_said_with_the_setting(said: str) -> None:
+    error = sampling.refused(said)
+    assert error is not None and error.problem == "perf may not take samples here"
+    assert "perf_event_paranoid" in error.facts and "sysctl kernel.perf_event_paranoid" in error.hint
+
+
+def test_another_failure_is_not_called_a_missing_permission() -> None:
+    assert sampling.refused("iree-benchmark-module: INVALID_ARGUMENT; no such function\n") is None
