@@ -48,6 +48,7 @@ def source_of(executor: StageExecutor, case: Case) -> Source:
         ToolError: the compiler cannot read the module, or it has no such function.
     """
     program, objects = case.operation, dict[str, Digest]()
+    executor.emit(case)  # the store keeps the text that a record of a compile names
     record = executor.compile(case)
     if isinstance(program, Module):
         printed = executor.printed(program)

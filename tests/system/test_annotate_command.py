@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from functools import cache
@@ -52,3 +53,12 @@ def test_other_targets_and_a_missing_perf_are_refused(project: Project, tmp_path
     assert other.code == 2 and "annotate takes llvm-cpu" in other.err
     missing = project.doit(*WORDS, "annotate", PATH=str(tmp_path))
     assert missing.code == 1 and "perf is not installed" in missing.err
+
+
+def test_a_perf_that_may_not_take_samples_is_said_with_the_setting(project: Project, tmp_path: Path) -> None:
+    for name, text in (("perf", "echo 'Consider adjusting perf_event_paranoid' >&2; exit 255"), ("objdump", "exit 1")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    refused = project.doit(*WORDS, "annotate", "site=1", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert refused.code == 1 and "perf may not take samples here" in refused.err
+    assert "sysctl kernel.perf_event_paranoid=2" in refused.err

@@ -25,6 +25,7 @@ def test_phases_are_listed_and_linked_in_the_order_of_the_compiler(project: Proj
     assert listed.code == 0 and "note:" not in listed.out, listed
     names = [line.split()[1] for line in listed.out.splitlines()[2:]]
     assert names[0] == "input" and names[-1] == "vm" and names.index("flow") < names.index("stream")
+    assert "not run again" not in project.doit("store", "check", "sample=all").out
     for line in listed.out.splitlines()[2:]:
         assert (project.root / line.split()[-1]).read_text().strip()
 
