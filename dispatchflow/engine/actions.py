@@ -168,6 +168,7 @@ _PROVENANCE = (
     *(f"models/{n}.py" for n in ("_reading", "_tagger", "def_use", "kinds", "provenance", "site", "tagged", "work")),
     "engine/provenance.py",
 )
+_CAPTURE = (*(f"models/{n}.py" for n in ("_capturer", "_dispatches", "_reading", "captured")), "engine/capture.py")
 
 
 def inputs(operation: Operation) -> Action:
@@ -232,6 +233,23 @@ def site_times(call: Call, operands: Data, protocol: Protocol, traced: Digest, r
         runtime: the runtime that records the profiles.
     """
     return called("sites", call, operands, protocol=protocol.id, traced=traced, runtime=runtime, source=_TIMES)
+
+
+def capture(
+    call: Call, operands: Data, flow: Digest, dispatches: tuple[int, ...], sites: tuple[int, ...], execution: int | None
+) -> Action:
+    """Return the action that captures the operands and results of sites.
+
+    Args:
+        call: the code, its function and the device.
+        operands: the inputs of the one recipe that is called.
+        flow: the module of phase `flow`, an output of `provenance`.
+        dispatches: the numbers of the dispatches that are captured.
+        sites: the numbers of their sites, in the same order.
+        execution: which execution of each site, from 1; None for the last one.
+    """
+    chosen = {"dispatches": dispatches, "sites": sites, "execution": execution}
+    return called("capture", call, operands, flow=flow, **chosen, source=sources(*_CAPTURE))
 
 
 def called(kind: str, call: Call, data: Data, **rest: Any) -> Action:

@@ -49,7 +49,7 @@ def traffic_bytes(dispatch: Dispatch) -> int | None:
     total = 0
     for type_ in (*dispatch.operands, *dispatch.results):
         if type_.startswith("tensor<"):
-            if (size := _bytes(type_)) is None:
+            if (size := nbytes(type_)) is None:
                 return None
             total += size
     return total
@@ -63,7 +63,8 @@ def sizes_of(type_: str) -> tuple[int | None, ...] | None:
     return tuple(None if dim == "?" else int(dim) for dim in match[1].split("x")[:-1]) if match else None
 
 
-def _bytes(type_: str) -> int | None:
+def nbytes(type_: str) -> int | None:
+    """Return the bytes of a type such as `tensor<4x8xf32>`; None if a size is unknown."""
     match, sizes = _TENSOR.fullmatch(type_), sizes_of(type_)
     if match is None or sizes is None or None in sizes:
         return None

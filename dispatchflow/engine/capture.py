@@ -1,0 +1,264 @@
+"""Capture the operands and results of a case's sites, bit by bit, in one call of its program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from filecmp import cmp
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dispatchflow import units
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.module import Module, output_names
+from dispatchflow.engine import actions, provenance
+from dispatchflow.engine.actions import Data
+from dispatchflow.engine.call import ModuleCall, Result, failed
+from dispatchflow.engine.stages import Artifacts, StageExecutor
+from dispatchflow.errors import SpecError
+from dispatchflow.iree import command_lines
+from dispatchflow.iree.targets import Device
+from dispatchflow.keys import Digest
+from dispatchflow.models import captured
+from dispatchflow.models.captured import Capture, Capturing, Missing
+from dispatchflow.models.site import Program, Site
+from dispatchflow.store.entries import Record
+from dispatchflow.store.store import DamagedObject
+from dispatchflow.tools import bindings
+
+LIMIT_BYTES = 2**30
+"""The bytes that a capture may have if no limit is given."""
+
+
+class _Failed(Exception):
+    """The capture is refused, or a tool failed; the result is the action's."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(result[1])
+        self.result = result
+
+
+def of_case(
+    executor: StageExecutor,
+    case: Case,
+    sites: Sequence[int] | None = None,
+    execution: int | None = None,
+    limit_bytes: int = LIMIT_BYTES,
+) -> Record | None:
+    """Return the record of a capture of a case's sites, in a call with the inputs of its first recipe.
+
+    Each operand and result is an output, `3.in0` or `3.out1` with the number of the site: the elements of a tensor, or
+    a number in 8 bytes (`index`, `i64`, `f64`) or 4. The facts are those of `models.captured.Capture`. Undefined
+    elements are zeros here, and `3.out1.undefined` has a byte for each element, which is 1 if it depends on them.
+
+    Returns None if the case did not compile or has no data, and the record of the provenance if that failed. A record
+    that is not `ok` has the reason: the program's results are not reproducible, or are others with the capture.
+
+    Args:
+        executor: executes the actions.
+        case: a case of IREE.
+        sites: the numbers of the sites; None for all that a call may launch.
+        execution: which execution of each site in the call, from 1; None for the last one.
+        limit_bytes: the largest capture; a larger one is refused, before the call if all sizes are static.
+
+    Raises:
+        SpecError: the program has no such site, or `execution` is less than 1.
+    """
+    if execution is not None and execution < 1:
+        raise SpecError(f"execution={execution} does not exist", {"first": "execution=1"})
+    traced, program = _traced(executor, case)
+    if traced is None or program is None:
+        return traced
+    found = executor.artifacts(case, expected=False)
+    if found is None:
+        return None
+    function = case.operation.function
+    chosen, missing = chosen_sites(program, function, sites)
+    recipe = next(iter(found.data.digests))
+    data = replace(found.data, digests={recipe: found.data.digests[recipe]})
+    device, flow = executor.resolver.chain(case).device, traced.outputs["flow"]
+    call = actions.Call(found.code, function, device)
+    numbers = {site.dispatch: site.number for site in chosen if site.dispatch is not None}
+    action = actions.capture(call, data, flow, tuple(numbers), tuple(numbers.values()), execution)
+
+    def make(scratch: Path) -> Result:
+        if device.absent is not None:
+            return False, device.absent, {}, {"repeatable": False}
+        one = _Capturing(executor, case, scratch, device, found, data, numbers, execution, limit_bytes)
+        executor.store.place(scratch, {"flow": flow})
+        try:
+            return one.result(missing)
+        except _Failed as failure:
+            return failure.result
+
+    return executor.make(action, make)
+
+
+def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
+    """Return the record of a case's provenance, and its program if it is `ok`.
+
+    Damaged objects are made again."""
+    for attempt in range(2):
+        traced = provenance.of_case(executor, case)
+        if traced is None or not traced.ok:
+            return traced, None
+        try:
+            executor.store.checked(traced.outputs["flow"])
+            return traced, provenance.program_of(executor, traced.outputs)
+        except DamagedObject:
+            if attempt:
+                raise
+    raise AssertionError
+
+
+def capture_of(record: Record) -> Capture:
+    """Return what a record of `of_case` that is `ok` has captured."""
+    return msgspec.convert(record.facts, Capture)
+
+
+def chosen_sites(program: Program, function: str, sites: Sequence[int] | None) -> tuple[list[Site], list[Missing]]:
+    """Return the sites to capture in a call of a function, and those that cannot be, with the reasons.
+
+    Raises:
+        SpecError: the program has no site of this number.
+    """
+    known = {site.number: site for site in program.sites}
+    if unknown := [number for number in sites or () if number not in known]:
+        has = f"1 to {len(known)}" if known else "none: it launches no dispatch"
+        raise SpecError(f"there is no site {unknown[0]}", {"sites": has}, "'doit sites:CASE' shows them.")
+    launched = {site.number for site in program.called_by(function)}
+    chosen, missing = [], []
+    for site in [known[number] for number in dict.fromkeys(sites)] if sites is not None else program.sites:
+        if site.number not in launched:
+            missing.append(Missing(site.number, None, f"a call of {function} does not launch it: {site.function} does"))
+        elif site.dispatch is None:
+            missing.append(Missing(site.number, None, "the compiler made it after phase flow"))
+        else:
+            chosen.append(site)
+    return chosen, missing
+
+
+@dataclass(frozen=True, slots=True)
+class _Capturing:
+    """A capture in a scratch directory, in which `flow` is the module."""
+
+    executor: StageExecutor
+    case: Case
+    scratch: Path
+    device: Device
+    found: Artifacts
+    data: Data
+    sites: Mapping[int, int]
+    """Number of a dispatch → number of its site."""
+    execution: int | None
+    limit_bytes: int
+
+    def result(self, missing: Sequence[Missing]) -> Result:
+        """Return the result of the action; `missing` are sites that cannot be captured."""
+        plain = self._plain()
+        made = self._compiled("first", fill=0)
+        found, contents = self._called("first", made, plain)
+        masks: dict[str, bytes] = {}
+        if made.undefined:
+            _, others = self._called("second", self._compiled("second", fill=1), plain)
+            found, masks = captured.with_fills(found, contents, others)
+        found = msgspec.structs.replace(found, missing=(*found.missing, *missing))
+        outputs = {tensor.name: self._put(contents[tensor.name]) for tensor in found.tensors}
+        outputs |= {name: self._put(content) for name, content in masks.items()}
+        return True, None, outputs, {**msgspec.to_builtins(found), "bytes": found.nbytes, "execution": self.execution}
+
+    def _put(self, content: bytes) -> Digest:
+        return self.executor.store.put_bytes(content)
+
+    def _plain(self) -> list[Path]:
+        """Call the case's own code twice, and return the files with its results.
+
+        Raises:
+            _Failed: a call failed, or the results of the two calls differ.
+        """
+        place = self._place("plain", self.found.files)
+        program = self.case.operation
+        declared = self.executor.resolver.supplies.declaration(program) if isinstance(program, Module) else None
+        names = output_names(declared.results if declared else [""])
+        again = place.again()
+        assert again is not None
+        second = [f"again_{name}" for name in names]
+        self._call(place, names, program.function)
+        self._call(again, second, program.function)
+        for index, (one, other) in enumerate(zip(names, second, strict=True)):
+            if not cmp(place.scratch / one, place.scratch / other, shallow=False):
+                why = "a race, or memory that was never written"
+                raise _refused(f"the program's result {index} differs from call to call ({why})")
+        return [place.scratch / name for name in names]
+
+    def _place(self, name: str, files: Mapping[str, Digest]) -> ModuleCall:
+        folder = self.scratch / name
+        folder.mkdir()
+        return self.executor.place(folder, self.device, files)
+
+    def _call(self, place: ModuleCall, names: Sequence[str], function: str) -> None:
+        (recipe,) = self.data.digests
+        if (failure := place.call(self.data, recipe, names, function)) is not None:
+            ok, reason, outputs, facts = failure
+            facts.pop("verification", None)
+            raise _Failed((ok, reason, outputs, facts))
+
+    def _compiled(self, name: str, fill: int) -> Capturing:
+        """Compile the module that captures; it is `NAME.vmfb`.
+
+        Raises:
+            _Failed: a tool failed, or the tensors are larger than the limit.
+        """
+        executor, toolchain = self.executor, self.executor.resolver.toolchain
+        found = bindings.bindings_of(toolchain)
+        function, numbers = self.case.operation.function, tuple(self.sites)
+        argv = captured.capturer_argv(found.python, found.folder, function, numbers, self.execution, fill)
+        self._run("capturing", argv, None)
+        made = msgspec.json.decode((self.scratch / "capturing.json").read_bytes(), type=Capturing)
+        self._check_size(made.nbytes())
+        for file in self.case.dispatch.tuning.files:
+            (self.scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
+        flags, output = executor.resolver.flags(self.case), f"{name}.vmfb"
+        argv = command_lines.phase_argv(toolchain.compiler, flags, "flow", None, output, dump="-")
+        self._run("compile", argv, "capturing")
+        return made
+
+    def _check_size(self, nbytes: int) -> None:
+        if nbytes > self.limit_bytes:
+            has = f"the operands and results of {units.count(len(self.sites), 'site')} are {units.size(nbytes)}"
+            limit = f"limit={units.size(self.limit_bytes)}"
+            raise _refused(f"{has}, more than {limit}; choose fewer sites, or raise limit=")
+
+    def _run(self, what: str, argv: tuple[str, ...], stdin: str | None) -> None:
+        outcome = self.executor.run_compiler(argv, self.scratch, stdin)
+        if what == "capturing" and outcome.code == captured.NO_BINDINGS:
+            raise FileNotFoundError(f"{bindings.NONE}. {bindings.HINT}")
+        if outcome.failure:
+            raise _Failed(failed(what, outcome, self.scratch, {}, self.executor.store, self.executor.limits))
+
+    def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
+        """Call the module that captures; return the capture and its content by name.
+
+        Raises:
+            _Failed: the call failed, its results are not those of the case's own code, or the tensors are larger than
+                the limit.
+        """
+        place = self._place(name, {})
+        (self.scratch / f"{name}.vmfb").rename(place.scratch / "module.vmfb")
+        results = [f"result_{i}.bin" for i in range(len(made.results))]
+        slots = [f"slot_{i}.bin" for i in range(len(made.slots))]
+        self._call(place, [*results, *slots], captured.FUNCTION)
+        for index, (mine, other) in enumerate(zip(results, plain, strict=True)):
+            if not cmp(place.scratch / mine, other, shallow=False):
+                raise _refused(f"result {index} of the program is not the same while its sites are captured")
+        self._check_size(sum((place.scratch / slot).stat().st_size for slot in slots))
+        return captured.capture(
+            made, self.sites, lambda slot: (place.scratch / slots[slot]).read_bytes(), self.execution
+        )
+
+
+def _refused(reason: str, **facts: Any) -> _Failed:
+    """Return what refuses a capture; the next run tries it again."""
+    return _Failed((False, f"not captured: {reason}", {}, {"repeatable": False, **facts}))

@@ -1,0 +1,229 @@
+"""Adds to a module what keeps the operands and results of its dispatches.
+
+A script that imports a toolchain's bindings and the standard library only.
+
+It reads the module at phase `flow`, each dispatch tagged `df.site.N`. Each operand and result is cloned, exported
+and stored in a global. A new function calls the original one, and returns its results and all globals. The facts say
+what these are; `models/captured.py` reads them. Nothing is judged here."""
+
+import argparse
+import json
+import os
+import sys
+
+NO_BINDINGS = 3
+"""The exit code without bindings."""
+
+FUNCTION = "df_capture"
+"""The function that is added."""
+
+_VIEW = "!hal.buffer_view"
+_WIDE = ("i64", "f64", "index")
+
+
+def _arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bindings", required=True, help="where Python finds iree.compiler")
+    parser.add_argument("--input", required=True)
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--facts", required=True)
+    parser.add_argument("--function", required=True, help="the function to call")
+    parser.add_argument("--dispatches", required=True, help="the numbers of the dispatches: 0,4")
+    parser.add_argument("--execution", type=int, help="which execution of each dispatch, from 1; the last one")
+    parser.add_argument("--fill", type=int, default=0, help="the number that undefined elements are: 0 or 1")
+    return parser.parse_args()
+
+
+def _i64():
+    return ir.IntegerType.get_signless(64)
+
+
+def _create(name, operands=(), results=(), **attributes):
+    """Return the first result of a new operation at the present place."""
+    made = ir.Operation.create(name, results=list(results), operands=list(operands), attributes=attributes)
+    return made.results[0] if results else None
+
+
+def _constant(type_, value):
+    kind = ir.FloatAttr if _is_float(type_) else ir.IntegerAttr
+    return _create("arith.constant", results=[type_], value=kind.get(type_, value))
+
+
+def _is_float(type_):
+    return str(type_).startswith(("f", "bf", "tf"))
+
+
+class Capturer:
+    """A module, and the globals that are added to it."""
+
+    def __init__(self, module, execution):
+        self.module, self.execution = module, execution
+        self.slots = []
+        # (global, its type) in the order in which the new function returns them
+        self.top = module.body.operations[0]
+
+    def slot(self, type_):
+        """Add a mutable global; return its number."""
+        number = len(self.slots)
+        name = f"{FUNCTION}_{number}"
+        start = " = 0" if type_ == "i64" else ""
+        made = ir.Operation.parse(f"util.global private mutable @{name}{start} : {type_}")
+        ir.InsertionPoint(self.top).insert(made)
+        self.slots.append((name, type_))
+        return number
+
+    def store(self, value, number):
+        symbol = ir.FlatSymbolRefAttr.get(self.slots[number][0])
+        _create("util.global.store", [value], **{"global": symbol})
+
+    def dispatch(self, found):
+        """Add the capture of a dispatch, and return its facts."""
+        counter = self.slot("i64")
+        with ir.InsertionPoint(found.operation):
+            symbol = ir.FlatSymbolRefAttr.get(self.slots[counter][0])
+            before = _create("util.global.load", results=[_i64()], **{"global": symbol})
+            count = _create("arith.addi", [before, _constant(_i64(), 1)], [_i64()])
+            self.store(count, counter)
+            chosen = None
+            if self.execution is not None:
+                equal = ir.IntegerAttr.get(_i64(), 0)
+                wanted = _constant(_i64(), self.execution)
+                chosen = _create("arith.cmpi", [count, wanted], [ir.IntegerType.get_signless(1)], predicate=equal)
+            operands = list(zip(found.arguments, found.argument_dims))
+            with self.guarded(chosen):
+                values = [self.value(f"in{i}", *each) for i, each in enumerate(operands)]
+        results = list(zip(found.results, found.result_dims))
+        with ir.InsertionPoint.after(found.operation), self.guarded(chosen):
+            values += [self.value(f"out{i}", *each) for i, each in enumerate(results)]
+        return {"dispatch": found.number, "executions": counter, "values": values}
+
+    def guarded(self, chosen):
+        """Return the place for what runs only in the chosen execution."""
+        if chosen is None:
+            return ir.InsertionPoint.current
+        made = ir.Operation.create("scf.if", operands=[chosen], regions=2)
+        block = made.regions[0].blocks.append()
+        with ir.InsertionPoint(block):
+            end = ir.Operation.create("scf.yield")
+        return ir.InsertionPoint(end)
+
+    def value(self, name, value, dims):
+        """Keep one operand or result; return its facts."""
+        facts = {"value": name, "type": str(value.type), "slot": None, "dims": [], "why": None}
+        if isinstance(value.type, ir.RankedTensorType):
+            return facts | self.tensor(value, dims)
+        number = self.number(value)
+        return facts | ({"why": f"its type {value.type} is not captured"} if number is None else {"slot": number})
+
+    def tensor(self, value, dims):
+        type_ = value.type
+        if type_.encoding is not None:
+            return {"why": "its elements are encoded for another layout in memory"}
+        sizes = [self.number(dim) for dim in dims]
+        copy = _create("flow.tensor.clone", [value, *dims], [type_])
+        # Without a barrier, in-place dispatches overwrite the copy, and even the program's results are wrong.
+        kept = _create("util.optimization_barrier", [copy], [type_])
+        encoding = ir.TypeAttr.get(type_)
+        view = _create("hal.tensor.export", [kept, *dims], [ir.Type.parse(_VIEW)], source_encoding=encoding)
+        slot = self.slot(_VIEW)
+        self.store(view, slot)
+        return {"slot": slot, "dims": sizes}
+
+    def number(self, value):
+        """Keep a bare number as the bits of an i64; return its slot, None for a type that the host has not."""
+        type_, bits = str(value.type), value
+        if type_ in ("f32", "f64"):
+            bits = _create("arith.bitcast", [value], [ir.IntegerType.get_signless(int(type_[1:]))])
+        elif type_ == "index":
+            bits = _create("arith.index_cast", [value], [_i64()])
+        elif not isinstance(value.type, ir.IntegerType):
+            return None
+        if type_ not in _WIDE:
+            bits = _create("arith.extui", [bits], [_i64()])
+        number = self.slot("i64")
+        self.store(bits, number)
+        return number
+
+    def wrap(self, function):
+        """Add the function that calls another one and returns its results and all slots."""
+        type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        kinds = [ir.Type.parse(kind) for _, kind in self.slots]
+        attributes = {
+            "sym_name": ir.StringAttr.get(FUNCTION),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(type_.inputs, [*type_.results, *kinds])),
+            "iree.abi.stub": ir.UnitAttr.get(),
+        }
+        with ir.InsertionPoint(self.module.body):
+            made = ir.Operation.create("util.func", attributes=attributes, regions=1)
+        block = made.regions[0].blocks.append(*type_.inputs)
+        with ir.InsertionPoint(block):
+            callee = ir.FlatSymbolRefAttr.get(ir.StringAttr(function.attributes["sym_name"]).value)
+            called = {"callee": callee}
+            call = ir.Operation.create("util.call", type_.results, list(block.arguments), called)
+            values = list(call.results)
+            for (name, _), kind in zip(self.slots, kinds):
+                values.append(_create("util.global.load", results=[kind], **{"global": ir.FlatSymbolRefAttr.get(name)}))
+            _create("util.return", values)
+        return [str(each) for each in type_.results]
+
+
+def _filled(module, number):
+    """Fill what has undefined elements; return how many such values there are."""
+    found = [each for each in reading.walk(module.operation) if each.name == "flow.tensor.empty"]
+    filled = 0
+    for operation in found:
+        type_ = operation.results[0].type
+        element = type_.element_type
+        if not (_is_float(element) or isinstance(element, ir.IntegerType)):
+            continue
+        with ir.InsertionPoint(operation):
+            made = _create("flow.tensor.splat", [_constant(element, number), *operation.operands], [type_])
+        operation.results[0].replace_all_uses_with(made)
+        operation.erase()
+        filled += 1
+    return filled
+
+
+def _functions(module):
+    return [each for each in reading.children(module.operation) if each.name == "util.func"]
+
+
+def capture(options):
+    module = ir.Module.parseFile(options.input, ir.Context())
+    wanted = [int(number) for number in options.dispatches.split(",") if number]
+    with module.context, ir.Location.unknown():
+        undefined = _filled(module, options.fill)
+        capturer = Capturer(module, options.execution)
+        found = [each for each in dispatches.dispatches(module) if each.number in wanted]
+        facts = [capturer.dispatch(each) for each in found]
+        functions = {ir.StringAttr(each.attributes["sym_name"]).value: each for each in _functions(module)}
+        for each in functions.values():
+            if each.regions[0].blocks:
+                # A dispatch in a loop of an inlined function would be captured before the loop runs.
+                each.attributes["inlining_policy"] = ir.Attribute.parse("#util.inline.never")
+        results = capturer.wrap(functions[options.function])
+        module.operation.verify()
+        with open(options.output, "wb") as file:
+            module.operation.write_bytecode(file)
+    slots = [kind for _, kind in capturer.slots]
+    return {"results": results, "slots": slots, "dispatches": facts, "undefined": undefined}
+
+
+if __name__ == "__main__":
+    given = _arguments()
+    sys.path.insert(0, given.bindings)
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    sys.modules["numpy"] = None  # the bindings do without it, and it takes more time than they do
+    sys.setrecursionlimit(10_000)
+    try:
+        import _dispatches as dispatches
+        import _reading as reading
+        from iree.compiler import ir
+    except ImportError as error:
+        print(error, file=sys.stderr)
+        sys.exit(NO_BINDINGS)
+    facts = capture(given)
+    with open(given.facts, "w", encoding="utf-8") as file:
+        json.dump(facts, file)
+    sys.stdout.flush()
+    os._exit(0)  # taking the module apart takes as long as reading it

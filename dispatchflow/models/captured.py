@@ -1,0 +1,223 @@
+"""The operands and results that were captured of a program's sites, and the facts of `_capturer.py`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from dispatchflow.models import work
+
+_SCRIPT = Path(__file__).with_name("_capturer.py")
+NO_BINDINGS = 3
+"""The script's exit code if iree.compiler cannot be imported."""
+FUNCTION = "df_capture"
+"""The function that the script adds."""
+
+_WIDE = ("i64", "f64", "index")
+
+
+class Value(msgspec.Struct, frozen=True):
+    """An operand or a result of a dispatch."""
+
+    value: str
+    """`in0`, `out1`."""
+    type: str
+    """The type as MLIR writes it: `tensor<4x?xf32>`, `index`."""
+    slot: int | None
+    """The slot with its content; None if it is not captured."""
+    dims: tuple[int, ...] = ()
+    """The slots with its dynamic sizes."""
+    why: str | None = None
+    """The reason why it is not captured."""
+
+
+class Dispatch(msgspec.Struct, frozen=True):
+    dispatch: int
+    """N of its tag `df.site.N`."""
+    executions: int
+    """The slot that counts its executions."""
+    values: tuple[Value, ...]
+
+
+class Capturing(msgspec.Struct, frozen=True):
+    """A module that captures. Its function returns the results of the original one, and then the slots."""
+
+    results: tuple[str, ...]
+    """The types of the original function's results."""
+    slots: tuple[str, ...]
+    """The types of the slots: `i64` with the bits of a number, or `!hal.buffer_view`."""
+    dispatches: tuple[Dispatch, ...]
+    undefined: int = 0
+    """The number of tensors with undefined elements, which are filled."""
+
+    def nbytes(self) -> int:
+        """Return the bytes of all tensors whose sizes are static."""
+        types = (value.type for each in self.dispatches for value in each.values if value.slot is not None)
+        return sum(work.nbytes(type_) or 0 for type_ in types)
+
+
+class Tensor(msgspec.Struct, frozen=True):
+    """A captured operand or result; a number too."""
+
+    site: int
+    value: str
+    """`in0`, `out1`."""
+    type: str
+    """The type with the sizes at run time, in the tools' spelling.
+
+    It is `4x8xf32`, or `tensor<f32>` for rank 0; that of a number is `index`, `i32`, …"""
+    nbytes: int
+    undefined: bool = False
+    """Whether elements follow the fill of undefined ones; then the object `undefined_name` says which."""
+
+    @property
+    def name(self) -> str:
+        """The output with its bytes."""
+        return f"{self.site}.{self.value}"
+
+    @property
+    def undefined_name(self) -> str:
+        """The output with a byte for each element: 1 where it follows the fill.
+
+        Elements that are narrower than a byte have one for each byte of the tensor."""
+        return f"{self.name}.undefined"
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """A site, or a value of one, that is not captured."""
+
+    site: int
+    value: str | None
+    """The operand or result; None for all of a site."""
+    reason: str
+
+
+class Capture(msgspec.Struct, frozen=True):
+    """One execution of each site, bit by bit."""
+
+    tensors: tuple[Tensor, ...]
+    missing: tuple[Missing, ...] = ()
+    executions: dict[str, int] = {}
+    """Number of a site, as text → its executions in the call."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self.tensors)
+
+
+Read = Callable[[int], bytes]
+"""Slot → its content: of a tensor its elements, of a number 8 bytes, little-endian."""
+
+
+def capture(
+    made: Capturing, sites: Mapping[int, int], read: Read, execution: int | None = None
+) -> tuple[Capture, dict[str, bytes]]:
+    """Return what a call captured, and the content of each tensor by its name.
+
+    Args:
+        made: the facts of the module that was called.
+        sites: number of a dispatch → number of its site.
+        read: returns the content of a slot.
+        execution: the execution that was asked for, from 1; None for the last one.
+    """
+    tensors: list[Tensor] = []
+    missing: list[Missing] = []
+    executions: dict[str, int] = {}
+    contents: dict[str, bytes] = {}
+    for each in made.dispatches:
+        site, count = sites[each.dispatch], _number(read(each.executions))
+        executions[str(site)] = count
+        if (why := _not_run(count, execution)) is not None:
+            missing.append(Missing(site, None, why))
+            continue
+        for value in each.values:
+            if value.slot is None:
+                missing.append(Missing(site, value.value, value.why or "it is not captured"))
+                continue
+            content = read(value.slot)
+            if not value.type.startswith("tensor<"):
+                content = content[: 8 if value.type in _WIDE else 4]
+            spelling = spelt(value.type, [_number(read(dim)) for dim in value.dims])
+            tensors.append(Tensor(site, value.value, spelling, len(content)))
+            contents[tensors[-1].name] = content
+    found = {each.dispatch for each in made.dispatches}
+    missing += [Missing(site, None, GONE) for dispatch, site in sites.items() if dispatch not in found]
+    return Capture(tuple(tensors), tuple(missing), executions), contents
+
+
+GONE = "its dispatch is not in the module of phase flow"
+
+
+def _number(content: bytes) -> int:
+    return int.from_bytes(content, "little", signed=True)
+
+
+def _not_run(count: int, execution: int | None) -> str | None:
+    if count == 0:
+        return "it is not executed in this call"
+    if execution is not None and count < execution:
+        times = "once" if count == 1 else f"{count} times"
+        return f"it is executed {times} in this call; execution={execution} does not exist"
+    return None
+
+
+def with_fills(
+    one: Capture, contents: Mapping[str, bytes], other: Mapping[str, bytes]
+) -> tuple[Capture, dict[str, bytes]]:
+    """Return a capture with its undefined tensors marked, and a mask for each of these by its name.
+
+    `contents` and `other` are the tensors of two calls, which filled undefined elements in different ways. A tensor
+    whose size differs is left out, because its sizes follow the fill."""
+    tensors: list[Tensor] = []
+    missing = list(one.missing)
+    masks: dict[str, bytes] = {}
+    for tensor in one.tensors:
+        mine, second = contents[tensor.name], other.get(tensor.name, b"")
+        if len(mine) != len(second):
+            missing.append(Missing(tensor.site, tensor.value, "its size depends on undefined elements"))
+        elif mine == second:
+            tensors.append(tensor)
+        else:
+            tensors.append(msgspec.structs.replace(tensor, undefined=True))
+            masks[tensors[-1].undefined_name] = _differing(mine, second, tensor.type)
+    return msgspec.structs.replace(one, tensors=tuple(tensors), missing=tuple(missing)), masks
+
+
+def _differing(one: bytes, other: bytes, spelling: str) -> bytes:
+    import numpy as np
+
+    sizes = work.sizes_of(f"tensor<{spelling}>") if "x" in spelling else ()
+    width = max(1, len(one) // max(1, math.prod(size or 0 for size in sizes or ())))
+    first, second = (np.frombuffer(content, np.uint8) for content in (one, other))
+    return bytes((first != second).reshape(-1, width).any(axis=1).astype(np.uint8))
+
+
+def spelt(type_: str, sizes: Sequence[int]) -> str:
+    """Return a type in the tools' spelling, with these numbers for its dynamic sizes.
+
+    `tensor<4x?xf32>` becomes `4x8xf32`; `tensor<f32>` and numbers stay."""
+    if not type_.startswith("tensor<") or not (known := work.sizes_of(type_)):
+        return type_
+    left = iter(sizes)
+    element = type_[len("tensor<") : -1].split("x", len(known))[-1]
+    return "x".join([*(str(next(left) if size is None else size) for size in known), element])
+
+
+def capturer_argv(
+    python: str, bindings: str, function: str, dispatches: Sequence[int], execution: int | None, fill: int
+) -> tuple[str, ...]:
+    """Return a command line of the script: it reads `flow`, and writes `capturing` and `capturing.json`."""
+    options = (
+        f"--bindings={bindings}",
+        "--input=flow",
+        "--output=capturing",
+        "--facts=capturing.json",
+        f"--function={function}",
+        f"--dispatches={','.join(map(str, dispatches))}",
+        f"--fill={fill}",
+        *((f"--execution={execution}",) if execution is not None else ()),
+    )
+    return (python, "-I", "-S", str(_SCRIPT), *options)
