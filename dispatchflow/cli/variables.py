@@ -135,6 +135,16 @@ def _sample(value: str) -> int | None:
     return None if value == "all" else _count(value)
 
 
+def _sites(value: str) -> tuple[int, ...] | None:
+    """Return numbers of sites; None means all."""
+    if value == "all":
+        return None
+    numbers = [whole(word) for word in _words(value)]
+    if not all(numbers):
+        raise ValueError("numbers of sites, 1,10, or all")
+    return tuple(number for number in numbers if number)
+
+
 def _keep(value: str) -> tuple[str | int, ...]:
     words = _words(value)
     if any(word != "referenced" and whole(word) is None for word in words):
@@ -229,6 +239,7 @@ _OWN: dict[str, Variable] = {
         _one_of(get_args(By)),
     ),
     "depth": Variable("sites", "how many components of a name by=scope takes; default 1", _count),
+    "sites": Variable("extract", "numbers of sites, as doit sites:CASE shows them: 1,10, or all", _sites),
     "kernel": Variable("sites", "only sites that launch this kernel, as another profiler names it"),
     "from": Variable("phases", "the compiler's phase to begin with: flow; doit phases NAME lists them"),
     "to": Variable("phases", "the phase to end with; with from= alone, the next one"),
@@ -245,7 +256,11 @@ _OWN: dict[str, Variable] = {
     "top": Variable("report", "show only the first N rows of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
     "format": Variable("report", f"one of {', '.join(FORMATS)}", _one_of(FORMATS)),
-    "out": Variable("report", f"write the report, or what import makes, to this file, {_FROM}", _file),
+    "out": Variable(
+        "report",
+        f"write the report, or what import makes, to this file, or what extract makes to this folder, {_FROM}",
+        _file,
+    ),
     "stage": Variable("history", "verify: the verdicts of cases, also unmeasured ones", _one_of(("verify",))),
     "write": Variable("known", f"write entries for the failures of now to this file, {_FROM}", _file),
     "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),

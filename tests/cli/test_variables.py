@@ -11,7 +11,20 @@ from dispatchflow.operations import DIMS, OPERATIONS, OPTIONS
 from dispatchflow.planning import inference
 
 TIME_LIMITS = ("compile_limit", "run_limit", "block_limit")
-ALL = ("cases", "run", "report", "sites", "phases", "annotate", "known", "history", "toolchains", "check", "clean")
+ALL = (
+    "cases",
+    "run",
+    "report",
+    "sites",
+    "extract",
+    "phases",
+    "annotate",
+    "known",
+    "history",
+    "toolchains",
+    "check",
+    "clean",
+)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +53,7 @@ ALL = ("cases", "run", "report", "sites", "phases", "annotate", "known", "histor
         *(("limit", "12B", 12), ("limit", "2GiB", 2 << 30), ("limit", "1.5 KB", 1500), ("limit", "1TiB", 1 << 40)),
         *(("file", "a b.mlir", ("a b.mlir",)), ("file", "a.mlir,b.mlir", ("a.mlir", "b.mlir"))),
         *(("expected", "a b.npy; c.bin", ("a b.npy", "c.bin")), ("rtol", "1e-3", 1e-3), ("name", "x", "x")),
+        *(("sites", "1, 10", (1, 10)), ("sites", "all", None)),
         *(("history", "yes", True), ("specs", "a b.toml, c", ("a b.toml", "c")), ("operation", "matmul", ("matmul",))),
         ("operation", "conv2d, matmul,conv2d", ("conv2d", "matmul")),
     ],

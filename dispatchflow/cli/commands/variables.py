@@ -17,7 +17,11 @@ class VariablesCommand(QueryCommand):
         variables.parse(self.app.variables, ())
         groups = {"cases": "which cases there are", "run": "how they are run", "report": "what report and best show"}
         groups |= {"sites": "what sites shows, besides sort, top, format and out"}
-        groups |= {"phases": "what phases shows", "annotate": "what annotate shows, besides top and out"}
+        groups |= {
+            "extract": "what extract takes",
+            "phases": "what phases shows",
+            "annotate": "what annotate shows, besides top and out",
+        }
         groups |= {"history": "what report alone shows", "known": "what known writes"}
         groups |= {"toolchains": "what toolchains removes"}
         groups |= {"check": "what store check looks at", "clean": "what store clean removes"}

@@ -1,0 +1,56 @@
+"""Make a module of each dispatch of a compiled case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from dispatchflow.engine import actions
+from dispatchflow.engine.call import Result, failed
+from dispatchflow.engine.stages import StageExecutor
+from dispatchflow.keys import Digest
+from dispatchflow.models import extraction
+from dispatchflow.models.extraction import Extracted
+from dispatchflow.store.entries import Record
+from dispatchflow.tools import bindings
+
+FACTS = "extracted"
+
+
+def of_flow(executor: StageExecutor, flow: Digest) -> Record:
+    """Return the record of the modules of a program's dispatches.
+
+    `flow` is an output of `provenance.of_case`. The outputs are `extracted`, a `models.extraction.Extracted` as JSON,
+    and `0.mlir`, `1.mlir`, …, the modules as text.
+
+    Raises:
+        DamagedObject: `flow` was damaged or missing, and has been dropped with its records.
+    """
+    content, toolchain = executor.store.checked(flow), executor.resolver.toolchain
+
+    def make(scratch: Path) -> Result:
+        found = bindings.bindings_of(toolchain)
+        argv = extraction.extractor_argv(found.python, found.folder, str(content), "facts.json")
+        outcome = executor.run_compiler(argv, scratch, None)
+        if outcome.code == extraction.NO_BINDINGS:
+            raise FileNotFoundError(f"{bindings.NONE}. {bindings.HINT}")
+        if outcome.failure:
+            return failed("extraction", outcome, scratch, {}, executor.store, executor.limits)
+        facts = (scratch / "facts.json").read_bytes()
+        modules = msgspec.json.decode(facts, type=Extracted).modules
+        names = [f"{number}.mlir" for number in range(len(modules))]
+        outputs = {FACTS: executor.store.put_bytes(facts)}
+        outputs |= {name: executor.store.put_file(scratch / name) for name in names}
+        return True, None, outputs, {"modules": len(modules)}
+
+    return executor.make(actions.extraction(flow, toolchain.digest), make)
+
+
+def extracted_of(executor: StageExecutor, record: Record) -> Extracted:
+    """Return the facts of a record's modules.
+
+    Raises:
+        DamagedObject: the object was damaged or missing, and has been dropped with its records.
+    """
+    return msgspec.json.decode(executor.store.checked(record.outputs[FACTS]).read_bytes(), type=Extracted)

@@ -1,0 +1,133 @@
+"""Writes each dispatch of a module at phase `flow` as a module of its own.
+
+A script that imports a toolchain's bindings and the standard library only (`engine/extraction.py` starts it).
+Dispatches that launch the same export with operands of the same types and the same constants share a module.
+It writes `0.mlir`, `1.mlir`, … into the working directory and the facts, `models.extraction.Extracted`, as JSON."""
+
+import argparse
+import json
+import os
+import sys
+
+NO_BINDINGS = 3
+"""The exit code without bindings."""
+
+_FUNCTION = "main"
+
+
+def _arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bindings", required=True, help="where Python finds iree.compiler")
+    parser.add_argument("--input", required=True)
+    parser.add_argument("--facts", required=True)
+    return parser.parse_args()
+
+
+def extract(options):
+    context = ir.Context()
+    context.allow_unregistered_dialects = True
+    module = ir.Module.parseFile(options.input, context)
+    executables = {
+        ir.StringAttr(each.attributes["sym_name"]).value: each
+        for each in reading.children(module.operation)
+        if "sym_name" in each.attributes
+    }
+    numbers, modules, found = {}, [], {}
+    with context, ir.Location.unknown():
+        for each in outlined.dispatches(module):
+            if each.number is None:
+                continue
+            alone, facts = _alone(each)
+            # The function's text has all that tells two modules apart, because their symbols are those of one program.
+            key = alone.operation.get_asm()
+            if key not in numbers:
+                numbers[key] = len(modules)
+                with ir.InsertionPoint.at_block_begin(alone.body):
+                    executables[each.executable].clone()
+                modules.append(facts)
+                _write(alone, f"{numbers[key]}.mlir")
+            found[each.number] = numbers[key]
+    return {"modules": modules, "dispatches": found}
+
+
+def _alone(dispatch):
+    """Return a module with a function that launches a dispatch, and the facts about its arguments."""
+    operation = dispatch.operation
+    constants, arguments = [], {}
+    for value in operation.operands:
+        owner = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        if owner is not None and owner.name == "arith.constant" and not str(value.type).startswith("tensor<"):
+            constants.append(value)
+        else:
+            arguments.setdefault(value, len(arguments))
+    module = ir.Module.create()
+    results = [value.type for value in operation.results]
+    with ir.InsertionPoint(module.body):
+        type_ = ir.FunctionType.get([value.type for value in arguments], results)
+        attributes = {"sym_name": ir.StringAttr.get(_FUNCTION), "function_type": ir.TypeAttr.get(type_)}
+        function = ir.Operation.create("func.func", attributes=attributes, regions=1)
+    block = function.regions[0].blocks.append(*type_.inputs)
+    with ir.InsertionPoint(block):
+        values = {value: block.arguments[i] for value, i in arguments.items()}
+        for value in constants:
+            if value not in values:
+                values[value] = value.owner.operation.clone().results[0]
+        launch = operation.clone().operation
+        for i, value in enumerate(list(operation.operands)):
+            launch.operands[i] = values[value]
+        # The device of a program of several; the module has one, and no symbol of this name.
+        if "stream.affinity" in launch.attributes:
+            del launch.attributes["stream.affinity"]
+        ir.Operation.create("func.return", operands=list(launch.results))
+    facts = {
+        "executable": dispatch.executable,
+        "export": dispatch.export,
+        "arguments": [{"type": str(value.type), **_origin(dispatch, value)} for value in arguments],
+        "results": [str(type_) for type_ in results],
+    }
+    return module, facts
+
+
+def _origin(dispatch, value):
+    """Return which operand an argument is, or of which operand or result it is the size of a dimension."""
+    if value in dispatch.arguments:
+        return {"value": f"in{dispatch.arguments.index(value)}"}
+    sized = [(f"in{i}", *each) for i, each in enumerate(zip(dispatch.arguments, dispatch.argument_dims))]
+    sized += [(f"out{i}", *each) for i, each in enumerate(zip(dispatch.results, dispatch.result_dims))]
+    for name, tensor, sizes in sized:
+        if value in sizes:
+            dynamic = [i for i, size in enumerate(_sizes(tensor.type)) if size == "?"]
+            return {"value": name, "dim": dynamic[sizes.index(value)]}
+    return {"value": f"workload{dispatch.workload.index(value)}"}
+
+
+def _sizes(type_):
+    return str(type_).removeprefix("tensor<").split(",")[0].split("x")
+
+
+def _write(module, name):
+    # The whole module, not in local scope: that leaves out the blobs of dense_resource constants.
+    module.operation.verify()
+    with open(name, "w", encoding="utf-8") as file:
+        file.write(module.operation.get_asm())
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    given = _arguments()
+    sys.path.insert(0, given.bindings)
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    sys.modules["numpy"] = None  # the bindings do without it, and it takes more time than they do
+    sys.setrecursionlimit(10_000)
+    try:
+        import _dispatches as outlined
+        import _reading as reading
+        from iree.compiler import ir
+    except ImportError as error:
+        print(error, file=sys.stderr)
+        sys.exit(NO_BINDINGS)
+    told = extract(given)
+    with open(given.facts, "w", encoding="utf-8") as file:
+        json.dump(told, file)
+    sys.stdout.flush()
+    os._exit(0)  # taking the module apart takes as long as reading it

@@ -1,0 +1,204 @@
+"""The text files of a bundle: a folder with sites of a program that needs IREE's tools only."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from dispatchflow.models.extraction import FUNCTION, Sweep
+from dispatchflow.models.site import Program, Site
+
+SPEC, REPRO, README = "sites.toml", "repro.sh", "README"
+MARK = "# Sites of "
+"""The beginning of a bundle's spec, by which a later extraction recognizes the folder as one."""
+
+
+class Bundle(msgspec.Struct, frozen=True):
+    """Sites of a case, and how the case was compiled and run."""
+
+    case: str
+    title: str
+    """The name of the program in the names of the sites' cases: `net` in `net.s01`."""
+    target: str
+    threads: int | None
+    flags: str
+    """The flags that a spec adds to those of the target, as the word `flags` has them."""
+    compiler: tuple[str, ...]
+    """All flags of the compiler."""
+    device: tuple[str, ...]
+    """The flags of the device."""
+    iree: str
+    """The version of the compiler."""
+    program: Program
+    sweeps: tuple[Sweep, ...]
+    left_out: str | None = None
+    """The tuning that the sweeps do not have, because it reads a file."""
+
+
+def spec(bundle: Bundle) -> str:
+    """Return the text of `sites.toml`, a spec with a sweep for each module."""
+    lines = [f"{MARK}{bundle.case}, each by itself. The files are relative to this one."]
+    if bundle.left_out:
+        lines.append(f"# The case has the tuning {bundle.left_out}. It reads a file and is left out here.")
+    for sweep in bundle.sweeps:
+        lines += ["", *_sweep(bundle, sweep)]
+    return "\n".join(lines) + "\n"
+
+
+def _sweep(bundle: Bundle, sweep: Sweep) -> Iterator[str]:
+    yield f"# {_called(bundle, sweep)}"
+    off = "" if sweep.inputs is not None else "# "
+    if sweep.why:
+        yield f"# not compared: {sweep.why}"
+    words = {
+        "operation": "module",
+        "file": f"{sweep.name}.mlir",
+        "name": f"{bundle.title}.{sweep.name}",
+        "inputs": list(sweep.inputs or ()),
+        "expected": list(sweep.expected),
+        "target": bundle.target,
+        "threads": bundle.threads,
+        "flags": bundle.flags,
+    }
+    yield f"{off}[[sweep]]"
+    for word, value in words.items():
+        if value or word == "inputs":
+            yield f"{off}{word} = {json.dumps(value, ensure_ascii=False)}"
+
+
+def _called(bundle: Bundle, sweep: Sweep) -> str:
+    """Return `site 1, kernel; the same module as sites 4, 7`."""
+    same = f"; the same module as site {', '.join(map(str, sweep.same))}" if sweep.same else ""
+    return f"site {sweep.site.number}, {sweep.site.export}{same}"
+
+
+def repro(bundle: Bundle) -> str:
+    """Return the text of `repro.sh`, which takes `compile`, `run` or `benchmark`, then names of sites.
+
+    `run` compares the results with the expected ones, first bit by bit. Without names it takes all sites."""
+    runnable = [sweep for sweep in bundle.sweeps if sweep.inputs is not None]
+    local = any(flag.startswith("--device=local") for flag in bundle.device)
+    cases = "\n".join(_given(sweep) for sweep in runnable)
+    flags = _broken([*bundle.compiler, "-o"])
+    return f"""\
+#!/bin/sh
+# {bundle.case}: its sites by themselves, with iree-compile, iree-run-module and iree-benchmark-module of {bundle.iree}
+# usage: sh {REPRO} compile | run | benchmark [SITE …]
+set -eu
+cd "$(dirname "$0")"
+sites="{" ".join(sweep.name for sweep in runnable)}"
+
+compile() {{
+  iree-compile "$1.mlir" {flags} "$1.vmfb"
+}}
+
+# The inputs and results of a site: sets inputs, results and expected.
+given() {{
+  case $1 in
+{cases}
+  *) echo "$1: no such site; there are: $sites" >&2; exit 2 ;;
+  esac
+}}
+
+call() {{
+  tool=$1 site=$2
+  shift 2
+  "$tool" --module="$site.vmfb" {shlex.join(bundle.device)} --function={FUNCTION} "$@"
+}}
+
+run() {{
+  given "$1"
+  outputs="" same="the same bits as expected"
+  for result in $results; do outputs="$outputs --output=@$1.got.$result.bin"; done
+  [ -n "$results" ] || {{ call iree-run-module "$1" $inputs; return; }}
+  call iree-run-module "$1" $inputs $outputs > "$1.log" || {{ echo "$1: does not run"; return 1; }}
+  for result in $results; do
+    cmp -s "$1.got.$result.bin" "$1.$result.bin" || same=""
+  done
+  if [ -n "$same" ]; then
+    echo "$1: $same"
+  else
+    echo "$1: other bits than expected; within the tolerance of iree-run-module?"
+    call iree-run-module "$1" $inputs $expected
+  fi
+}}
+
+benchmark() {{
+  given "$1"
+  call iree-benchmark-module "$1" {"--device_allocator=caching " if local else ""}$inputs
+}}
+
+what=${{1:-}}
+case $what in
+compile | run | benchmark) shift ;;
+*) echo "usage: sh {REPRO} compile | run | benchmark [SITE …]" >&2; exit 2 ;;
+esac
+[ $# -gt 0 ] || set -- $sites
+failed=0
+for site in "$@"; do
+  given "$site"
+  if [ "$what" = compile ] || [ ! "$site.vmfb" -nt "$site.mlir" ]; then
+    compile "$site" || {{ echo "$site: does not compile"; failed=1; continue; }}
+  fi
+  [ "$what" = compile ] || "$what" "$site" || failed=1
+done
+exit $failed
+"""
+
+
+def _given(sweep: Sweep) -> str:
+    """Return the branch of a site. No word has white space or a character of the shell."""
+    inputs = " ".join(f"--input={_of_tools(word)}" for word in sweep.inputs or ())
+    names = [f"out{i}" for i in range(len(sweep.expected))]
+    results = " ".join(f"--expected_output={_of_tools(word)}" for word in sweep.expected)
+    return f"""\
+  {sweep.name})
+    inputs="{inputs}"
+    results="{" ".join(names)}"
+    expected="{results}"
+    ;;"""
+
+
+def _of_tools(word: str) -> str:
+    """Return a word of `inputs` or `expected` as IREE's tools spell it.
+
+    Random whole numbers become zeros."""
+    type_, equals, value = word.partition("=")
+    return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
+
+
+def _broken(flags: Sequence[str]) -> str:
+    return " \\\n    ".join(shlex.quote(flag) for flag in flags)
+
+
+def readme(bundle: Bundle) -> str:
+    """Return the text of `README`: the source operations of each site, the toolchain, and what to do."""
+    device = shlex.join(bundle.device)
+    lines = [
+        f"Sites of {bundle.case}, each as a module of its own.",
+        "",
+        f"compiler  {bundle.iree}",
+        f"target    {bundle.target}",
+        f"device    {device}",
+        f"flags     {shlex.join(bundle.compiler)}",
+        "",
+        f"With IREE's tools:   sh {REPRO} run; sh {REPRO} benchmark",
+        f"With dispatchflow:   doit specs=THIS_FOLDER 'profile:*'; {SPEC} says what is compared",
+    ]
+    for sweep in bundle.sweeps:
+        lines += ["", f"{sweep.name}.mlir  {_called(bundle, sweep)}"]
+        lines += [f"  computes  {text}" for text in sources(bundle.program, sweep.site)]
+        lines += [f"  takes     {word}" for word in sweep.inputs or ()]
+        lines += [f"  gives     {word}" for word in sweep.expected]
+        lines += [f"  {sweep.why}"] if sweep.why else []
+    return "\n".join(lines) + "\n"
+
+
+def sources(program: Program, site: Site) -> list[str]:
+    """Return each source operation of a site: its name or kind, and its place in the source."""
+    known = {operation.number: operation for operation in program.operations}
+    found = (known[origin.operation] for origin in site.origins)
+    return [" ".join(filter(None, (each.kind, each.name, each.place))) for each in found]

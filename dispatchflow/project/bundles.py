@@ -1,0 +1,206 @@
+"""Write sites of a case as modules of their own, with their operands, a spec and a script: a bundle."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dispatchflow.cases.case import Case
+from dispatchflow.cases.module import Module
+from dispatchflow.engine import extraction as extracting
+from dispatchflow.engine import provenance
+from dispatchflow.errors import NothingMatched, SpecError, StoreError, ToolError
+from dispatchflow.iree import command_lines
+from dispatchflow.iree import flags as extra
+from dispatchflow.keys import Digest
+from dispatchflow.models import bundle, extraction
+from dispatchflow.models.bundle import Bundle
+from dispatchflow.models.extraction import Extracted, Value
+from dispatchflow.models.site import Program
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.store.entries import Record
+from dispatchflow.store.store import DamagedObject
+
+_ATTEMPTS = 3
+_SHOWN = 5
+_OURS = re.compile(rf"s\d{{2,}}\..*|{re.escape(bundle.SPEC)}|{re.escape(bundle.REPRO)}|{bundle.README}")
+"""The files of a bundle, those of its script too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The operands and results of sites, in the store."""
+
+    values: Mapping[int, Mapping[str, Value]]
+    """Site → `in0`, `out0`, … → its type, and the number if it is a bare one."""
+    objects: Mapping[tuple[int, str], Digest]
+    """(site, `in0`) → the bytes of a tensor."""
+    why: str | None = None
+    """The reason why nothing was captured."""
+
+    def of(self, site: int) -> Mapping[str, Value] | str:
+        """Return the values of a site; or why there are none."""
+        return self.why or self.values.get(site) or "the site was never reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A bundle in its folder."""
+
+    folder: Path
+    bundle: Bundle
+    without: tuple[int, ...]
+    """The requested sites that have no module, because the compiler added their dispatches later."""
+
+
+def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out: Path) -> Written:
+    """Write modules of the sites of a case to `out`; those with equal modules are written once.
+
+    The case is compiled, and its sites are found, if that was not done before. `wanted` has numbers of sites; None
+    means all. The files of an earlier bundle in `out` are replaced.
+
+    Raises:
+        SpecError: a library computes the case, or `out` has other files.
+        NothingMatched: the program has no such site.
+        ToolError: the case does not compile, or its sites cannot be found.
+    """
+    check(out)
+    if case.library is not None:
+        raise SpecError(f"{case.provider} brings its own code, whose dispatches are unknown", {"case": case.name})
+    executor = workspace.executor
+    for _ in range(_ATTEMPTS):
+        traced = _made(workspace, case, provenance.of_case(executor, case), "its sites")
+        try:
+            program = provenance.program_of(executor, traced.outputs)
+            modules = _made(workspace, case, extracting.of_flow(executor, traced.outputs["flow"]), "their modules")
+            extracted = extracting.extracted_of(executor, modules)
+            numbers = _numbers(program, wanted, case)
+            chosen = extraction.chosen(program, extracted, numbers)
+            captured = captured_of(workspace, case, [sites[0].number for sites in chosen.values()])
+            made = _bundle(workspace, case, program, extracted, numbers, captured)
+            objects = {f"{s.name}.mlir": modules.outputs[f"{s.module}.mlir"] for s in made.sweeps}
+            for sweep in made.sweeps:
+                objects |= {file: captured.objects[sweep.site.number, value] for file, value in sweep.files}
+            files = {name: executor.store.checked(digest) for name, digest in objects.items()}
+            files |= _linked(workspace, case, list(files.values()))
+        except DamagedObject:
+            continue  # its records are gone, so that the next attempt makes it again
+        _place(out, made, files, workspace, case)
+        return Written(out, made, tuple(extraction.without_module(program, extracted, numbers)))
+    raise StoreError("objects are damaged each time they are restored", {"store": executor.store.root}, "")
+
+
+def captured_of(workspace: Workspace, case: Case, sites: Sequence[int]) -> Captured:
+    """Return the operands and results of these sites of a case."""
+    return Captured({}, {}, "nothing was captured")
+
+
+def check(out: Path) -> None:
+    """Check that a folder may be written: it is empty, missing, or has an earlier bundle.
+
+    Raises:
+        SpecError: it has other files, or it is a file.
+    """
+    hint = "Name a new folder, or one that doit extract wrote before."
+    if out.exists() and not out.is_dir():
+        raise SpecError(f"out={out} is a file; extract writes a folder", {}, hint)
+    if not out.is_dir() or not (found := sorted(path.name for path in out.iterdir())):
+        return
+    spec = out / bundle.SPEC
+    if not spec.is_file() or not spec.read_text(encoding="utf-8", errors="replace").startswith(bundle.MARK):
+        raise SpecError(f"out={out} has other files", {"files": ", ".join(found[:_SHOWN])}, hint)
+
+
+def _linked(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Path]:
+    """Return the files of machine code that the modules name, as those of custom dispatches."""
+    printed = workspace.executor.printed(case.operation) if isinstance(case.operation, Module) else None
+    named = printed.objects if printed else {}
+    texts = [path.read_bytes() for path in modules] if named else []
+    return {
+        name: workspace.store.checked(digest)
+        for name, digest in named.items()
+        if any(name.encode() in text for text in texts)
+    }
+
+
+def _made(workspace: Workspace, case: Case, record: Record | None, what: str) -> Record:
+    if record is not None and record.ok:
+        return record
+    if record is not None:
+        raise ToolError(f"{what} cannot be found: {record.reason}", {"case": case.name})
+    failure = workspace.resolver.chain(case).failure
+    raise ToolError("the case does not compile", {"case": case.name, "reason": failure.why if failure else "unknown"})
+
+
+def _numbers(program: Program, wanted: Sequence[int] | None, case: Case) -> list[int]:
+    """Return the numbers of the requested sites.
+
+    Raises:
+        NothingMatched: the program has no such site.
+    """
+    known = {site.number: site for site in program.sites}
+    if not known:
+        raise NothingMatched("the program launches no dispatch", {"case": case.name}, "")
+    for number in wanted or ():
+        if number not in known:
+            near = known[min(known, key=lambda each: abs(each - number))]
+            facts = {"case": case.name, "sites": f"1 … {len(known)}", "nearest": f"{near.number}, {near.export}"}
+            raise NothingMatched(f"there is no site {number}", facts, "doit 'sites:CASE' shows all.")
+    return list(known if wanted is None else dict.fromkeys(wanted))
+
+
+def _bundle(
+    workspace: Workspace, case: Case, program: Program, extracted: Extracted, numbers: Sequence[int], captured: Captured
+) -> Bundle:
+    chosen = extraction.chosen(program, extracted, numbers)
+    sweeps = [
+        extraction.sweep(program, extracted, number, sites, captured.of(sites[0].number))
+        for number, sites in chosen.items()
+    ]
+    device, files = workspace.device(case.target, case.threads), case.tuning.files
+    own = () if files else case.tuning.flags
+    return Bundle(
+        case=case.name,
+        title=_title(case),
+        target=case.target.name,
+        threads=case.threads,
+        flags=extra.quoted((*own, *case.flags)),
+        compiler=workspace.resolver.flags(case),
+        device=command_lines.device_flags(device.uri.partition("://")[0], range(len(device.cpus))),
+        iree=workspace.toolchain.version,
+        program=program,
+        sweeps=tuple(sweeps),
+        left_out=case.tuning.name if files else None,
+    )
+
+
+def _title(case: Case) -> str:
+    name = case.operation.title if isinstance(case.operation, Module) else case.shape_name
+    return re.sub(r"[^\w.$+-]", "-", name)
+
+
+def _place(out: Path, made: Bundle, files: Mapping[str, Path], workspace: Workspace, case: Case) -> None:
+    """Write the folder, the spec last: by it a folder counts as a bundle."""
+    texts = {bundle.README: bundle.readme(made), bundle.REPRO: bundle.repro(made), bundle.SPEC: bundle.spec(made)}
+    texts = {**{file.name: file.text for file in case.tuning.files}, **texts}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=out))
+    except OSError as error:
+        raise SpecError(f"out={out} cannot be written", {"found": error.strerror}) from error
+    try:
+        for name, path in files.items():
+            shutil.copyfile(path, scratch / name)
+        for name, text in texts.items():
+            (scratch / name).write_text(text, encoding="utf-8")
+        for path in out.iterdir():
+            if _OURS.fullmatch(path.name):
+                path.unlink()
+        for name in (*files, *texts):
+            (scratch / name).replace(out / name)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,147 @@
+"""`doit extract` as a user calls it, with the real compiler and runtime."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import Project
+from tests.support.tools import compiler_folder, runtime_folder
+
+pytestmark = pytest.mark.iree
+
+# A loop with the same product twice, then another one.
+PROGRAM = """
+func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x16xf32>, %n: i32) -> tensor<8x16xf32> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x8xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %r:2 = scf.while (%a = %x, %i = %c0) : (tensor<8x8xf32>, i32) -> (tensor<8x8xf32>, i32) {
+    %lt = arith.cmpi slt, %i, %n : i32
+    scf.condition(%lt) %a, %i : tensor<8x8xf32>, i32
+  } do {
+  ^bb0(%a: tensor<8x8xf32>, %i: i32):
+    %m = linalg.matmul ins(%a, %x : tensor<8x8xf32>, tensor<8x8xf32>) outs(%f : tensor<8x8xf32>) -> tensor<8x8xf32>
+    %k = linalg.matmul ins(%m, %x : tensor<8x8xf32>, tensor<8x8xf32>) outs(%f : tensor<8x8xf32>) -> tensor<8x8xf32>
+    %j = arith.addi %i, %c1 : i32
+    scf.yield %k, %j : tensor<8x8xf32>, i32
+  }
+  %g = tensor.empty() : tensor<8x16xf32>
+  %h = linalg.fill ins(%z : f32) outs(%g : tensor<8x16xf32>) -> tensor<8x16xf32>
+  %o = linalg.matmul ins(%r#0, %y : tensor<8x8xf32>, tensor<8x16xf32>) outs(%h : tensor<8x16xf32>) -> tensor<8x16xf32>
+  return %o : tensor<8x16xf32>
+}
+"""
+BOTH = """
+func.func @main(%a: tensor<4xf32>, %x: tensor<?x8xf32>) -> (tensor<4xf32>, tensor<?x8xf32>) {
+  %c = arith.constant dense_resource<w> : tensor<4xf32>
+  %0 = arith.addf %a, %c : tensor<4xf32>
+  %1 = arith.addf %x, %x : tensor<?x8xf32>
+  return %0, %1 : tensor<4xf32>, tensor<?x8xf32>
+}
+{-# dialect_resources: { builtin: { w: "0x040000000000803F000000400000404000008040" } } #-}
+"""
+CASE = ("file=net.mlir", "inputs=8x8xf32;8x16xf32;2", "threads=1")
+NAME = "module_net_main_default@llvm-cpu-1t"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = Project.make(tmp_path_factory.mktemp("extract") / "p")
+    for name, text in (("net", PROGRAM), ("both", BOTH)):
+        (project.root / f"{name}.mlir").write_text(text)
+    return project
+
+
+def sweeps(folder: Path) -> list[dict[str, object]]:
+    return tomllib.loads((folder / "sites.toml").read_text()).get("sweep", [])
+
+
+@pytest.fixture(scope="module")
+def bundle(project: Project) -> Path:
+    made = project.doit("extract", *CASE, NAME, "out=alone")
+    assert made.code == 0, made
+    assert "s01.mlir" in made.out and "also site 2\n" in made.out and "s03.mlir" in made.out
+    return project.root / "alone"
+
+
+def test_equal_sites_are_one_module_which_doit_compiles_and_verifies(project: Project, bundle: Path) -> None:
+    assert sorted(path.name for path in bundle.glob("*.mlir")) == ["s01.mlir", "s03.mlir"]
+    assert [sweep["name"] for sweep in sweeps(bundle)] == ["net.s01", "net.s03"]
+    assert "linalg.matmul net.mlir:20:8" in (bundle / "README").read_text()
+    verified = project.doit("specs=alone", "verify:*")
+    assert verified.code == 0 and "2 cases: 2 emitted, 2 compiled, 2 verified" in verified.out, verified
+
+
+def test_a_bundle_needs_the_tools_of_iree_only(bundle: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in bundle.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    path = f"{compiler_folder()}:{runtime_folder()}:/usr/bin:/bin"
+    for words in (["run"], ["benchmark", "s01"]):
+        ran = subprocess.run(["sh", copy / "repro.sh", *words], env={"PATH": path}, capture_output=True, text=True)
+        assert ran.returncode == 0, ran
+    assert "BM_main" in ran.stdout
+
+
+def test_constants_in_resources_stay_and_a_size_becomes_an_argument(project: Project) -> None:
+    made = project.doit("extract", "file=both.mlir", "inputs=4xf32;6x8xf32", "threads=1", "out=both")
+    assert made.code == 0, made
+    folder = project.root / "both"
+    texts = {path.name: path.read_text() for path in folder.glob("*.mlir")}
+    (resource,) = [text for text in texts.values() if 'w: "0x04' in text]
+    (sized,) = [text for text in texts.values() if text != resource]
+    assert "func.func @main(%arg0: index, %arg1: tensor<?xf32>) -> tensor<?xf32>" in sized
+    assert len(sweeps(folder)) == 1  # the other one needs inputs, as its comment says
+    assert "its sizes are known at run time only: give inputs" in made.out
+    given = (folder / "sites.toml").read_text().replace("# inputs = []", 'inputs = ["48", "48xf32"]')
+    words = ("[[sweep]]", "operation", "file", "name", "target", "threads")
+    for word in words:
+        given = given.replace(f"# {word}", word)
+    (folder / "sites.toml").write_text(given)
+    found = project.doit("specs=both", "verify")
+    assert found.code == 0 and "2 cases: " in found.out, found
+
+
+def test_an_extraction_replaces_an_earlier_one_and_leaves_other_files(project: Project) -> None:
+    words = ("extract", "operation=matmul", "m=8", "n=8", "k=8", "threads=1", "out=again")
+    assert project.doit(*words).code == 0
+    folder = project.root / "again"
+    (folder / "s09.mlir").write_text("of an earlier extraction")
+    (folder / "mine.txt").write_text("mine")
+    again = project.doit(*words)
+    assert again.code == 0 and not (folder / "s09.mlir").exists() and (folder / "mine.txt").exists()
+    assert sweeps(folder)[0]["name"] == "matmul_8x8x8_f32t_f32t_f32t.s01"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((*CASE, "sites=9", "out=b"), 3, ["there is no site 9", "1 … 3", "nearest  3, main_dispatch_"]),
+        ((*CASE, "sites=x", "out=b"), 2, ["sites cannot be 'x'"]),
+        (CASE, 2, ["extract needs the folder to write"]),
+        ((*CASE, "out=specs"), 2, ["out=specs has other files", "mine.toml"]),
+        ((*CASE, "out=net.mlir"), 2, ["out=net.mlir is a file"]),
+        ((*CASE, "module_nets_main_default@llvm-cpu-1t", "out=b"), 3, ["nothing matches", f"Did you mean '{NAME}'?"]),
+        (("operation=matmul", "m=8", "n=8", "k=8", "provider=numpy", "out=b"), 2, ["numpy brings its own code"]),
+        (("operation=matmul", "m=8,16", "n=8", "k=8", "out=b"), 2, ["extract takes one case"]),
+        (("file=broken.mlir", "out=b"), 1, ["the case does not compile", "broken.mlir"]),
+    ],
+)
+def test_wrong_input_is_told_before_anything_is_written(
+    project: Project, words: tuple[str, ...], code: int, said: list[str]
+) -> None:
+    (project.root / "specs/mine.toml").write_text("")
+    (project.root / "broken.mlir").write_text("func.func @main() { nothing }")
+    found = project.doit("extract", *words)
+    assert found.code == code, found
+    for part in said:
+        assert part in found.err, found
+    assert not os.path.lexists(project.root / "b")
