@@ -33,6 +33,8 @@ class CasePhases:
 
     workspace: Workspace
     case: Case
+    folder: str = phases.FOLDER
+    """Its directory in the view of the case."""
 
     def __post_init__(self) -> None:
         if self.case.library is not None:
@@ -78,7 +80,7 @@ class CasePhases:
 
     @property
     def _folder(self) -> Path:
-        return self.workspace.view_path / self.case.name / phases.FOLDER
+        return self.workspace.view_path / self.case.name / self.folder
 
     def _kept(self, make: Callable[..., Record]) -> Record:
         """Return a record whose objects are as they were stored, and show them in the view."""

@@ -59,15 +59,17 @@ class PhasesCommand(QueryCommand):
 
 def _other(workspace: Workspace, asked: CasePhases, word: str) -> CasePhases:
     """Return the case of `with=`: another name, or the same case with `iree=3.12.0`."""
+    folder = phases.FOLDER
     if word.startswith(_TOOLCHAIN):
         workspace = workspace.with_toolchain(word.removeprefix(_TOOLCHAIN))
         word = asked.case.name
+        folder += f"-{workspace.toolchain.version}"  # the links of the case's own toolchain stay
     name = word.partition(":")[2] or word
     if (case := next((case for case in workspace.plan.cases if case.name == name), None)) is None:
         facts = {"given": f"with={word}", "cases": f"{len(workspace.plan.cases)} in the plan"}
         hint = suggestion(name, [case.name for case in workspace.plan.cases[:1000]])
         raise NothingMatched(f"there is no case '{name}'", facts, hint or "Its variables must be given too.")
-    return CasePhases(workspace, case)
+    return CasePhases(workspace, case, folder)
 
 
 def _list(asked: CasePhases) -> Iterator[str]:
