@@ -230,7 +230,9 @@ _OWN: dict[str, Variable] = {
         _keep,
     ),
     "limit": Variable(
-        "clean", "remove the oldest objects until the rest fits in this size; never what keep= names", limits.size
+        "clean",
+        "remove the oldest objects until the rest fits; never what keep= names; for extract, the largest capture",
+        limits.size,
     ),
     "dry": Variable("clean", "yes: show what would be removed, remove nothing", _yes),
     "by": Variable(

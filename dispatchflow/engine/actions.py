@@ -171,17 +171,6 @@ _PROVENANCE = (
 _CAPTURE = (*(f"models/{n}.py" for n in ("_capturer", "_dispatches", "_reading", "captured")), "engine/capture.py")
 
 
-def extraction(flow: Digest, toolchain: Digest) -> Action:
-    """Return the action that makes a module of each dispatch of a program.
-
-    Args:
-        flow: the module whose dispatches are outlined, an output of `provenance`.
-        toolchain: its bindings print the modules.
-    """
-    source = sources(*(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_reading")))
-    return single("extraction", flow=flow, toolchain=toolchain, source=source)
-
-
 def inputs(operation: Operation) -> Action:
     """Return the action that makes the operands of all recipes: outputs `exact_0`, …, `random_0`, …"""
     return _data_action("inputs", operation)

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from dispatchflow.engine import actions
+from dispatchflow.engine.actions import Action
 from dispatchflow.engine.call import Result, failed
 from dispatchflow.engine.stages import StageExecutor
 from dispatchflow.keys import Digest
@@ -44,7 +45,18 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
         outputs |= {name: executor.store.put_file(scratch / name) for name in names}
         return True, None, outputs, {"modules": len(modules)}
 
-    return executor.make(actions.extraction(flow, toolchain.digest), make)
+    return executor.make(action(flow, toolchain.digest), make)
+
+
+def action(flow: Digest, toolchain: Digest) -> Action:
+    """Return the action that makes a module of each dispatch of a program.
+
+    Args:
+        flow: the module whose dispatches are outlined, an output of `provenance`.
+        toolchain: its bindings print the modules.
+    """
+    source = actions.sources(*(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_reading")))
+    return actions.single("extraction", flow=flow, toolchain=toolchain, source=source)
 
 
 def extracted_of(executor: StageExecutor, record: Record) -> Extracted:

@@ -6,13 +6,13 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dispatchflow.cases.case import Case
-from dispatchflow.cases.module import Module
+from dispatchflow.cases.module import Module, is_scalar
+from dispatchflow.engine import capture, provenance
 from dispatchflow.engine import extraction as extracting
-from dispatchflow.engine import provenance
 from dispatchflow.errors import NothingMatched, SpecError, StoreError, ToolError
 from dispatchflow.iree import command_lines
 from dispatchflow.iree import flags as extra
@@ -41,10 +41,12 @@ class Captured:
     """(site, `in0`) → the bytes of a tensor."""
     why: str | None = None
     """The reason why nothing was captured."""
+    missing: Mapping[int, str] = field(default_factory=dict)
+    """Site → the reason why it, or a value of it, was not captured."""
 
     def of(self, site: int) -> Mapping[str, Value] | str:
         """Return the values of a site; or why there are none."""
-        return self.why or self.values.get(site) or "the site was never reached"
+        return self.why or self.values.get(site) or self.missing.get(site, "not captured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,25 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
 
 
 def captured_of(workspace: Workspace, case: Case, sites: Sequence[int]) -> Captured:
-    """Return the operands and results of these sites of a case."""
-    return Captured({}, {}, "nothing was captured")
+    """Return the operands and results of these sites of a case.
+
+    They are captured if that was not done before, and each one that cannot be captured has the reason."""
+    executor = workspace.executor
+    record = capture.of_case(executor, case, sites, limit_bytes=workspace.values.get("limit", capture.LIMIT_BYTES))
+    if record is None:
+        return Captured({}, {}, "not captured: the case has no inputs")
+    if not record.ok:
+        reason = record.reason or "it failed"
+        return Captured({}, {}, reason if reason.startswith("not captured") else f"not captured: {reason}")
+    found = capture.capture_of(record)
+    values: dict[int, dict[str, Value]] = {site: {} for site in sites}
+    objects = {(tensor.site, tensor.value): record.outputs[tensor.name] for tensor in found.tensors}
+    for tensor in found.tensors:
+        place = (tensor.site, tensor.value)
+        content = executor.store.checked(objects[place]).read_bytes() if is_scalar(tensor.type) else None
+        values[tensor.site][tensor.value] = Value(tensor.type, content, tensor.undefined)
+    missing = {each.site: f"not captured: {each.reason}" for each in found.missing}
+    return Captured(values, objects, missing=missing)
 
 
 def check(out: Path) -> None:

@@ -65,6 +65,8 @@ def test_numbers_and_sizes_are_words() -> None:
 def test_what_is_not_known_is_said_and_not_compared() -> None:
     vague = made({**TENSORS, "out0": Value("4xf32", undefined=True)})
     assert vague.inputs and not vague.expected and "out0 has elements that the program never wrote" in str(vague.why)
+    follows = made({**TENSORS, "in0": Value("4x8xf32", undefined=True), "out0": Value("4xf32", undefined=True)})
+    assert follows.expected == ("4xf32=@s01.out0.bin",)  # the operand's elements are those of the capture
     assert made({"in0": TENSORS["in0"]}).why == "in1 was not captured: give inputs"
     assert "out0 was not captured" in str(made({n: v for n, v in TENSORS.items() if n != "out0"}).why)
 

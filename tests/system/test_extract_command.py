@@ -77,6 +77,7 @@ def test_equal_sites_are_one_module_which_doit_compiles_and_verifies(project: Pr
     assert "linalg.matmul net.mlir:20:8" in (bundle / "README").read_text()
     verified = project.doit("specs=alone", "verify:*")
     assert verified.code == 0 and "2 cases: 2 emitted, 2 compiled, 2 verified" in verified.out, verified
+    assert "not compared" not in verified.out
 
 
 def test_a_bundle_needs_the_tools_of_iree_only(bundle: Path, tmp_path: Path) -> None:
@@ -84,10 +85,13 @@ def test_a_bundle_needs_the_tools_of_iree_only(bundle: Path, tmp_path: Path) -> 
     copy.mkdir()
     for path in bundle.iterdir():
         (copy / path.name).write_bytes(path.read_bytes())
+    results = ""
     path = f"{compiler_folder()}:{runtime_folder()}:/usr/bin:/bin"
     for words in (["run"], ["benchmark", "s01"]):
         ran = subprocess.run(["sh", copy / "repro.sh", *words], env={"PATH": path}, capture_output=True, text=True)
         assert ran.returncode == 0, ran
+        results = results or ran.stdout
+    assert results == "s01: the same bits as expected\ns03: the same bits as expected\n"
     assert "BM_main" in ran.stdout
 
 
@@ -99,15 +103,20 @@ def test_constants_in_resources_stay_and_a_size_becomes_an_argument(project: Pro
     (resource,) = [text for text in texts.values() if 'w: "0x04' in text]
     (sized,) = [text for text in texts.values() if text != resource]
     assert "func.func @main(%arg0: index, %arg1: tensor<?xf32>) -> tensor<?xf32>" in sized
-    assert len(sweeps(folder)) == 1  # the other one needs inputs, as its comment says
-    assert "its sizes are known at run time only: give inputs" in made.out
-    given = (folder / "sites.toml").read_text().replace("# inputs = []", 'inputs = ["48", "48xf32"]')
-    words = ("[[sweep]]", "operation", "file", "name", "target", "threads")
-    for word in words:
-        given = given.replace(f"# {word}", word)
-    (folder / "sites.toml").write_text(given)
+    inputs = {str(sweep["file"]): sweep["inputs"] for sweep in sweeps(folder)}
+    (name,) = [name for name, text in texts.items() if text == sized]
+    assert inputs[name] == ["48", f"48xf32=@{name.removesuffix('.mlir')}.in1.bin"]
     found = project.doit("specs=both", "verify")
     assert found.code == 0 and "2 cases: " in found.out, found
+    assert "not compared" not in found.out
+
+
+def test_a_site_that_the_call_does_not_reach_has_random_inputs_and_says_why(project: Project) -> None:
+    made = project.doit("extract", "file=net.mlir", "inputs=8x8xf32;8x16xf32;0", "threads=1", "out=unreached")
+    assert made.code == 0 and "s01: not captured: it is not executed in this call" in made.out, made
+    first, second = sweeps(project.root / "unreached")
+    assert first["inputs"] == ["8x8xf32", "8x8xf32"] and "expected" not in first
+    assert second["expected"] == ["8x16xf32=@s03.out0.bin"]
 
 
 def test_an_extraction_replaces_an_earlier_one_and_leaves_other_files(project: Project) -> None:
