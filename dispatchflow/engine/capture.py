@@ -79,6 +79,8 @@ def of_case(
     recipe = next(iter(found.data.digests))
     data = replace(found.data, digests={recipe: found.data.digests[recipe]})
     device, flow = executor.resolver.chain(case).device, traced.outputs["flow"]
+    printed = executor.printed(case.operation) if isinstance(case.operation, Module) else None
+    objects = printed.objects if printed else {}
     call = actions.Call(found.code, function, device)
     numbers = {site.dispatch: site.number for site in chosen if site.dispatch is not None}
     action = actions.capture(call, data, flow, tuple(numbers), tuple(numbers.values()), execution)
@@ -86,7 +88,7 @@ def of_case(
     def make(scratch: Path) -> Result:
         if device.absent is not None:
             return False, device.absent, {}, {"repeatable": False}
-        one = _Capturing(executor, case, scratch, device, found, data, numbers, execution, limit_bytes)
+        one = _Capturing(executor, case, scratch, device, found, data, objects, numbers, execution, limit_bytes)
         executor.store.place(scratch, {"flow": flow})
         try:
             return one.result(missing)
@@ -150,6 +152,8 @@ class _Capturing:
     device: Device
     found: Artifacts
     data: Data
+    objects: Mapping[str, Digest]
+    """The files that the module names."""
     sites: Mapping[int, int]
     """Number of a dispatch → number of its site."""
     execution: int | None
@@ -158,6 +162,7 @@ class _Capturing:
     def result(self, missing: Sequence[Missing]) -> Result:
         """Return the result of the action; `missing` are sites that cannot be captured."""
         plain = self._plain()
+        self._place_files()
         made = self._compiled("first", fill=0)
         found, contents = self._called("first", made, plain)
         masks: dict[str, bytes] = {}
@@ -193,6 +198,12 @@ class _Capturing:
                 raise _refused(f"the program's result {index} differs from call to call ({why})")
         return [place.scratch / name for name in names]
 
+    def _place_files(self) -> None:
+        """Write the files that the flags or the module name for the compiler."""
+        for file in self.case.dispatch.tuning.files:
+            (self.scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
+        self.executor.store.place(self.scratch, self.objects)
+
     def _place(self, name: str, files: Mapping[str, Digest]) -> ModuleCall:
         folder = self.scratch / name
         folder.mkdir()
@@ -218,8 +229,6 @@ class _Capturing:
         self._run("capturing", argv, None)
         made = msgspec.json.decode((self.scratch / "capturing.json").read_bytes(), type=Capturing)
         self._check_size(made.nbytes())
-        for file in self.case.dispatch.tuning.files:
-            (self.scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
         flags, output = executor.resolver.flags(self.case), f"{name}.vmfb"
         argv = command_lines.phase_argv(toolchain.compiler, flags, "flow", None, output, dump="-")
         self._run("compile", argv, "capturing")
