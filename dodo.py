@@ -46,6 +46,11 @@ def task_test():
     }
 
 
+def task_slow():
+    """Run the slow tests (tests/slow.toml and the marker); `.ci/nightly` does so every night."""
+    return {"actions": [f"{PYTEST} -n {CORES + 1} --dist worksteal -m slow"], "verbosity": 2}
+
+
 def task_check_all():
     """Compile and verify every case of the registries; takes minutes, and resumes where it was stopped."""
     return {"actions": [f"{TOOLS}/python tests/check_all.py"], "verbosity": 2}

@@ -7,7 +7,9 @@ import ctypes
 import gc
 import os
 import signal
+import tomllib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -73,6 +75,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     text = collection_path.read_text()
     without = "\npytestmark = pytest.mark.iree\n" in text if selected.startswith("not") else "mark.iree" not in text
     return without or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of slow.toml."""
+    if {item.nodeid, item.nodeid.partition("[")[0]} & _slow_tests():
+        item.add_marker(pytest.mark.slow)
+
+
+@cache
+def _slow_tests() -> set[str]:
+    tables = tomllib.loads((Path(__file__).parent / "slow.toml").read_text(encoding="utf-8"))["slow"]
+    return {name for table in tables for name in table["tests"]}
 
 
 _LONGEST = ("test_hidden_features.py", "test_adding.py")

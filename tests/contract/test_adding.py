@@ -58,7 +58,6 @@ def test_one_file_adds_an_operation(tree: Path) -> None:
     assert "8 cases: 8 compiled, 8 verified" in out.replace("4 emitted, ", "")
 
 
-@pytest.mark.slow
 def test_two_commands_write_what_is_kept_of_it_and_the_tests_cover_it(tree: Path) -> None:
     (block,) = re.findall(r"^```sh\n(doit docs\n.*?)^```", PAGE, re.M | re.S)
     for line in block.splitlines():

@@ -1,0 +1,26 @@
+"""The list of slow tests names tests that there are: a renamed one would be in no tier."""
+
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from support.project import REPOSITORY
+
+SLOW = [
+    name for table in tomllib.loads((REPOSITORY / "tests/slow.toml").read_text())["slow"] for name in table["tests"]
+]
+
+
+@pytest.mark.parametrize("name", sorted({name.partition("[")[0] for name in SLOW}))
+def test_a_slow_test_is_a_function_of_its_file(name):
+    file, _, function = name.partition("::")
+    assert f"def {function}(" in (REPOSITORY / file).read_text()
+
+
+@pytest.mark.iree  # beside the other long ones: it collects whole files
+def test_slow_parameters_are_those_of_their_tests():
+    files = sorted({name.partition("::")[0] for name in SLOW})
+    words = ["-m", "pytest", "--collect-only", "-q", "-o", "addopts=", "-m", "slow", *files]
+    out = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=REPOSITORY).stdout
+    assert set(SLOW) <= set(out.splitlines())
