@@ -45,6 +45,11 @@ def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
     if found and "kernel" in values and not any(rows.values()):
         kernels = [site.export for loaded in found.values() for site in loaded.program.sites]
         raise NothingMatched(f"no site has the kernel '{values['kernel']}'", {"kernels": ", ".join(kernels[:10])}, "")
+    if "format" in values and "by" in values:
+        by, depth = values["by"], values.get("depth", 1)
+        timed = [(name, loaded.program, loaded.times) for name, loaded in found.items() if loaded.times is not None]
+        added = [row for name, program, times in timed for row in sites.part_rows(name, program, times, by, depth)]
+        return FORMATS[values["format"]](sites.PART_COLUMNS, added)
     if "format" in values:
         return FORMATS[values["format"]](sites.COLUMNS, [row for each in rows.values() for row in each])
     tables = ["\n".join(_lines(rows[name], loaded, values)) for name, loaded in found.items()]

@@ -22,6 +22,8 @@ COLUMNS = tuple(site_rows.OF_SITE)
 
 _HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", "kernel", "operations"]
 _RIGHT = [True] * 7 + [False] * 3
+PART_COLUMNS = ("case", "part", "sites", "executions", "median_ns", "ci_low_ns", "ci_high_ns", "share")
+"""The columns of `part_rows`, which mean what they do for sites."""
 _PART_HEADER, _PART_RIGHT = ["part", "sites", "calls", "median", "±", "share"], [False, False, True, True, True, True]
 
 
@@ -124,6 +126,17 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
     if low is None or high is None or not median:
         return ""
     return f"{(high - low) / 2 / median:.1%}"
+
+
+def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
+    """Return one row for each part, as `parts` has a line for it."""
+    found = []
+    for part in rollup.rolled_up(program, times, by, depth):
+        span = part.summary
+        times_ns = (span.median_ns, span.ci_low_ns, span.ci_high_ns)
+        cells = (case, part.name, list(part.sites), part.executions, *times_ns, part.share)
+        found.append(dict(zip(PART_COLUMNS, cells, strict=True)))
+    return found
 
 
 def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:

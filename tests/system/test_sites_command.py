@@ -114,6 +114,9 @@ def test_rows_are_chosen_by_kernel_sorted_and_written_to_a_file(loops: Project) 
 def test_times_are_added_up_by_operation(loops: Project) -> None:
     text = loops.doit(*CASE, "sites", "by=scope").out
     assert "part" in text and "first" in text and "second" in text
+    parts = rows_of(loops.doit(*CASE, "sites", "by=scope", "format=csv").out)
+    assert sorted((row["part"], row["sites"]) for row in parts) == [("first", "[1]"), ("second", "[2]")]
+    assert sum(float(row["share"]) for row in parts) < 1
 
 
 def test_an_operation_has_sites_and_a_library_has_none(tmp_path: Path) -> None:
