@@ -89,11 +89,12 @@ class Capturer:
                 equal = ir.IntegerAttr.get(_i64(), 0)
                 wanted = _constant(_i64(), self.execution)
                 chosen = _create("arith.cmpi", [count, wanted], [ir.IntegerType.get_signless(1)], predicate=equal)
-            operands = list(zip(found.arguments, found.argument_dims))
-            with self.guarded(chosen):
-                values = [self.value(f"in{i}", *each) for i, each in enumerate(operands)]
+        operands = list(zip(found.arguments, found.argument_dims))
         results = list(zip(found.results, found.result_dims))
-        with ir.InsertionPoint.after(found.operation), self.guarded(chosen):
+        # At the end of the block: a copy and a dispatch that overwrites what is copied may run in any order (3.13), but
+        # a value that is used later is not overwritten.
+        with ir.InsertionPoint.at_block_terminator(found.operation.block), self.guarded(chosen):
+            values = [self.value(f"in{i}", *each) for i, each in enumerate(operands)]
             values += [self.value(f"out{i}", *each) for i, each in enumerate(results)]
         return {"dispatch": found.number, "executions": counter, "values": values}
 

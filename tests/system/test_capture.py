@@ -99,6 +99,19 @@ func.func @main(%x: tensor<8xf32>) -> tensor<16xf32> {
   return %u : tensor<16xf32>
 }"""
 
+HALVES = """
+func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8x2xf32> {
+  %e = tensor.empty() : tensor<4x8x2xf32>
+  %v = tensor.empty() : tensor<4x8xf32>
+  %f = linalg.elementwise <exp> ins(%a : tensor<4x8xf32>) outs(%v : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %g = linalg.elementwise <tanh> ins(%b : tensor<4x8xf32>) outs(%v : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %x = util.optimization_barrier %f : tensor<4x8xf32>
+  %y = util.optimization_barrier %g : tensor<4x8xf32>
+  %u = tensor.insert_slice %x into %e[0, 0, 0] [4, 8, 1] [1, 1, 1] : tensor<4x8xf32> into tensor<4x8x2xf32>
+  %w = tensor.insert_slice %y into %u[0, 0, 1] [4, 8, 1] [1, 1, 1] : tensor<4x8xf32> into tensor<4x8x2xf32>
+  return %w : tensor<4x8x2xf32>
+}"""
+
 
 class Captured:
     """A capture, and its tensors as arrays."""
@@ -208,6 +221,16 @@ def test_sites_at_load_and_operands_that_are_overwritten_in_place_are_captured(t
     assert found.types["3.in0"] == "tensor<i32>"
     assert found["3.in0"].tolist() == [2]
     np.testing.assert_allclose(found["4.out0"], np.tanh(after.reshape(-1)), rtol=1e-5)
+
+
+def test_a_result_that_the_next_site_overwrites_is_captured_as_it_was_before(tmp_path: Path) -> None:
+    found = captured(tmp_path / "p", HALVES)
+    first, second = (
+        site for site in range(1, 5) if f"{site}.in1" in found.types and found.types[f"{site}.out0"] == "4x8x2xf32"
+    )
+    assert found[f"{first}.out0"][..., 0].all() and not found[f"{first}.out0"][..., 1].any()
+    assert (found[f"{second}.in1"] == found[f"{first}.out0"]).all()
+    assert found[f"{second}.out0"].all()
 
 
 def test_elements_that_depend_on_undefined_ones_are_marked(tmp_path: Path) -> None:
