@@ -194,7 +194,7 @@ _OWN: dict[str, Variable] = {
     "flags": Variable("cases", "extra flags of the compiler; several values with ;, an empty one for none", _values),
     "provider": Variable("cases", f"what computes the operation: {', '.join(PROVIDERS)}"),
     "cache": Variable("cases", "hot: the same inputs each call; cold: inputs that no cache holds; hot,cold for both"),
-    "tags": Variable("cases", "only sweeps with one of these tags", _words),
+    "tags": Variable("cases", "only sweeps with one of these tags; net:* is a pattern", _words),
     "specs": Variable(
         "cases", "spec files or directories, relative to the directory of dodo.py, separated by commas", _paths
     ),

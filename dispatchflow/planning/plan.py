@@ -11,13 +11,13 @@ from dispatchflow.cases.case import Case
 from dispatchflow.cases.dispatch import Dispatch
 from dispatchflow.cases.module import Module
 from dispatchflow.cases.provider import unsupported
-from dispatchflow.errors import SpecError
+from dispatchflow.errors import NothingMatched, SpecError, suggestion
 from dispatchflow.iree import flags
 from dispatchflow.iree.targets import Target
 from dispatchflow.libraries.providers import IREE, LIBRARIES
 from dispatchflow.operations import Operation
 from dispatchflow.planning.parser import Sweep
-from dispatchflow.planning.patterns import matches
+from dispatchflow.planning.patterns import any_match, matches
 from dispatchflow.tunings import TUNINGS, Tuning
 from dispatchflow.workload import Workload
 
@@ -49,7 +49,7 @@ class Plan:
 
 
 def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
-    """Return the plan of these sweeps; with `tags`, only of those that have one of them.
+    """Return the plan of these sweeps; with `tags`, only of those with a tag that matches one of them.
 
     Raises:
         SpecError: a sweep has more than `MAX_CASES` combinations, or two modules have the same name.
@@ -60,7 +60,7 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
     modules: dict[str, Case] = {}
     noisy: dict[Case, float] = {}
     for sweep in sweeps:
-        if tags and not set(tags) & set(sweep.tags):
+        if tags and not any_match(sweep.tags, tags):
             continue
         _check_size(sweep)
         notes.update(
@@ -84,6 +84,18 @@ def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
         if item is None and (sweep.include or sweep.exclude):
             notes[f"{sweep.place}: include and exclude leave no case"] = None
     return Plan(tuple(found), found, tuple(skips.values()), tuple(notes), noisy)
+
+
+def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
+    """Check that each of these tags or patterns matches a sweep's tag.
+
+    Raises:
+        NothingMatched: one of them matches none.
+    """
+    known = dict.fromkeys(tag for sweep in sweeps for tag in sweep.tags)
+    if lacking := [tag for tag in tags if not any_match(known, [tag])]:
+        facts = {"given": ", ".join(lacking), "tags": ", ".join(known) or "none"}
+        raise NothingMatched("no sweep has this tag", facts, suggestion(lacking[0], known))
 
 
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:

@@ -19,7 +19,7 @@ from dispatchflow.engine.resolver import Resolver
 from dispatchflow.engine.settings import Settings
 from dispatchflow.engine.stages import StageExecutor
 from dispatchflow.engine.state import CaseState
-from dispatchflow.errors import NothingMatched, ToolchainError, suggestion
+from dispatchflow.errors import ToolchainError
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import NEWEST, Release, syntax_of
@@ -121,10 +121,7 @@ class Workspace:
         tags = () if sources.adhoc else self.values.get("tags", ())
         sweeps = sources.sweeps()
         _ = self._own_known  # a wrong entry is reported before anything is built
-        known = dict.fromkeys(tag for sweep in sweeps for tag in sweep.tags)
-        if lacking := [tag for tag in tags if tag not in known]:
-            facts = {"given": ", ".join(lacking), "tags": ", ".join(known) or "none"}
-            raise NothingMatched("no sweep has this tag", facts, suggestion(lacking[0], known))
+        plan.check_tags(sweeps, tags)
         first = {target: sweep.place for sweep in reversed(sweeps) for target in sweep.targets}
         for target, place in first.items():
             if target.name not in TARGETS:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatchflow.errors import NothingMatched, SpecError, StoreError, suggestion
-from dispatchflow.planning.patterns import matches
+from dispatchflow.planning.patterns import any_match, matches
 from dispatchflow.reports import best as best_report
 from dispatchflow.reports import providers
 from dispatchflow.reports.comparability import OTHER_ROUNDS, believed, outdated
@@ -158,7 +158,7 @@ def _read(folder: Path) -> list[dict[str, Any]]:
 def _wanted(row: Mapping[str, Any], words: Sequence[str], tags: Sequence[str]) -> bool:
     patterns = [word.split(":", 1)[1] if word.split(":")[0] in STAGES and ":" in word else word for word in words]
     named = not patterns or any(matches(row["case"], pattern) for pattern in patterns)
-    return named and (not tags or bool(set(tags) & set(row["tags"] or ())))
+    return named and (not tags or any_match(row["tags"] or (), tags))
 
 
 def _check_columns(columns: Sequence[str], known: Sequence[str]) -> None:

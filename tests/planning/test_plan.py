@@ -56,6 +56,18 @@ def test_tags_keep_the_sweeps_that_carry_one_of_them(plan_of, tags, sizes):
     assert [case.operation.sizes[0] for case in plan_of(TWO, tags=tags).cases] == sizes
 
 
+@pytest.mark.parametrize(
+    ("tags", "sizes"),
+    [(("net:bert",), [8]), (("net:*",), [8, 16]), (("*:[br]ert", "small"), [8, 32]), (("net",), []), (("[n]",), [64])],
+)
+def test_tags_of_a_key_and_a_value_are_selected_by_patterns(plan_of, tags, sizes):
+    marked = {8: "net:bert", 16: "net:resnet50", 32: "small", 64: "[n]"}
+    text = "".join(
+        f'[[sweep]]\noperation = "matmul"\nm = {m}\nn = 8\nk = 8\ntags = "{tag}"\n' for m, tag in marked.items()
+    )
+    assert [case.operation.sizes[0] for case in plan_of(text, tags=tags).cases] == sizes
+
+
 LINES = '[[sweep]]\noperation = "matmul"\nm = [8, 16]\nn = [8, 16]\nk = 8\ntuning = ["default", "data_tiling"]\n'
 
 

@@ -69,6 +69,13 @@ def test_a_tag_cannot_steer_the_terminal(said, style):
     assert "0;title" in text
 
 
+def test_a_pattern_selects_rows_by_their_tags(said):
+    rows = [{"case": "bert", "tags": ["net:bert"]}, {"case": "small", "tags": ["small"]}]
+    assert said("report format=csv columns=case tags=net:*", *rows).split() == ["case", "bert"]
+    with pytest.raises(NothingMatched, match="no rows match"):
+        said("report tags=layer:*", *rows)
+
+
 @pytest.mark.parametrize("style", ["text", "jsonl"])
 def test_best_of_none_that_is_right_says_how_they_stand(said, style):
     suspect = {"status": "suspect", "reason": "above\nthe ceiling"}
