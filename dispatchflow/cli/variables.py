@@ -260,7 +260,7 @@ _OWN: dict[str, Variable] = {
     "format": Variable("report", f"one of {', '.join(FORMATS)}", _one_of(FORMATS)),
     "out": Variable(
         "report",
-        f"write the report, or what import makes, to this file, or what extract makes to this folder, {_FROM}",
+        f"write the report, what import makes or show a result, to this file; for extract or results a folder, {_FROM}",
         _file,
     ),
     "stage": Variable("history", "verify: the verdicts of cases, also unmeasured ones", _one_of(("verify",))),

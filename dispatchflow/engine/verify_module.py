@@ -35,7 +35,7 @@ def verify_module(
     failure. In any case, the module is called twice, as `repeatability` describes."""
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
     names = module.output_names(results)
-    types = _called(place, program, data, results, names)
+    types = called(place, program, data, results, names)
     if isinstance(types, tuple):
         return types
     judged = _judged(place, program, data, types, names)
@@ -54,7 +54,7 @@ def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence
 
     The result is a failure if a call failed or if a second call gave other results."""
     names = module.output_names(results)
-    types = _called(place, program, data, results, names)
+    types = called(place, program, data, results, names)
     if isinstance(types, tuple):
         return types
     found = _difference(place, program, data, types, names)
@@ -71,7 +71,7 @@ def put_types(store: Store, types: Sequence[str]) -> dict[str, Digest]:
     return {"types": store.put_bytes("".join(f"{type}\n" for type in types).encode())}
 
 
-def _called(
+def called(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], names: Sequence[str]
 ) -> Types | Result:
     """Call the module, write the results into the files `names`, and return their types.
@@ -170,7 +170,7 @@ def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdic
 
     from dispatchflow.verification import module_data, tolerances
 
-    one, other = _array(got, type), _array(expected, type)
+    one, other = array_of(got, type), array_of(expected, type)
     if one is None or other is None:
         return None
     known = module.shape_of(type)
@@ -187,7 +187,7 @@ def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdic
     return found
 
 
-def _array(content: bytes, type: str) -> Array | None:
+def array_of(content: bytes, type: str) -> Array | None:
     """Return the content as an array; None if a bare number cannot be read.
 
     The array is flat if sizes are unknown, and has bytes if the type is unknown."""

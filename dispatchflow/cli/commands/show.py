@@ -1,0 +1,66 @@
+"""`doit show` prints the results of a case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dispatchflow.cli import output
+from dispatchflow.cli.commands._base import QueryCommand, one_case
+from dispatchflow.errors import SpecError, ToolError, escaped
+
+if TYPE_CHECKING:
+    from dispatchflow.verification.call_result import CallResult
+
+_NPY = ".npy"
+
+
+class ShowCommand(QueryCommand):
+    name = "show"
+    doc_purpose = "the results of a case, right or wrong, in one call: NAME [out=y.npy, or out=DIR]"
+    groups = ("cases", "run", "out")
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        from dispatchflow.engine import results
+        from dispatchflow.reports import case_results
+
+        workspace = self.app.workspace(self.groups)
+        case = one_case(self.app, workspace, args, self.name)
+        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+        device = workspace.device(case.target, case.threads)
+        recipe, found = results.of_case(workspace.executor, case, device)
+        verified = workspace.resolver.chain(case)["verify"]
+        text = f"results of {case.name}, {recipe} inputs\n{case_results.table(found)}"
+        if verified.state == "failed":
+            text += f"\nverify: {verified.why}"
+        output.say_last(escaped(text))
+        if "out" in workspace.values:
+            for path in _written(Path(workspace.values["out"]), found):
+                output.say_last(str(path))
+        return 0
+
+
+def _written(out: Path, results: Sequence[CallResult]) -> list[Path]:
+    """Write each result as a `.npy` file, the only one to `out` or all to this folder; return the files.
+
+    Raises:
+        SpecError: a file cannot be written, or is named for several results.
+        ToolError: a result is not known as an array.
+    """
+    import numpy as np
+
+    if out.suffix == _NPY and len(results) != 1:
+        facts = {"results": len(results), "form": f"out={out.with_suffix('')}"}
+        raise SpecError(f"out={out} is one file", facts, "Name a folder.")
+    paths = [out] if out.suffix == _NPY else [out / f"result_{index}{_NPY}" for index in range(len(results))]
+    for index, (path, result) in enumerate(zip(paths, results, strict=True)):
+        if result.array is None:
+            raise ToolError(f"result {index} cannot be written", {"type": result.type})
+        try:
+            if path is not out:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(path, result.array, allow_pickle=False)
+        except OSError as error:
+            raise output.unwritable(path, error) from error
+    return paths
