@@ -65,8 +65,10 @@ class Target:
         """Return why a GPU of this architecture cannot run the code; None if it can or if unknown.
 
         A CUDA driver compiles PTX for its own card, so a later architecture works. AMD's code runs on one architecture
-        only."""
+        only. The architecture of a Vulkan device is not reported, so code for a named one is only compiled."""
         own = self.name.partition("-")[2]
+        if own and self.driver == "vulkan":
+            return f"{self.name} is only compiled: the driver does not report whether its GPU is {own}"
         if not architecture or self.driver not in ("cuda", "hip"):
             return None
         number = re.compile(r"sm_(\d+)")
@@ -149,8 +151,9 @@ _GPUS = {
 }
 
 
-# Earlier releases fail ("missing GPU target in #hal.executable.target") or emit too old PTX (3.1 to 3.13 were tried).
-_SINCE = {"sm_89": (3, 12), "sm_120": (3, 13), "gfx1201": (3, 3)}
+# Earlier releases fail ("missing GPU target in #hal.executable.target"), do not know the name, or emit too old PTX (3.1
+# to 3.13 were tried).
+_SINCE = {"sm_89": (3, 12), "sm_120": (3, 13), "gfx1201": (3, 3), "rdna4": (3, 3), "ada": (3, 12)}
 
 
 _DRIVERS = {"cuda": "cuda", "rocm": "hip"}
@@ -168,6 +171,12 @@ def _spirv(driver: str) -> Target:
     return Target(driver, f"{driver}-spirv", flags, driver)
 
 
+def _vulkan(architecture: str) -> Target:
+    flags = ("--iree-hal-target-device=vulkan", f"--iree-vulkan-target={architecture}", *_COMMON)
+    name, since = f"vulkan-{architecture}", _SINCE.get(architecture, (0, 0))
+    return Target(name, "vulkan-spirv", flags, "vulkan", since=since)
+
+
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
@@ -180,6 +189,7 @@ TARGETS: dict[str, Target] = {
             runtime_is_code=True,
         ),
         _spirv("vulkan"),
+        *map(_vulkan, ("rdna2", "rdna3", "rdna4", "turing", "ampere", "ada", "adreno", "valhall")),
         *(_gpu("cuda", architecture) for architecture in ("sm_80", "sm_86", "sm_89", "sm_120")),
         *(_gpu("rocm", architecture) for architecture in ("gfx90a", "gfx942", "gfx1100", "gfx1201")),
         _spirv("metal"),
@@ -187,7 +197,9 @@ TARGETS: dict[str, Target] = {
 }
 
 # Only characters that a case's name may have; a CPU's name does not end like a number of threads.
-_OTHERS = re.compile(r"(llvm-cpu)-((?!.*-\d+t$)[a-z][a-z0-9.-]*)|(cuda)-(sm_\d+)|(rocm)-(gfx[0-9a-f]+)")
+_OTHERS = re.compile(
+    r"(llvm-cpu)-((?!.*-\d+t$)[a-z][a-z0-9.-]*)|(cuda)-(sm_\d+)|(rocm)-(gfx[0-9a-f]+)|(vulkan)-([a-z]\w*)"
+)
 
 
 def named(name: str) -> Target | None:
@@ -197,6 +209,8 @@ def named(name: str) -> Target | None:
     if name in TARGETS or name in HINTS or (match := _OTHERS.fullmatch(name)) is None:
         return TARGETS.get(name)
     backend, architecture = filter(None, match.groups())
+    if backend == "vulkan":
+        return _vulkan(architecture)
     return _cpu(architecture) if backend == "llvm-cpu" else _gpu(backend, architecture)
 
 

@@ -266,7 +266,7 @@ class Workspace:
                 asked = (target.driver, tool, limits.run_s, limits.memory_bytes, store)
                 self._seen.see("driver", json.dumps(asked), repr(found))
         device = self._devices[place]
-        unfit = target.not_on(device.architecture)
+        unfit = None if device.absent else target.not_on(device.architecture)
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:

@@ -31,7 +31,11 @@ COMPILED = [
     ("metal", "batch_matmul", "i8", "2x64x64x64", "tt", True),
     ("metal", "matmul", "i8", "32x4x28", "tt", False),
     ("metal", "matmul", "i8", "48x4x28", "tt", True),
+    ("vulkan-rdna3", "matmul", "f16_f32", "4x16x4", "tt", True),
 ]
+
+_NAMED = [name for name in TARGETS if name.startswith("vulkan-") and name != "vulkan-rdna3"]
+"""Named Vulkan GPUs, which compile what the compiler's default does not; one is among `COMPILED`."""
 
 # Convolutions as products: their options beside the rest.
 CONVOLUTIONS = [
@@ -74,7 +78,12 @@ def workspace(tmp_path_factory):
 @pytest.mark.iree
 @pytest.mark.parametrize(
     ("target", "name", "dtype", "shape", "layout", "options", "compiles"),
-    [*((*words, {}, compiles) for *words, compiles in COMPILED), *CONVOLUTIONS, *EPILOGUES],
+    [
+        *((*words, {}, compiles) for *words, compiles in COMPILED),
+        *CONVOLUTIONS,
+        *EPILOGUES,
+        *(pytest.param(name, "matmul", "f16_f32", "4x16x4", "tt", {}, True, marks=pytest.mark.slow) for name in _NAMED),
+    ],
 )
 def test_what_is_not_compiled_is_a_known_failure(target, name, dtype, shape, layout, options, compiles, workspace):
     operation = OPERATIONS[name].make(tuple(map(int, shape.split("x"))), dtype, layout, **options)

@@ -20,8 +20,11 @@ EXAMPLES = {
     "GPUs are given a product of i8 and i4 as one vector.contract of both types": (
         *("matmul", "64x64x64", "i8_i4", "default", "cuda-sm_80"),
     ),
-    "i4 is unpacked with a vector.bitcast that Metal's SPIR-V does not have": (
+    "i4 is unpacked with a vector.bitcast that the SPIR-V of Metal and of named Vulkan GPUs does not have": (
         *("matmul", "33x64x128", "i4", "default", "metal"),
+    ),
+    "products of 8-bit types leave conversions of vectors of i32 in the SPIR-V for Adreno": (
+        *("matmul", "4x16x4", "i8", "default", "vulkan-adreno"),
     ),
     "scales of blocks are not lowered for CUDA": ("scaled_matmul", "33x48x128", "f8E4M3FN", "default", "cuda-sm_89"),
     "scales of blocks of f8 are lowered for gfx950 only": (

@@ -51,6 +51,11 @@ def test_first_device_is_taken_and_its_driver_is_part_of_its_identity():
             "the first GPU is gfx942",
         ),
         ("gpu-clock-rate: 1 kHz", "cuda-sm_120", None),
+        (
+            "name: AMD Radeon RX 7900 XTX (RADV NAVI31)",
+            "vulkan-rdna3",
+            "vulkan-rdna3 is only compiled: the driver does not report whether its GPU is rdna3",
+        ),
     ],
 )
 def test_gpu_that_does_not_run_a_target_is_not_its_device(said, target, absent, tmp_path):
