@@ -176,7 +176,7 @@ _OWN: dict[str, Variable] = {
         "cases", f"a module's results, separated by semicolons: y.npy;z.bin;5; files {_FROM}", _semicolons
     ),
     "reference": Variable(
-        "cases", "the target whose results a module is compared with; onnxruntime for an ONNX file", _single
+        "cases", "the target that a module, or each site (locate), is compared with; or onnxruntime", _single
     ),
     "rtol": Variable("cases", "relative tolerance of a module's floating-point results", _number),
     "name": Variable("cases", "replaces the file's name in the names of a module's cases", _title),
@@ -231,7 +231,7 @@ _OWN: dict[str, Variable] = {
     ),
     "limit": Variable(
         "clean",
-        "remove the oldest objects until the rest fits; never what keep= names; for extract, the largest capture",
+        "remove the oldest objects until the rest fits; never what keep= names; elsewhere, the largest capture",
         limits.size,
     ),
     "dry": Variable("clean", "yes: show what would be removed, remove nothing", _yes),

@@ -46,8 +46,11 @@ def of_case(
     sites: Sequence[int] | None = None,
     execution: int | None = None,
     limit_bytes: int = LIMIT_BYTES,
+    recipe: str | None = None,
 ) -> Record | None:
-    """Return the record of a capture of a case's sites, in a call with the inputs of its first recipe.
+    """Return the record of a capture of a case's sites, in a call with the inputs of one recipe.
+
+    A case whose verification failed is captured too: nothing is compared with expected results.
 
     Each operand and result is an output, `3.in0` or `3.out1` with the number of the site: the elements of a tensor, or
     a number in 8 bytes (`index`, `i64`, `f64`) or 4. The facts are those of `models.captured.Capture`. Undefined
@@ -62,6 +65,7 @@ def of_case(
         sites: the numbers of the sites; None for all that a call may launch.
         execution: which execution of each site in the call, from 1; None for the last one.
         limit_bytes: the largest capture; a larger one is refused, before the call if all sizes are static.
+        recipe: the recipe of the inputs; None for the first one.
 
     Raises:
         SpecError: the program has no such site, or `execution` is less than 1.
@@ -76,7 +80,7 @@ def of_case(
         return None
     function = case.operation.function
     chosen, missing = chosen_sites(program, function, sites)
-    recipe = next(iter(found.data.digests))
+    recipe = recipe or next(iter(found.data.digests))
     data = replace(found.data, digests={recipe: found.data.digests[recipe]})
     device, flow = executor.resolver.chain(case).device, traced.outputs["flow"]
     printed = executor.printed(case.operation) if isinstance(case.operation, Module) else None

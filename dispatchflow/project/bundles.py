@@ -39,6 +39,8 @@ class Captured:
     """Site → `in0`, `out0`, … → its type, and the number if it is a bare one."""
     objects: Mapping[tuple[int, str], Digest]
     """(site, `in0`) → the bytes of a tensor."""
+    undefined: Mapping[tuple[int, str], Digest] = field(default_factory=dict)
+    """(site, `out0`) → a byte for each element, 1 where it is undefined."""
     why: str | None = None
     """The reason why nothing was captured."""
     missing: Mapping[int, str] = field(default_factory=dict)
@@ -75,12 +77,12 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
         raise SpecError(f"{case.provider} brings its own code, whose dispatches are unknown", {"case": case.name})
     executor = workspace.executor
     for _ in range(_ATTEMPTS):
-        traced = _made(workspace, case, provenance.of_case(executor, case), "its sites")
+        traced = made_of(workspace, case, provenance.of_case(executor, case), "its sites")
         try:
             program = provenance.program_of(executor, traced.outputs)
-            modules = _made(workspace, case, extracting.of_flow(executor, traced.outputs["flow"]), "their modules")
+            modules = made_of(workspace, case, extracting.of_flow(executor, traced.outputs["flow"]), "their modules")
             extracted = extracting.extracted_of(executor, modules)
-            numbers = _numbers(program, wanted, case)
+            numbers = numbers_of(program, wanted, case)
             chosen = extraction.chosen(program, extracted, numbers)
             captured = captured_of(workspace, case, [sites[0].number for sites in chosen.values()])
             made = _bundle(workspace, case, program, extracted, numbers, captured)
@@ -88,7 +90,8 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
             for sweep in made.sweeps:
                 objects |= {file: captured.objects[sweep.site.number, value] for file, value in sweep.files}
             files = {name: executor.store.checked(digest) for name, digest in objects.items()}
-            files |= _linked(workspace, case, list(files.values()))
+            linked = linked_of(workspace, case, list(files.values()))
+            files |= {name: executor.store.checked(digest) for name, digest in linked.items()}
         except DamagedObject:
             continue  # its records are gone, so that the next attempt makes it again
         _place(out, made, files, workspace, case)
@@ -96,17 +99,19 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
     raise StoreError("objects are damaged each time they are restored", {"store": executor.store.root}, "")
 
 
-def captured_of(workspace: Workspace, case: Case, sites: Sequence[int]) -> Captured:
+def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: str | None = None) -> Captured:
     """Return the operands and results of these sites of a case.
 
+    `recipe` makes the inputs of the call; None means the first one.
     They are captured if that was not done before, and each one that cannot be captured has the reason."""
     executor = workspace.executor
-    record = capture.of_case(executor, case, sites, limit_bytes=workspace.values.get("limit", capture.LIMIT_BYTES))
+    limit = workspace.values.get("limit", capture.LIMIT_BYTES)
+    record = capture.of_case(executor, case, sites, limit_bytes=limit, recipe=recipe)
     if record is None:
-        return Captured({}, {}, "not captured: the case has no inputs")
+        return Captured({}, {}, why="not captured: the case has no inputs")
     if not record.ok:
         reason = record.reason or "it failed"
-        return Captured({}, {}, reason if reason.startswith("not captured") else f"not captured: {reason}")
+        return Captured({}, {}, why=reason if reason.startswith("not captured") else f"not captured: {reason}")
     found = capture.capture_of(record)
     values: dict[int, dict[str, Value]] = {site: {} for site in sites}
     objects = {(tensor.site, tensor.value): record.outputs[tensor.name] for tensor in found.tensors}
@@ -114,8 +119,11 @@ def captured_of(workspace: Workspace, case: Case, sites: Sequence[int]) -> Captu
         place = (tensor.site, tensor.value)
         content = executor.store.checked(objects[place]).read_bytes() if is_scalar(tensor.type) else None
         values[tensor.site][tensor.value] = Value(tensor.type, content, tensor.undefined)
+    undefined = {
+        (each.site, each.value): record.outputs[each.undefined_name] for each in found.tensors if each.undefined
+    }
     missing = {each.site: f"not captured: {each.reason}" for each in found.missing}
-    return Captured(values, objects, missing=missing)
+    return Captured(values, objects, undefined, missing=missing)
 
 
 def check(out: Path) -> None:
@@ -134,19 +142,20 @@ def check(out: Path) -> None:
         raise SpecError(f"out={out} has other files", {"files": ", ".join(found[:_SHOWN])}, hint)
 
 
-def _linked(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Path]:
+def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Digest]:
     """Return the files of machine code that the modules name, as those of custom dispatches."""
     printed = workspace.executor.printed(case.operation) if isinstance(case.operation, Module) else None
     named = printed.objects if printed else {}
     texts = [path.read_bytes() for path in modules] if named else []
-    return {
-        name: workspace.store.checked(digest)
-        for name, digest in named.items()
-        if any(name.encode() in text for text in texts)
-    }
+    return {name: digest for name, digest in named.items() if any(name.encode() in text for text in texts)}
 
 
-def _made(workspace: Workspace, case: Case, record: Record | None, what: str) -> Record:
+def made_of(workspace: Workspace, case: Case, record: Record | None, what: str) -> Record:
+    """Return a record that is `ok`.
+
+    Raises:
+        ToolError: it is not, or the case does not compile.
+    """
     if record is not None and record.ok:
         return record
     if record is not None:
@@ -155,7 +164,7 @@ def _made(workspace: Workspace, case: Case, record: Record | None, what: str) ->
     raise ToolError("the case does not compile", {"case": case.name, "reason": failure.why if failure else "unknown"})
 
 
-def _numbers(program: Program, wanted: Sequence[int] | None, case: Case) -> list[int]:
+def numbers_of(program: Program, wanted: Sequence[int] | None, case: Case) -> list[int]:
     """Return the numbers of the requested sites.
 
     Raises:

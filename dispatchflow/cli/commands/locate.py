@@ -1,0 +1,57 @@
+"""`doit locate` finds the sites of a case that are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dispatchflow.cases.module import ONNXRUNTIME
+from dispatchflow.cli import output
+from dispatchflow.cli.commands._base import QueryCommand, one_case
+from dispatchflow.errors import escaped
+from dispatchflow.iree.targets import Target
+from dispatchflow.planning import sweep_words
+from dispatchflow.planning.location import COMMAND_LINE, Location
+from dispatchflow.project.workspace import Workspace
+
+_OWN = ("reference", "sites", "limit", "out")
+
+
+class LocateCommand(QueryCommand):
+    name = "locate"
+    doc_purpose = "find the sites of a case that are wrong: CASE [reference=llvm-cpu] [sites=1,10]"
+    groups = ("cases", "run", "sites", "limit", "out")
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        from dispatchflow.project import locating
+        from dispatchflow.reports import located
+
+        workspace = self.app.workspace(self.groups)
+        given = _reference(workspace)
+        case = one_case(self.app, workspace, args, self.name)
+        reference = locating.reference_of(case, given)
+        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+        found = locating.located(workspace, case, reference, workspace.values.get("sites"))
+        text = escaped(located.report(found, self._words(args)))
+        if "out" in workspace.values:
+            output.to_file(text, workspace.values["out"])
+        else:
+            output.say_last(text)
+        return int(found.fails)
+
+    def _words(self, args: Sequence[str]) -> list[str]:
+        """Return the words that name the same case."""
+        return [*args, *(f"{name}={text}" for name, text in self.app.variables.items() if name not in _OWN)]
+
+
+def _reference(workspace: Workspace) -> Target | None:
+    """Return the target of `reference=`; None if it names none.
+
+    For a module of `file=` it is also that of the case's verification, and stays a word of the case."""
+    values = workspace.values
+    word = values.get("reference")
+    if not {"file", "suite"} & values.keys():
+        workspace.values = {name: value for name, value in values.items() if name != "reference"}
+    if word is None or word == ONNXRUNTIME:
+        return None
+    return sweep_words.targets(word, Location(COMMAND_LINE).at("reference"))[0]

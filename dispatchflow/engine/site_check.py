@@ -1,0 +1,117 @@
+"""Compare the captured results of a site with what a reference computes from its captured operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import msgspec
+
+from dispatchflow.cases.module import output_names, shape_of
+from dispatchflow.engine import actions
+from dispatchflow.engine.actions import VERIFICATION, Action, Data
+from dispatchflow.engine.call import ModuleCall, Result
+from dispatchflow.engine.stages import StageExecutor
+from dispatchflow.engine.verify_module import compared
+from dispatchflow.iree.targets import Device
+from dispatchflow.keys import Digest
+from dispatchflow.models.extraction import FUNCTION
+from dispatchflow.models.located import ResultCheck, SiteCheck
+from dispatchflow.store.entries import Record
+
+_VERSION = 1
+"""Version of the facts. Raise it when they change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """A site's captured operands and results, as they are given to a tool and compared."""
+
+    arguments: tuple[tuple[str, Digest], ...]
+    """Each argument in the tools' syntax, `4x8xf32`, or `=5` for a bare number; and its bytes."""
+    results: tuple[tuple[str, Digest], ...]
+    """The type of each captured result, and its bytes."""
+    undefined: Mapping[int, Digest]
+    """Result → a byte for each element, 1 where it is undefined."""
+
+    @property
+    def data(self) -> Data:
+        digests = {"given": tuple(digest for _, digest in self.arguments)}
+        digests |= {f"captured_{i}": (digest,) for i, (_, digest) in enumerate(self.results)}
+        digests |= {f"undefined_{i}": (digest,) for i, digest in self.undefined.items()}
+        return Data(digests, tuple(argument for argument, _ in self.arguments))
+
+
+def of_site(executor: StageExecutor, site: int, operands: Operands, compiled: Record, device: Device) -> SiteCheck:
+    """Return the comparison of a site with its reference.
+
+    Args:
+        executor: executes the actions.
+        site: the number of the site.
+        operands: its captured operands and results.
+        compiled: the record of the compile of its module for the reference.
+        device: the device of the reference.
+
+    Raises:
+        DamagedObject: an object was damaged or missing, and has been dropped with its records.
+    """
+    if not compiled.ok:
+        return SiteCheck(site, why=f"it does not compile for the reference: {compiled.reason}")
+    code, data = compiled.outputs["vmfb"], operands.data
+    for digest in (code, *data.objects):
+        executor.store.checked(digest)
+    call = actions.Call(compiled.facts["code_digest"], FUNCTION, device)
+
+    def make(scratch: Path) -> Result:
+        return _compared(executor.place(scratch, device, {"module.vmfb": code}), operands, data)
+
+    record = executor.make(action(call, operands), make)
+    if not record.ok:
+        return SiteCheck(site, why=f"the reference gives no result: {record.reason}")
+    return SiteCheck(site, msgspec.convert(record.facts["results"], tuple[ResultCheck, ...]))
+
+
+def action(call: actions.Call, operands: Operands) -> Action:
+    """Return the action that compares a site's captured results with those of a call of the reference."""
+    types = tuple(type_ for type_, _ in operands.results)
+    return actions.called("locate", call, operands.data, types=types, protocol=(VERIFICATION, _VERSION))
+
+
+def _compared(place: ModuleCall, operands: Operands, data: Data) -> Result:
+    names = output_names([type_ for type_, _ in operands.results])
+    if (failure := place.call(data, "given", names, FUNCTION)) is not None:
+        ok, reason, outputs, facts = failure
+        facts.pop("verification", None)
+        return ok, reason, outputs, facts
+    checks: list[ResultCheck] = []
+    for index, (name, (type_, digest)) in enumerate(zip(names, operands.results, strict=True)):
+        got, expected = place.store.path(digest).read_bytes(), (place.scratch / name).read_bytes()
+        if len(got) != len(expected):
+            reason = f"result {index} ({type_}) has {len(expected)} B; {len(got)} were captured"
+            return False, reason, {}, {}
+        known = shape_of(type_)
+        elements = prod(size or 0 for size in known[0]) if known else 1
+        undefined = 0
+        if index in operands.undefined:
+            mask = place.store.path(operands.undefined[index]).read_bytes()
+            undefined = mask.count(1)
+            if undefined == len(mask):
+                return False, f"all elements of result {index} depend on memory that the program never wrote", {}, {}
+            got, expected = (without(content, mask) for content in (got, expected))
+        if (found := compared(got, expected, type_, None)) is None:
+            return False, f"result {index} of type {type_} cannot be compared", {}, {}
+        at = found.worst
+        more = (at.index, at.got, at.expected) if at else ()
+        checks.append(ResultCheck(index, found.word, found.score, found.wrong, elements, undefined, *more))
+    return True, None, {}, {"results": msgspec.to_builtins(checks)}
+
+
+def without(content: bytes, mask: Sequence[int] | bytes) -> bytes:
+    """Return the bytes of a tensor with zeros where the mask, which has a byte for each element, is 1."""
+    import numpy as np
+
+    array = np.frombuffer(content, np.uint8).reshape(len(mask), -1).copy()
+    array[np.frombuffer(bytes(mask), np.uint8) == 1] = 0
+    return array.tobytes()

@@ -1,0 +1,105 @@
+"""Decide which sites of a program are wrong, each compared with a reference by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from dispatchflow.models.site import Program, Site
+
+WRONG, DOUBTFUL, RIGHT = "WRONG", "doubtful", "right"
+"""The words for a site: beyond the loose tolerance, between the two tolerances, or neither."""
+
+_HOST = "no single site is wrong: accumulated error or the host program"
+
+
+class ResultCheck(msgspec.Struct, frozen=True):
+    """One result of a site, compared with what the reference computes from the same operands."""
+
+    result: int
+    word: str
+    """The verdict, one of `verification.verdict_words.VERIFICATIONS`."""
+    error: float | None
+    """The largest error in units of the tolerance; None if bits are compared."""
+    wrong: int
+    """The number of elements that are not as expected."""
+    elements: int
+    undefined: int = 0
+    """The number of elements that are not compared, because the program never wrote what they depend on."""
+    index: tuple[int, ...] = ()
+    """The place of the worst element."""
+    got: str | None = None
+    expected: str | None = None
+
+    @property
+    def severity(self) -> tuple[bool, float, int]:
+        """The order by which the worst of several results is chosen."""
+        return self.word == "different", self.error or 0.0, self.wrong
+
+
+class SiteCheck(msgspec.Struct, frozen=True):
+    """A site, and what the comparison of its results gave."""
+
+    site: int
+    results: tuple[ResultCheck, ...] = ()
+    why: str | None = None
+    """The reason why it is not compared."""
+
+    @property
+    def worst(self) -> ResultCheck | None:
+        """The worst result; None if none is compared."""
+        return max(self.results, key=lambda each: each.severity, default=None)
+
+    @property
+    def word(self) -> str | None:
+        """`WRONG`, `doubtful` or `right`; None if it is not compared."""
+        words = {each.word for each in self.results}
+        if self.why is not None or not words:
+            return None
+        return WRONG if "different" in words else DOUBTFUL if "mistrusted" in words else RIGHT
+
+
+class Located(msgspec.Struct, frozen=True):
+    """The sites of a case, each compared by itself."""
+
+    case: str
+    reference: str
+    """The name of the target that computed the expected results."""
+    program: Program
+    checks: tuple[SiteCheck, ...]
+    """They are in order of execution."""
+    whole: str | None = None
+    """The reason why the whole case is wrong; None if it is right, or was not verified."""
+
+    @property
+    def wrong(self) -> tuple[SiteCheck, ...]:
+        return tuple(check for check in self.checks if check.word == WRONG)
+
+    @property
+    def uncompared(self) -> tuple[SiteCheck, ...]:
+        return tuple(check for check in self.checks if check.word is None)
+
+    @property
+    def fails(self) -> bool:
+        """Whether a site is wrong, or nothing was compared."""
+        return bool(self.wrong) or len(self.uncompared) == len(self.checks)
+
+    def site(self, number: int) -> Site:
+        return next(site for site in self.program.sites if site.number == number)
+
+    @property
+    def conclusion(self) -> str:
+        """The finding in one line."""
+        if wrong := self.wrong:
+            first, others = wrong[0].site, [str(check.site) for check in wrong[1:]]
+            also = f"; also wrong: site {', '.join(others)}" if others else ""
+            return f"site {first} is wrong, the first of {len(wrong)}{also}" if others else f"site {first} is wrong"
+        if self.fails:
+            return "no site could be compared"
+        found = _HOST if self.whole is not None else "no site is wrong"
+        return f"{found} ({_not_compared(self.uncompared)})" if self.uncompared else found
+
+
+def _not_compared(checks: Sequence[SiteCheck]) -> str:
+    return f"not compared: site {', '.join(str(check.site) for check in checks)}"

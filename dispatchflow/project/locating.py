@@ -1,0 +1,162 @@
+"""Find the sites of a case that are wrong: each one's captured results, compared with a reference's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from dispatchflow.cases.case import Case
+from dispatchflow.engine import extraction as extracting
+from dispatchflow.engine import provenance, site_check
+from dispatchflow.engine.site_check import Operands
+from dispatchflow.errors import SpecError, StoreError, ToolError
+from dispatchflow.iree.targets import TARGETS, Device, Target
+from dispatchflow.models import extraction
+from dispatchflow.models.extraction import Extracted
+from dispatchflow.models.located import Located, SiteCheck
+from dispatchflow.models.site import Program
+from dispatchflow.project.bundles import Captured, captured_of, linked_of, made_of, numbers_of
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.store.entries import Record
+from dispatchflow.store.store import DamagedObject
+from dispatchflow.tools import machine
+
+_ATTEMPTS = 3
+_DEFAULT, _OTHER = "llvm-cpu", "vmvx"
+_LATE = "it has no module, because the compiler added its dispatch after all others were formed"
+
+
+def reference_of(case: Case, given: Target | None) -> Target:
+    """Return the target that a case's sites are compared with: `llvm-cpu`, and `vmvx` for cases of a CPU.
+
+    Raises:
+        SpecError: the given target is the case's own.
+    """
+    if given is None:
+        return TARGETS[_OTHER if case.target.backend == _DEFAULT else _DEFAULT]
+    if given.name == case.target.name:
+        problem = f"reference={given.name} is the target of the case, so both would run the same code"
+        other = reference_of(case, None).name
+        hint = f"Give another one: reference={other}." if other != given.name else "Give another one."
+        raise SpecError(problem, {"case": case.name}, hint)
+    return given
+
+
+def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequence[int] | None) -> Located:
+    """Compare sites of a case with a reference, each with its own captured operands.
+
+    The case is compiled and verified, and its sites are found and captured, if that was not done before. `wanted` has
+    numbers of sites; None means all.
+
+    Raises:
+        SpecError: a library computes the case.
+        NothingMatched: the program has no such site.
+        ToolError: the case does not compile, nothing can be captured, or the reference has no device.
+    """
+    if case.library is not None:
+        raise SpecError(f"{case.provider} brings its own code, whose dispatches are unknown", {"case": case.name})
+    device = workspace.device(reference, 1)
+    if device.absent is not None:
+        raise ToolError(f"the reference {reference.name} has no device", {"found": device.absent})
+    for _ in range(_ATTEMPTS):
+        try:
+            return _located(workspace, case, reference, device, wanted)
+        except DamagedObject:
+            continue  # its records are gone, so that the next attempt makes it again
+    raise StoreError("objects are damaged each time they are restored", {"store": workspace.store.root}, "")
+
+
+def _located(
+    workspace: Workspace, case: Case, reference: Target, device: Device, wanted: Sequence[int] | None
+) -> Located:
+    executor = workspace.executor
+    traced = made_of(workspace, case, provenance.of_case(executor, case), "its sites")
+    program = provenance.program_of(executor, traced.outputs)
+    numbers = numbers_of(program, wanted, case)
+    whole, recipe = _verified(workspace, case)
+    captured = captured_of(workspace, case, numbers, recipe)
+    if captured.why is not None:
+        raise ToolError("no site can be compared", {"case": case.name, "reason": captured.why})
+    modules = made_of(workspace, case, extracting.of_flow(executor, traced.outputs["flow"]), "their modules")
+    extracted = extracting.extracted_of(executor, modules)
+    checking = _Checking(workspace, case, reference, device, program, modules, extracted, captured)
+    with ThreadPoolExecutor(min(4, len(machine.cores()))) as pool:
+        checks = tuple(pool.map(checking.check, sorted(numbers)))
+    return Located(case.name, reference.name, program, checks, whole)
+
+
+def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
+    """Return why a whole case is wrong, and the recipe whose results are; None if not known."""
+    device = workspace.device(case.target, case.threads)
+    if device.absent is not None or workspace.settings.verify == "off":
+        return None, None
+    record = workspace.executor.verify(case, device)
+    if record is None or record.facts.get("verification") != "different":
+        return None, None
+    rungs = record.facts.get("rungs", {})
+    recipe = next(
+        (name for name, word in rungs.items() if word == "different" and name in case.operation.recipes), None
+    )
+    return record.reason, recipe
+
+
+@dataclass(frozen=True, slots=True)
+class _Checking:
+    """The comparison of sites, each by `check`, in any number of threads."""
+
+    workspace: Workspace
+    case: Case
+    reference: Target
+    device: Device
+    program: Program
+    modules: Record
+    extracted: Extracted
+    captured: Captured
+
+    def check(self, number: int) -> SiteCheck:
+        site = next(site for site in self.program.sites if site.number == number)
+        if (missing := self.captured.missing.get(number)) is not None and not self.captured.values.get(number):
+            return SiteCheck(number, why=missing)
+        if site.dispatch not in self.extracted.dispatches:
+            return SiteCheck(number, why=_LATE)
+        module = self.extracted.dispatches[site.dispatch]
+        operands = self._operands(number, module)
+        if isinstance(operands, str):
+            return SiteCheck(number, why=operands)
+        return site_check.of_site(self.workspace.executor, number, operands, self._compiled(module), self.device)
+
+    def _operands(self, number: int, module: int) -> Operands | str:
+        """Return the captured values of a site; or why they are not known."""
+        values = self.captured.values[number]
+        site = next(site for site in self.program.sites if site.number == number)
+        sweep = extraction.sweep(self.program, self.extracted, module, [site], values)
+        if sweep.inputs is None:
+            return sweep.why or "its operands were not captured"
+        results = [f"out{i}" for i in range(len(self.extracted.modules[module].results))]
+        if lost := [result for result in results if result not in values]:
+            return self.captured.missing.get(number, f"not captured: {', '.join(lost)}")
+        if not results:
+            return "it has no results"
+        objects, files = self.captured.objects, dict(sweep.files)
+        arguments = []
+        for word in sweep.inputs:
+            type_, given, file = word.partition("=@")
+            if given:
+                arguments.append((type_, objects[number, files[file]]))
+            else:
+                arguments.append((f"={word}", self.workspace.store.put_bytes(word.encode())))
+        masks = {i: self.captured.undefined.get((number, result)) for i, result in enumerate(results)}
+        return Operands(
+            tuple(arguments),
+            tuple((values[result].type, objects[number, result]) for result in results),
+            {i: digest for i, digest in masks.items() if digest is not None},
+        )
+
+    def _compiled(self, module: int) -> Record:
+        """Return the record of the compile of a site's module for the reference."""
+        executor, resolver = self.workspace.executor, self.workspace.resolver
+        path = executor.store.checked(self.modules.outputs[f"{module}.mlir"])
+        objects = linked_of(self.workspace, self.case, [path])
+        flags = self.reference.resolved_flags(self.workspace.host, resolver.syntax)
+        return executor.compile_module(path.read_bytes(), flags, objects=objects)

@@ -1,0 +1,127 @@
+"""`doit locate` with the real compiler and runtime: a compiler that is wrong about one constant, and a real wrong site."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support import lavapipe
+from support.project import REPOSITORY, Project
+from support.tools import QUESTIONS, Outcome, compiler_folder, toolchain
+
+pytestmark = pytest.mark.iree
+
+WRONG_COMPILER = f"""\
+case "$*" in
+{QUESTIONS}|*backends=vmvx*|*--compile-from=hal*|*--compile-to=flow*|*--compile-to=dispatch-creation*)
+  exec "$real" "$@" ;;
+esac
+begin= flags= rest= output=
+for word in "$@"; do
+  case "$output$word" in
+  -) ;;
+  -o) output=of ;;
+  of*) output= rest="$rest -o $word" ;;
+  --compile-from=*) begin=$word ;;
+  --compile-to=*|--emit-mlir-bytecode|--iree-hal-dump*) rest="$rest $word" ;;
+  *) flags="$flags $word" ;;
+  esac
+done
+"$real" - $flags $begin --compile-to=stream --mlir-print-debuginfo -o planted.mlir || exit
+sed 's/1\\.234500e+03/9.000000e+00/g' planted.mlir | "$real" - $flags $rest --compile-from=stream
+"""
+"""It compiles the constant 1234.5 as 9 after phase stream, but for vmvx as it is."""
+
+SITES = 10
+
+
+def chain(*wrong: int) -> str:
+    """Ten products, to each of which a number is added; those of the sites in `wrong` are compiled wrong."""
+    lines = []
+    for site in range(1, SITES + 1):
+        number = "1234.5" if site in wrong else "0.5"
+        lines.append(f"""
+  %m{site} = linalg.matmul ins(%x{site - 1}, %w : tensor<4x8xf32>, tensor<8x8xf32>) outs(%f : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %c{site} = arith.constant dense<{number}> : tensor<4x8xf32>
+  %x{site} = arith.addf %m{site}, %c{site} : tensor<4x8xf32>""")
+    return f"""func.func @main(%x0: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {{
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x8xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>{"".join(lines)}
+  return %x{SITES} : tensor<4x8xf32>
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def wrong_compiler(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("tools")
+    found = toolchain(folder, iree_compile=WRONG_COMPILER)
+    package = compiler_folder().parent
+    for path in package.iterdir():  # the bindings
+        if path.name != "_mlir_libs":
+            (folder / "iree/compiler" / path.name).symlink_to(path)
+    return found
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project.make(tmp_path_factory.mktemp("locate") / "p")
+
+
+def located(project: Project, compiler: str, *wrong: int) -> Outcome:
+    (project.root / "chain.mlir").write_text(chain(*wrong))
+    return project.doit(
+        "locate", "file=chain.mlir", "inputs=4x8xf32;8x8xf32=0.125", "threads=1", "reference=vmvx", PYTHONPATH=compiler
+    )
+
+
+def words(found: Outcome) -> dict[int, str]:
+    """Site → what the table says of it."""
+    rows = re.findall(r"^ *(\d+) +\S+  (right|WRONG|doubtful|not compared) ", found.out, re.MULTILINE)
+    return {int(site): word for site, word in rows}
+
+
+def test_two_wrong_sites_of_ten_are_found_and_nothing_runs_twice(project: Project, wrong_compiler: str) -> None:
+    found = located(project, wrong_compiler, 3, 8)
+    assert found.code == 1, found
+    assert "site 3 is wrong, the first of 2; also wrong: site 8\n" in found.out, found
+    assert words(found) == {site: "WRONG" if site in (3, 8) else "right" for site in range(1, SITES + 1)}
+    assert "linalg.matmul chain.mlir:" in found.out and "arith.addf chain.mlir:" in found.out
+    assert "32 of 32 elements are wrong" in found.out
+    assert "sites=3 out=site3" in found.out
+    before = project.query("select count(*) from record")
+    assert located(project, wrong_compiler, 3, 8).out == found.out
+    assert project.query("select count(*) from record") == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("site", range(1, SITES + 1))
+def test_a_wrong_site_is_found_at_every_place(site: int, project: Project, wrong_compiler: str) -> None:
+    found = located(project, wrong_compiler, site)
+    assert found.code == 1 and f"site {site} is wrong\n" in found.out, found
+    assert [place for place, word in words(found).items() if word == "WRONG"] == [site]
+
+
+@pytest.mark.slow
+def test_a_right_program_has_no_wrong_site(project: Project, wrong_compiler: str) -> None:
+    found = located(project, wrong_compiler)
+    assert found.code == 0 and found.out.startswith("no site is wrong\n"), found
+    assert set(words(found).values()) == {"right"} and len(words(found)) == SITES
+
+
+@pytest.mark.slow
+def test_the_wrong_convolution_of_lavapipe_is_found(tmp_path: Path) -> None:
+    try:
+        vulkan = lavapipe.environment(REPOSITORY / ".lavapipe")
+    except lavapipe.Unavailable as error:
+        pytest.skip(f"no Vulkan here: {error}")
+    sizes = {"n": 1, "h": 16, "w": 16, "c": 8, "kh": 3, "kw": 3, "padding": 1, "layout": "nchw_chw"}
+    case = [f"{name}={value}" for name, value in sizes.items()]
+    project = Project.make(tmp_path / "p")
+    found = project.doit("locate", "operation=depthwise_conv2d", *case, "target=vulkan", **vulkan)
+    assert found.code == 1, found
+    assert "the case is wrong: " in found.out and "\nsite 2 is wrong\n" in found.out, found
+    assert "computes   linalg.depthwise_conv_2d_nchw_chw" in found.out
+    assert words(found) == {1: "right", 2: "WRONG"}
