@@ -36,6 +36,8 @@ class Bundle(msgspec.Struct, frozen=True):
     sweeps: tuple[Sweep, ...]
     left_out: str | None = None
     """The tuning that the sweeps do not have, because it reads a file."""
+    replay: bool = False
+    """Whether `repro.sh run` records the call for `iree-run-replay`."""
 
 
 def spec(bundle: Bundle) -> str:
@@ -83,6 +85,7 @@ def repro(bundle: Bundle) -> str:
     local = any(flag.startswith("--device=local") for flag in bundle.device)
     cases = "\n".join(_given(sweep) for sweep in runnable)
     flags = _broken([*bundle.compiler, "-o"])
+    recorded = ' --device_replay_output="$1.ireereplay"' if bundle.replay else ""
     return f"""\
 #!/bin/sh
 # {bundle.case}: its sites by themselves, with iree-compile, iree-run-module and iree-benchmark-module of {bundle.iree}
@@ -113,8 +116,8 @@ run() {{
   given "$1"
   outputs="" same="the same bits as expected"
   for result in $results; do outputs="$outputs --output=@$1.got.$result.bin"; done
-  [ -n "$results" ] || {{ call iree-run-module "$1" $inputs --output_max_element_count=8; return; }}
-  call iree-run-module "$1" $inputs $outputs > "$1.log" || {{ echo "$1: does not run"; return 1; }}
+  [ -n "$results" ] || {{ call iree-run-module "$1" $inputs --output_max_element_count=8{recorded}; return; }}
+  call iree-run-module "$1" $inputs $outputs{recorded} > "$1.log" || {{ echo "$1: does not run"; return 1; }}
   for result in $results; do
     cmp -s "$1.got.$result.bin" "$1.$result.bin" || same=""
   done
@@ -188,6 +191,10 @@ def readme(bundle: Bundle) -> str:
         f"With IREE's tools:   sh {REPRO} run; sh {REPRO} benchmark",
         f"With dispatchflow:   doit specs=THIS_FOLDER 'profile:*'; {SPEC} says what is compared",
     ]
+    if bundle.replay:
+        lines.append(
+            "`run` records each call: iree-run-replay, iree-benchmark-replay and iree-dump-replay s01.ireereplay"
+        )
     for sweep in bundle.sweeps:
         lines += ["", f"{sweep.name}.mlir  {_called(bundle, sweep)}"]
         lines += [f"  computes  {text}" for text in sources(bundle.program, sweep.site)]

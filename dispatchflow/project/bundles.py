@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -27,6 +28,7 @@ from dispatchflow.store.store import DamagedObject
 
 _ATTEMPTS = 3
 _SHOWN = 5
+_REPLAY = "iree-run-replay"
 _OURS = re.compile(rf"s\d{{2,}}\..*|{re.escape(bundle.SPEC)}|{re.escape(bundle.REPRO)}|{bundle.README}")
 """The files of a bundle, those of its script too."""
 
@@ -68,11 +70,14 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
     means all. The files of an earlier bundle in `out` are replaced.
 
     Raises:
-        SpecError: a library computes the case, or `out` has other files.
+        SpecError: a library computes the case, `out` has other files, or the toolchain records no replays.
         NothingMatched: the program has no such site.
         ToolError: the case does not compile, or its sites cannot be found.
     """
     check(out)
+    if workspace.values.get("replay", False) and not os.access(workspace.toolchain.tool(_REPLAY), os.X_OK):
+        facts = {"toolchain": workspace.toolchain.version}
+        raise SpecError(f"replay=yes needs {_REPLAY}, which this toolchain does not have", facts, "IREE 3.13 has it.")
     if case.library is not None:
         raise SpecError(f"{case.provider} brings its own code, whose dispatches are unknown", {"case": case.name})
     executor = workspace.executor
@@ -203,6 +208,7 @@ def _bundle(
         program=program,
         sweeps=tuple(sweeps),
         left_out=case.tuning.name if files else None,
+        replay=workspace.values.get("replay", False),
     )
 
 

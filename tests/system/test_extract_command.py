@@ -65,7 +65,7 @@ def sweeps(folder: Path) -> list[dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def bundle(project: Project) -> Path:
-    made = project.doit("extract", *CASE, NAME, "out=alone")
+    made = project.doit("extract", *CASE, NAME, "out=alone", "replay=yes")
     assert made.code == 0, made
     assert "s01.mlir" in made.out and "also site 2\n" in made.out and "s03.mlir" in made.out
     return project.root / "alone"
@@ -93,6 +93,8 @@ def test_a_bundle_needs_the_tools_of_iree_only(bundle: Path, tmp_path: Path) -> 
         results = results or ran.stdout
     assert results == "s01: the same bits as expected\ns03: the same bits as expected\n"
     assert "BM_main" in ran.stdout
+    replay = ["iree-run-replay", "--device=local-sync", "s01.ireereplay"]
+    assert subprocess.run(replay, cwd=copy, env={"PATH": path}).returncode == 0
 
 
 def test_constants_in_resources_stay_and_a_size_becomes_an_argument(project: Project) -> None:

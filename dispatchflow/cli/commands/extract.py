@@ -23,7 +23,7 @@ _SHOWN = 5
 class ExtractCommand(QueryCommand):
     name = "extract"
     doc_purpose = "write sites of a case as modules of their own: CASE [sites=1,10] out=DIR"
-    groups = ("cases", "run", "sites", "limit", "out")
+    groups = ("cases", "run", "sites", "limit", "out", "replay")
 
     def execute(self, params: Any, args: list[str]) -> int:
         from dispatchflow.project import bundles
