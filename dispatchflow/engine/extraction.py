@@ -23,7 +23,7 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
     """Return the record of the modules of a program's dispatches.
 
     `flow` is an output of `provenance.of_case`. The outputs are `extracted`, a `models.extraction.Extracted` as JSON,
-    and `0.mlir`, `1.mlir`, …, the modules as text.
+    and `0.mlir`, `1.mlir`, …, the modules as text. A module with the configuration of a tuning is there without it too.
 
     Raises:
         DamagedObject: `flow` was damaged or missing, and has been dropped with its records.
@@ -40,12 +40,17 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
             return failed("extraction", outcome, scratch, {}, executor.store, executor.limits)
         facts = (scratch / "facts.json").read_bytes()
         modules = msgspec.json.decode(facts, type=Extracted).modules
-        names = [f"{number}.mlir" for number in range(len(modules))]
+        names = [name for i in range(len(modules)) for name in (f"{i}.mlir", plain(i)) if (scratch / name).exists()]
         outputs = {FACTS: executor.store.put_bytes(facts)}
         outputs |= {name: executor.store.put_file(scratch / name) for name in names}
         return True, None, outputs, {"modules": len(modules)}
 
     return executor.make(action(flow, toolchain.digest), make)
+
+
+def plain(module: int) -> str:
+    """Return the output with a module without the configuration of a tuning, which suits one backend only."""
+    return f"{module}.plain.mlir"
 
 
 def action(flow: Digest, toolchain: Digest) -> Action:

@@ -2,7 +2,8 @@
 
 A script that imports a toolchain's bindings and the standard library only (`engine/extraction.py` starts it).
 Dispatches that launch the same export with operands of the same types and the same constants share a module.
-It writes `0.mlir`, `1.mlir`, … into the working directory and the facts, `models.extraction.Extracted`, as JSON."""
+It writes `0.mlir`, `1.mlir`, … into the working directory and the facts, `models.extraction.Extracted`, as JSON.
+A module with the configuration of a tuning is also written without it, `0.plain.mlir`."""
 
 import argparse
 import json
@@ -13,6 +14,7 @@ NO_BINDINGS = 3
 """The exit code without bindings."""
 
 _FUNCTION = "main"
+_TUNED = ("compilation_info", "lowering_config")
 
 
 def _arguments():
@@ -46,6 +48,8 @@ def extract(options):
                     executables[each.executable].clone()
                 modules.append(facts)
                 _write(alone, f"{numbers[key]}.mlir")
+                if _without_configurations(alone):
+                    _write(alone, f"{numbers[key]}.plain.mlir")
             found[each.number] = numbers[key]
     return {"modules": modules, "dispatches": found}
 
@@ -103,6 +107,14 @@ def _origin(dispatch, value):
 
 def _sizes(type_):
     return str(type_).removeprefix("tensor<").split(",")[0].split("x")
+
+
+def _without_configurations(module):
+    """Remove what a tuning put on operations for one backend; return whether there was any."""
+    found = [(each, name) for each in reading.walk(module.operation) for name in _TUNED if name in each.attributes]
+    for operation, name in found:
+        del operation.attributes[name]
+    return bool(found)
 
 
 def _write(module, name):

@@ -156,7 +156,8 @@ class _Checking:
     def _compiled(self, module: int) -> Record:
         """Return the record of the compile of a site's module for the reference."""
         executor, resolver = self.workspace.executor, self.workspace.resolver
-        path = executor.store.checked(self.modules.outputs[f"{module}.mlir"])
+        made = self.modules.outputs
+        path = executor.store.checked(made.get(extracting.plain(module), made[f"{module}.mlir"]))
         objects = linked_of(self.workspace, self.case, [path])
         flags = self.reference.resolved_flags(self.workspace.host, resolver.syntax)
         return executor.compile_module(path.read_bytes(), flags, objects=objects)

@@ -112,6 +112,25 @@ def test_a_right_program_has_no_wrong_site(project: Project, wrong_compiler: str
 
 
 @pytest.mark.slow
+def test_the_reference_is_compiled_without_the_configurations_of_a_tuning(project: Project) -> None:
+    case = ("operation=matmul", "m=16", "n=16", "k=16", "threads=1", "tuning=double_tiling_8x8_4x4x4")
+    found = project.doit("locate", *case)
+    assert found.code == 0 and words(found) == {1: "right"}, found
+
+
+@pytest.mark.slow
+def test_a_wrong_whole_of_right_sites_is_said(project: Project) -> None:
+    (project.root / "right.mlir").write_text(chain())
+    (project.root / "zeros.bin").write_bytes(bytes(4 * 8 * 4))
+    found = project.doit(
+        "locate", "file=right.mlir", "inputs=4x8xf32;8x8xf32=0.125", "expected=4x8xf32=@zeros.bin", "threads=1"
+    )
+    assert found.code == 0, found
+    assert "the case is wrong: 32 elements of result 0 are wrong" in found.out, found
+    assert "\nno single site is wrong: accumulated error or the host program\n" in found.out, found
+
+
+@pytest.mark.slow
 def test_the_wrong_convolution_of_lavapipe_is_found(tmp_path: Path) -> None:
     try:
         vulkan = lavapipe.environment(REPOSITORY / ".lavapipe")
