@@ -11,6 +11,7 @@ from doit.doit_cmd import reset_vars, set_var
 
 from dispatchflow.cli.command_line import CommandLine
 from dispatchflow.cli.invocation import Invocation, Loader
+from dispatchflow.errors import SpecError
 from dispatchflow.project.replay import Replay
 from dispatchflow.registry import members
 
@@ -28,6 +29,10 @@ def answer(root: Path, names: Mapping[str, Any], line: CommandLine, recall: Repl
     flags = line.flags
     if {"-h", "--help"} & set(flags):
         name, words, flags = "help", line.words, []
+    if line.program and name != "trace":
+        facts = {"given": f"-- {' '.join(line.program)}", "form": "doit trace -- python my_script.py"}
+        raise SpecError(f"{name} starts no other program", facts)
+    app.program = tuple(line.program)
     command = commands[name](
         task_loader=Loader(app), config={}, bin_name="doit", cmds=commands,
         opt_vals=line.before,

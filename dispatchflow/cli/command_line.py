@@ -41,11 +41,13 @@ class CommandLine:
     flags: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
+    program: list[str] = field(default_factory=list)
+    """The command line after `--`, unchanged: that of another program."""
 
     @property
     def plain(self) -> bool:
         """Whether there is no option other than the number of parallel jobs."""
-        return _ONLY_JOBS.fullmatch(" ".join(self.flags)) is not None
+        return not self.program and _ONLY_JOBS.fullmatch(" ".join(self.flags)) is not None
 
 
 def read(argv: Sequence[str]) -> CommandLine:
@@ -57,7 +59,9 @@ def read(argv: Sequence[str]) -> CommandLine:
     before, rest = _before(argv) if argv and argv[0].startswith("-") else ({}, argv)
     line, waiting = CommandLine(before), iter(rest)
     for word in waiting:
-        if match := _VARIABLE.match(word):
+        if word == "--":
+            line.program.extend(waiting)
+        elif match := _VARIABLE.match(word):
             name, value = match[0][:-1], word[match.end() :]
             if name in line.variables:
                 hint = "Leave one out; several values are one word, m=64,128."

@@ -37,6 +37,8 @@ class Invocation:
         recall: Replay | None,
     ) -> None:
         self.root, self.names, self.variables, self.commands, self.recall = root, names, variables, commands, recall
+        self.program: tuple[str, ...] = ()
+        """The command line of another program, which was given after `--`."""
         self._workspaces: list[Workspace] = []
 
     def workspace(self, groups: Iterable[str] = ("cases", "run")) -> Workspace:

@@ -127,7 +127,7 @@ class _Sampling:
             "module.vmfb",
             command_lines.device_flags(self.device.uri, self.device.cpus),
             data.inputs(_recipe(found)),
-            self.duration_s,
+            f"{self.duration_s:g}s",
             case.operation.function,
             [value for value, _ in data.parameters],
         )

@@ -245,11 +245,13 @@ def sampled_argv(
     module: str,
     device: Sequence[str],
     inputs: Sequence[str],
-    duration_s: float,
+    length: str,
     function: str = ENTRY,
     parameters: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return a command line that calls a function for `duration_s`; the rest is as for `run_argv`."""
+    """Return a command line that calls a function for `length`, `0.5s` or `20x`.
+
+    The rest is as for `run_argv`."""
     return (
         tool,
         f"--module={module}",
@@ -258,7 +260,7 @@ def sampled_argv(
         *(f"--parameters={value}" for value in parameters),
         f"--function={function}",
         *(f"--input={value}" for value in inputs),
-        f"--benchmark_min_time={duration_s:g}s",
+        f"--benchmark_min_time={length}",
     )
 
 

@@ -1,0 +1,138 @@
+"""`doit trace` captures what IREE's instrumented runtime traces, and shows its zones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dispatchflow import units
+from dispatchflow.cli import output
+from dispatchflow.cli.commands._base import QueryCommand, one_case
+from dispatchflow.engine import trace
+from dispatchflow.errors import SpecError, escaped
+from dispatchflow.iree import tracy_file
+from dispatchflow.models.site import Program
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.reports import traces
+from dispatchflow.reports.table import FORMATS
+from dispatchflow.tools import toolchain, tracing
+
+_SHOWN = 30
+_ENDING = ".tracy"
+
+
+class TraceCommand(QueryCommand):
+    name = "trace"
+    doc_purpose = "capture a Tracy trace and show its zones: NAME [out=net.tracy], -- python x.py, or net.tracy"
+    groups = ("cases", "run", "top", "format", "out")
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        workspace, program = self.app.workspace(self.groups), self.app.program
+        if program and args:
+            raise SpecError("trace takes a case or a program", {"given": f"{' '.join(args)} -- {' '.join(program)}"})
+        out = workspace.values.get("out")
+        if out is not None and not out.endswith(_ENDING):
+            raise SpecError(f"out={out} must end with {_ENDING}", {"form": "out=net.tracy"})
+        if len(args) == 1 and args[0].endswith(_ENDING):
+            _show(workspace, args[0], _content(Path(args[0])), None)
+            return 0
+        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+        if program:
+            return _traced_program(workspace, program, out)
+        case = one_case(self.app, workspace, args, self.name)
+        device = workspace.device(case.target, case.threads)
+        with trace.traced(workspace.executor, case, device) as made:
+            content = _kept(made.file, out)
+        sites = trace.program_of(workspace.executor, case)
+        _show(workspace, f"{trace.CALLS} calls of {case.name}", content, sites)
+        return 0
+
+
+def _traced_program(workspace: Workspace, argv: Sequence[str], out: str | None) -> int:
+    """Trace a program of the user, whose output is passed on; return its exit code."""
+    if (found := shutil.which(argv[0])) is None:
+        raise SpecError(f"there is no program '{argv[0]}'", {"form": "doit trace -- python my_script.py"})
+    runtime = tracing.runtime_beside(toolchain.installed()[1])
+    environment = {**os.environ, "IREE_PY_RUNTIME": "tracy"}
+    limits = workspace.settings.limits
+    sys.stdout.flush()
+    with workspace.store.scratch() as scratch:
+        with _passed_on(sys.stdout.buffer) as stdout, _passed_on(sys.stderr.buffer) as stderr:
+            command = tracing.Program((found, *argv[1:]), Path.cwd(), environment, stdout, stderr)
+            made = tracing.capture(runtime, command, scratch, limits.block_s, limits.memory_bytes)
+        content = _kept(made.file, out)
+    _show(workspace, f"{' '.join(argv)}", content, None)
+    if made.failure:
+        print(f"doit: the traced program failed: {made.failure}", file=sys.stderr)
+    return int(made.failure is not None)
+
+
+@contextmanager
+def _passed_on(stream: BinaryIO) -> Iterator[str]:
+    """Yield the path of a pipe; what is written there is written to `stream` at once."""
+    reading, writing = os.pipe()
+
+    def copy() -> None:
+        while piece := os.read(reading, 1 << 16):
+            stream.write(piece)
+            stream.flush()
+
+    thread = threading.Thread(target=copy, daemon=True)
+    thread.start()
+    yield f"/proc/{os.getpid()}/fd/{writing}"
+    os.close(writing)  # after an error the program may still write: this process ends then, and the pipe with it
+    thread.join()
+    os.close(reading)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SpecError(f"{path} cannot be read", {"found": error.strerror}) from error
+
+
+def _kept(made: Path, out: str | None) -> bytes:
+    """Return a capture's bytes, and write them to the file of `out=` first."""
+    content = made.read_bytes()
+    if out is not None:
+        try:
+            Path(out).write_bytes(content)
+        except OSError as error:
+            raise output.unwritable(Path(out), error) from error
+    return content
+
+
+def _show(workspace: Workspace, title: str, content: bytes, program: Program | None) -> None:
+    values, read = workspace.values, tracy_file.read(content)
+    found = traces.rows(read, program)
+    if "format" in values and values["format"] != "text":
+        output.say_last(escaped(FORMATS[values["format"]](traces.COLUMNS, found[: values.get("top")])))
+        return
+    shown = found[: values.get("top", _SHOWN)]
+    lines = [f"trace of {title}", traces.table(shown), _summary(read, len(shown))]
+    if "out" in values:
+        lines.append(f"{values['out']}  {units.size(len(content))}")
+    output.say_last(escaped("\n".join(lines)))
+
+
+def _summary(read: tracy_file.Trace, shown: int) -> str:
+    rest = len(read.zones) - shown
+    text = f"{units.count(read.recorded, 'execution')} of {units.count(len(read.zones), 'zone')}"
+    text += f"; top={len(read.zones)} shows {rest} more" if rest else ""
+    text += f"; {read.unfinished} had not ended" if read.unfinished else ""
+    lost = read.recorded - read.unfinished - sum(zone.count for zone in read.zones)
+    text += f"; {lost} are missing in the file" if lost else ""
+    unnamed = sum(zone.count for zone in read.zones if zone.name == tracy_file.UNNAMED)
+    text += (
+        f"; {unnamed} have lost their names ({tracy_file.UNNAMED}), as when a program crashes at its end"
+        if unnamed
+        else ""
+    )
+    return f"{text}\nThe runtime is instrumented: these times are longer than those of doit profile."

@@ -1,0 +1,72 @@
+"""Call a case with the instrumented runtime, and capture the trace of these calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dispatchflow.cases.case import Case
+from dispatchflow.engine import provenance
+from dispatchflow.engine.call import reason_of
+from dispatchflow.engine.stages import StageExecutor
+from dispatchflow.errors import SpecError, ToolError
+from dispatchflow.iree import command_lines
+from dispatchflow.iree.targets import Device
+from dispatchflow.models.site import Program
+from dispatchflow.tools import processes, tracing
+from dispatchflow.tools.tracing import Traced
+
+CALLS = 20
+"""The number of traced calls: few, because a call has a zone for each workgroup of each dispatch."""
+
+
+@contextmanager
+def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Traced]:
+    """Verify a case, and yield the trace of a few calls of it, whose file is removed afterwards.
+
+    The times in a trace are those of an instrumented runtime, longer than without: nothing is recorded.
+
+    Raises:
+        SpecError: a library computes the case.
+        ToolError: there is no Tracy runtime or no device, the case is wrong or cannot be called, or the capture fails.
+    """
+    if case.library is not None:
+        raise SpecError(f"{case.provider} brings its own code, which is not instrumented", {"case": case.name})
+    runtime = tracing.runtime_beside(executor.resolver.toolchain.runtime)  # said before anything is compiled
+    if device.absent is not None:
+        raise ToolError(f"{case.name} cannot be run", {"found": device.absent})
+    verdict = executor.verify(case, device) if executor.resolver.settings.verify != "off" else None
+    found = executor.artifacts(case, expected=False)
+    if found is None:
+        step = executor.resolver.chain(case).failure
+        raise ToolError(f"{case.name} cannot be run", {"found": step.why if step else "its inputs do not exist"})
+    if verdict is not None and not verdict.ok and executor.resolver.settings.verify == "on":
+        raise ToolError(f"{case.name} is not traced: its results are wrong", {"found": verdict.reason}, _WARN)
+    recipe = next(iter(found.data.measured.digests))
+    with executor.store.busy(), executor.store.scratch() as scratch:
+        place = executor.place(scratch, device, {"module.vmfb": found.files["module.vmfb"]} | found.data.files(recipe))
+        argv = command_lines.sampled_argv(
+            runtime.tool("iree-benchmark-module"),
+            "module.vmfb",
+            place.device_flags,
+            found.data.inputs(recipe),
+            f"{CALLS}x",
+            case.operation.function,
+            [value for value, _ in found.data.parameters],
+        )
+        program = tracing.Program(argv, scratch, place.environment, "stdout", "stderr", device.cpus)
+        limits = executor.limits
+        made = tracing.capture(runtime, program, scratch, limits.block_s, limits.memory_bytes)
+        if made.failure:
+            said = reason_of(made.outcome, processes.shortened(scratch / "stderr"))
+            raise ToolError("the traced calls failed", {"case": case.name, "found": said})
+        yield made
+
+
+_WARN = "verify=warn traces it nevertheless."
+
+
+def program_of(executor: StageExecutor, case: Case) -> Program | None:
+    """Return the sites of a case; None if they are not known."""
+    record = provenance.of_case(executor, case)
+    return provenance.program_of(executor, record.outputs) if record is not None and record.ok else None

@@ -1,0 +1,65 @@
+"""Show the zones of a trace, the dispatches first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from dispatchflow import units
+from dispatchflow.iree.tracy_file import Trace
+from dispatchflow.models import rollup
+from dispatchflow.models.site import Program
+from dispatchflow.reports.table import Row, aligned
+
+COLUMNS = ("zone", "count", "total_ns", "median_ns", "file", "line", "sites", "operations")
+"""The columns of a trace; `sites` and `operations` are empty for zones that are no dispatches."""
+
+_DISPATCH = re.compile(r"_dispatch_\d+")
+"""The compiler's own names of kernels."""
+
+
+def rows(trace: Trace, program: Program | None) -> list[dict[str, Any]]:
+    """Return a row for each zone, by total time; those of dispatches are first.
+
+    A dispatch is recognized by the name of its kernel. `program` has the sites; None if they are not known."""
+    sites = dict[str, list[str]]()
+    operations = dict[str, dict[str, None]]()
+    named = {each.number: rollup.operation_name(each) for each in program.operations} if program else {}
+    for site in program.sites if program else ():
+        sites.setdefault(site.export, []).append(str(site.number))
+        operations.setdefault(site.export, {}).update({named[each.operation]: None for each in site.origins})
+    found = [
+        {
+            "zone": zone.name,
+            "count": zone.count,
+            "total_ns": zone.total_ns,
+            "median_ns": zone.median_ns,
+            "file": zone.file,
+            "line": zone.line,
+            "sites": sites.get(zone.name),
+            "operations": list(operations.get(zone.name, ())) or None,
+        }
+        for zone in trace.zones
+    ]
+    return sorted(found, key=lambda row: row["sites"] is None and not _DISPATCH.search(row["zone"]))
+
+
+def table(found: Sequence[Row]) -> str:
+    """Return a table with one line for each row of `rows`."""
+    lines = [["zone", "count", "total", "median", "sites", "operations", "source"]]
+    lines += [
+        [
+            row["zone"],
+            f"{row['count']:,}",
+            units.nanoseconds(row["total_ns"]),
+            units.nanoseconds(row["median_ns"]),
+            ",".join(row["sites"] or ()),
+            ", ".join(row["operations"] or ()),
+            "" if row["file"] is None else f"{row['file']}:{row['line']}",
+        ]
+        for row in found
+    ]
+    right = [False, True, True, True, False, False, False]
+    kept = [i for i, _ in enumerate(right) if any(line[i] for line in lines[1:])] or [0]
+    return aligned([[line[i] for i in kept] for line in lines], [right[i] for i in kept])
