@@ -53,6 +53,11 @@ def _is_float(type_):
     return str(type_).startswith(("f", "bf", "tf"))
 
 
+def _start(number):
+    """Return the start value of a number, which no other has."""
+    return number << 32
+
+
 class Capturer:
     """A module, and the globals that are added to it."""
 
@@ -66,7 +71,8 @@ class Capturer:
         """Add a mutable global; return its number."""
         number = len(self.slots)
         name = f"{FUNCTION}_{number}"
-        start = " = 0" if type_ == "i64" else ""
+        # Globals of one start value become one, whatever is stored in them (3.13).
+        start = f" = {_start(number)}" if type_ == "i64" else ""
         made = ir.Operation.parse(f"util.global private mutable @{name}{start} : {type_}")
         ir.InsertionPoint(self.top).insert(made)
         self.slots.append((name, type_))
@@ -87,7 +93,7 @@ class Capturer:
             chosen = None
             if self.execution is not None:
                 equal = ir.IntegerAttr.get(_i64(), 0)
-                wanted = _constant(_i64(), self.execution)
+                wanted = _constant(_i64(), _start(counter) + self.execution)
                 chosen = _create("arith.cmpi", [count, wanted], [ir.IntegerType.get_signless(1)], predicate=equal)
         operands = list(zip(found.arguments, found.argument_dims))
         results = list(zip(found.results, found.result_dims))
@@ -145,8 +151,10 @@ class Capturer:
         self.store(bits, number)
         return number
 
-    def wrap(self, function):
-        """Add the function that calls another one and returns its results and all slots."""
+    def wrap(self, function, counters):
+        """Add the function that calls another one and returns its results and all slots.
+
+        Of the slots `counters` it returns how often they were counted up."""
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         kinds = [ir.Type.parse(kind) for _, kind in self.slots]
         attributes = {
@@ -162,8 +170,11 @@ class Capturer:
             called = {"callee": callee}
             call = ir.Operation.create("util.call", type_.results, list(block.arguments), called)
             values = list(call.results)
-            for (name, _), kind in zip(self.slots, kinds):
-                values.append(_create("util.global.load", results=[kind], **{"global": ir.FlatSymbolRefAttr.get(name)}))
+            for number, ((name, _), kind) in enumerate(zip(self.slots, kinds)):
+                value = _create("util.global.load", results=[kind], **{"global": ir.FlatSymbolRefAttr.get(name)})
+                if number in counters:
+                    value = _create("arith.subi", [value, _constant(_i64(), _start(number))], [_i64()])
+                values.append(value)
             _create("util.return", values)
         return [str(each) for each in type_.results]
 
@@ -202,7 +213,7 @@ def capture(options):
             if each.regions[0].blocks:
                 # A dispatch in a loop of an inlined function would be captured before the loop runs.
                 each.attributes["inlining_policy"] = ir.Attribute.parse("#util.inline.never")
-        results = capturer.wrap(functions[options.function])
+        results = capturer.wrap(functions[options.function], {each["executions"] for each in facts})
         module.operation.verify()
         with open(options.output, "wb") as file:
             module.operation.write_bytecode(file)

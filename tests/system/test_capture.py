@@ -112,6 +112,21 @@ func.func @main(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8x2xf32> {
   return %w : tensor<4x8x2xf32>
 }"""
 
+ROWS = """
+func.func @main(%x: tensor<?x8xf32>) -> tensor<1x8xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c0 : tensor<?x8xf32>
+  %s = arith.constant dense<0.0> : tensor<1x8xf32>
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %s) -> (tensor<1x8xf32>) {
+    %v = tensor.extract_slice %x[%i, 0] [1, 8] [1, 1] : tensor<?x8xf32> to tensor<1x8xf32>
+    %e = arith.addf %a, %v : tensor<1x8xf32>
+    %t = math.tanh %e : tensor<1x8xf32>
+    scf.yield %t : tensor<1x8xf32>
+  }
+  return %r : tensor<1x8xf32>
+}"""
+
 
 class Captured:
     """A capture, and its tensors as arrays."""
@@ -231,6 +246,14 @@ def test_a_result_that_the_next_site_overwrites_is_captured_as_it_was_before(tmp
     assert found[f"{first}.out0"][..., 0].all() and not found[f"{first}.out0"][..., 1].any()
     assert (found[f"{second}.in1"] == found[f"{first}.out0"]).all()
     assert found[f"{second}.out0"].all()
+
+
+@pytest.mark.parametrize("execution", [None, 2])
+def test_numbers_of_a_loop_are_those_of_the_execution(execution: int | None, tmp_path: Path) -> None:
+    found = captured(tmp_path / "p", ROWS, execution=execution, inputs="5x8xf32")
+    numbers = {name: int(found[name][0]) for name, type_ in found.types.items() if type_ == "index"}
+    row = 4 if execution is None else execution - 1
+    assert sorted(set(numbers.values())) == sorted({row, 5}) and found.capture.executions == {"1": 5}
 
 
 def test_elements_that_depend_on_undefined_ones_are_marked(tmp_path: Path) -> None:
