@@ -154,7 +154,7 @@ class Capturer:
     def wrap(self, function, counters):
         """Add the function that calls another one and returns its results and all slots.
 
-        Of the slots `counters` it returns how often they were counted up."""
+        The slots `counters` are returned as how often they were counted up."""
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         kinds = [ir.Type.parse(kind) for _, kind in self.slots]
         attributes = {
