@@ -1,4 +1,4 @@
-"""Cases → doit tasks: `emit:NAME` → `compile:NAME` → `verify:NAME` → `profile:NAME` → `sites:NAME`.
+"""Cases → doit tasks: `emit:CASE` → `compile:CASE` → `verify:CASE` → `profile:CASE` → `sites:CASE`.
 
 Tasks are ordered by task_dep, never by file_dep or targets. With these two, doit would compare the files with those of
 the task's last run, and repeat what the store already has (docs/decisions/0003).
@@ -21,9 +21,10 @@ from dispatchflow.stages import MEASURED, NAMED, SITES
 STAGE_DOCS = {
     "emit": "write each case's MLIR module",
     "compile": "compile each module; read back what the compiler applied",
-    "verify": "run each module on exact and random inputs; compare with numpy, or a module with what its spec names",
-    "profile": "measure each verified module; print a table, append rows to Parquet",
-    SITES: "show which operations each dispatch of a program computes, and its time",
+    "verify": "run each module on exact and random inputs; compare the results with numpy's; "
+    "those of your own module with what its spec names",
+    "profile": "measure each module whose results are not wrong; print a table, append rows to Parquet",
+    SITES: "show the operations that each dispatch of a program computes, and the time that it takes",
 }
 
 

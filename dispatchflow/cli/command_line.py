@@ -13,7 +13,7 @@ from dispatchflow.units import whole
 
 def _jobs(text: str) -> int:
     if not 0 < (whole(text) or 0) <= 1024:
-        hint = "Leave it out to use all cores."
+        hint = "Leave -n out to use all cores."
         raise SpecError(f"-n cannot be '{text}'", {"allowed": "1 … 1024"}, hint)
     return int(text)
 

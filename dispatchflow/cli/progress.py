@@ -69,7 +69,8 @@ class Progress:
             self._live.update(self._tasks["profile"], total=count * blocks)
         elif count:
             self._print(
-                f"measuring {units.count(count, 'case')} in rounds of one block each; no other step runs meanwhile"
+                f"measuring {units.count(count, 'case')} in rounds; each round measures one block of every case; "
+                "nothing else runs meanwhile"
             )
             self._spoke_at = time.monotonic()
 
@@ -99,7 +100,8 @@ class Progress:
                 self._live.update(self._tasks["profile"], advance=ahead, name=f"block {number} of {trial.label}")
             elif time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
-                self._print(f"block {number} of {most}; {units.count(undecided, trial.what)} undecided")
+                need = "needs" if undecided == 1 else "need"
+                self._print(f"block {number} of {most}; {units.count(undecided, trial.what)} {need} more blocks")
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1

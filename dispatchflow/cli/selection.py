@@ -80,7 +80,7 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
                 problem,
                 facts,
                 suggestion(word, [*NAMED, *foreign, *commands])
-                or "Cases are named stage:NAME; see doit list --all profile.",
+                or "Cases are selected as STAGE:CASE; see doit list --all profile.",
             )
         for name in matched:
             if name in STAGES:

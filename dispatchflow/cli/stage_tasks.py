@@ -123,7 +123,9 @@ class StageTasks:
         for target, device, kinds in self._places_with_ceilings():
             workspace.ceilings.copy_to_store(target, device)
             if wanted := kinds if anew else workspace.ceilings.missing(target, device, kinds):
-                self.progress.say(f"calibrating {device.uri} with {units.count(device.threads, 'thread')}")
+                self.progress.say(
+                    f"measuring what this machine can reach: {device.uri}, {units.count(device.threads, 'thread')}"
+                )
                 workspace.ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
@@ -208,7 +210,8 @@ class StageTasks:
             # The next measurement that a case can reuse may be of a third runtime, which the next iteration judges.
             again = [case for case in moved if resolver.chain(case)["profile"].pending]
             if moved:
-                self.progress.say(f"{len(again)} of {len(moved)} cases that reused its measurements are measured again")
+                of = f"{len(again)} of {len(moved)} cases that reused measurements of another runtime"
+                self.progress.say(f"{of} are measured again")
             self.progress.more("verify", sum(resolver.chain(case)["verify"].pending for case in again))
             self.progress.more("profile", len(again))
             self._prepared.clear()

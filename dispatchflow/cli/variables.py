@@ -163,17 +163,17 @@ _OWN: dict[str, Variable] = {
         f"folders of a test suite instead of file=: onnx/node/*, each with a module and a flag file; {_FROM}",
         _paths,
     ),
-    "function": Variable("cases", "the module's functions; all when left out", _words),
+    "function": Variable("cases", "the module's functions; all if left out", _words),
     "inputs": Variable(
-        "cases", f"its inputs, separated by semicolons: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons
+        "cases", f"the module's inputs, semicolons between: 4x8xf32;4x8xf32=0.5;@a.npy;5; files {_FROM}", _semicolons
     ),
     "parameters": Variable(
         "cases",
-        f"its weights, scope=file with semicolons between: model=w.irpa;more=m.gguf; files {_FROM}",
+        f"the module's weights, scope=file with semicolons between: model=w.irpa;more=m.gguf; files {_FROM}",
         _semicolons,
     ),
     "expected": Variable(
-        "cases", f"a module's results, separated by semicolons: y.npy;z.bin;5; files {_FROM}", _semicolons
+        "cases", f"the module's expected results, separated by semicolons: y.npy;z.bin;5; files {_FROM}", _semicolons
     ),
     "reference": Variable(
         "cases", "the target that a module, or each site (locate), is compared with; or onnxruntime", _single
@@ -243,16 +243,18 @@ _OWN: dict[str, Variable] = {
     "depth": Variable("sites", "how many components of a name by=scope takes; default 1", _count),
     "sites": Variable("extract", "numbers of sites, as doit sites:CASE shows them: 1,10, or all", _sites),
     "kernel": Variable("sites", "only sites that launch this kernel, as another profiler names it"),
-    "from": Variable("phases", "the compiler's phase to begin with: flow; doit phases NAME lists them"),
+    "from": Variable("phases", "the compiler's phase to begin with: flow; doit phases CASE lists them"),
     "to": Variable("phases", "the phase to end with; with from= alone, the next one"),
     "with": Variable("phases", "another case, or iree=3.12.0 for the same case: at which phase they differ, and how"),
     "timing": Variable("phases", "yes: the ten slowest passes of the compiler", _yes),
-    "pass": Variable("phases", "all: keep the module after each pass in phases/passes.txt", _one_of(("all",))),
+    "pass": Variable(
+        "phases", "all: keep the module after each pass in build/CASE/phases/passes.txt", _one_of(("all",))
+    ),
     "replay": Variable("extract", "yes: repro.sh run records its calls for iree-run-replay", _yes),
     "output": Variable(
         "phases", f"keep the host program as text: {', '.join(phases.OUTPUTS)}", _one_of(phases.OUTPUTS)
     ),
-    "site": Variable("annotate", "a site's number, or its kernel; doit sites:NAME lists them"),
+    "site": Variable("annotate", "a site's number, or its kernel; doit sites:CASE lists them"),
     "sort": Variable("report", "a column; -column for descending"),
     "top": Variable("report", "show only the first N rows of each operation", _count),
     "columns": Variable("report", "columns to show", _words),
@@ -262,9 +264,9 @@ _OWN: dict[str, Variable] = {
         f"write the report, what import makes or show a result, to this file; for extract or results a folder, {_FROM}",
         _file,
     ),
-    "stage": Variable("history", "verify: the verdicts of cases, also unmeasured ones", _one_of(("verify",))),
-    "write": Variable("known", f"write entries for the failures of now to this file, {_FROM}", _file),
-    "history": Variable("history", "yes: all rows of a case, not the newest only", _yes),
+    "stage": Variable("history", "verify: the verdicts of cases, measured or not", _one_of(("verify",))),
+    "write": Variable("known", f"write entries for the present failures to this file, {_FROM}", _file),
+    "history": Variable("history", "yes: all rows of a case, not only the newest", _yes),
 }
 _SEE = {"kind": "; see docs/operations.md"}
 refuse_taken(OPERATIONS.values(), {*_OWN, "include", "exclude"}, "a word of every spec, or a variable")

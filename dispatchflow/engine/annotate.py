@@ -81,7 +81,7 @@ def annotate(executor: StageExecutor, case: Case, device: Device, kernel: str) -
         return Annotation(function, same, why)
 
 
-_RARE = "It takes too small a part of the call, or it is only launched before the first call."
+_RARE = "The kernel takes too small a part of the call, or is only launched before the first call."
 
 
 def _search_path() -> str:

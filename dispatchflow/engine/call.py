@@ -134,7 +134,7 @@ def failed(what: str, outcome: Outcome, scratch: Path, facts: dict[str, Any], st
     If the tool hit a limit, or may have hit one, the facts name it: the action is tried again once it is raised.
 
     Args:
-        what: the name of the step: `compile`, `run`, `reading x.mlir`.
+        what: what failed, `compile` or `run`; or the problem in full, `cannot read x.mlir`.
         outcome: how the tool ended.
         scratch: the directory with its stderr.
         facts: facts to complete.
@@ -149,7 +149,8 @@ def failed(what: str, outcome: Outcome, scratch: Path, facts: dict[str, Any], st
     hit = limits.hit("run_limit" if what == "run" else "compile_limit", outcome.timed_out, stderr)
     reason = reason_of(outcome, stderr)
     facts |= {"repeatable": outcome.repeatable} | ({"limit": (hit.name, hit.value)} if hit else {})
-    return False, f"{what} failed: {hit.reason(reason) if hit else reason}", log_of(store, scratch), facts
+    problem = what if what.startswith("cannot ") else f"{what} failed"
+    return False, f"{problem}: {hit.reason(reason) if hit else reason}", log_of(store, scratch), facts
 
 
 def reason_of(outcome: Outcome, stderr: str) -> str | None:

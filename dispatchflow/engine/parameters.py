@@ -60,8 +60,8 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
     if (failure := _list(program.parameter_values, scratch, toolchain, limits)) is not None:
         for name, item in zip(program.parameter_names, program.parameters, strict=True):
             if (of_one := _list([name], scratch, toolchain, limits)) is not None:
-                raise ToolError(f"reading {PurePath(item.file.path).name} failed: {of_one}")
-        raise ToolError(f"reading the parameters failed: {failure}")
+                raise ToolError(f"cannot read {PurePath(item.file.path).name}: {of_one}")
+        raise ToolError(f"cannot read the parameters: {failure}")
     entries = parameters.listed((scratch / _LISTING).read_text(encoding="utf-8", errors="replace"))
     if (again := parameters.twice(entries)) is not None:
         raise ToolError(f"{again.spelt} is in the parameters twice, and the runtime would take either")

@@ -50,7 +50,7 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
         (scratch / source).write_bytes(content)
     outcome = executor.run_compiler(command_lines.reprint_argv(printer_of(toolchain), source), scratch, None)
     if outcome.failure:
-        return failed(f"reading {name}", outcome, scratch, {}, store, executor.limits)
+        return failed(f"cannot read {name}", outcome, scratch, {}, store, executor.limits)
     text = (scratch / "module.mlir").read_bytes().decode(errors="surrogateescape")
     if program.importer is None:
         named, text = module_data.objects(program, text)
@@ -77,7 +77,7 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
     outcome = executor.run_compiler(argv, scratch, None)
     if not outcome.failure:
         return None
-    return failed(f"importing {PurePath(model).name}", outcome, scratch, {}, executor.store, executor.limits)
+    return failed(f"cannot import {PurePath(model).name}", outcome, scratch, {}, executor.store, executor.limits)
 
 
 def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:

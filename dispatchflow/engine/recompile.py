@@ -26,7 +26,7 @@ _STREAM_BYTES = 1 << 42
 """The limit for what the compiler prints after its passes; half of it goes to the disk as it comes."""
 
 _CODE = "module.vmfb"
-_OTHER_CODE = "this compile gave other code than the case's own, so what it shows is not the case's"
+_OTHER_CODE = "this compile gave other code than the case's own, so what is shown is not about the case's code"
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,7 +255,7 @@ class Resolver:
             whole = next((m for m in older if m.status != "failed" and not self.reuse.refusal(m, device)), None)
             failed, found = (found, whole) if whole is not None else (None, found)
         if found is None:
-            never = f"this code was never measured on this device under {self.settings.protocol.id}"
+            never = f"this code was never measured on this device with protocol {self.settings.protocol.id}"
             return StageState("profile", "missing", refusal or never, action)
         if (failed is None or failed.run != self._run) and (again := self._measure_again(found, case)) is not None:
             return StageState("profile", "missing", again, action, measurement=found)

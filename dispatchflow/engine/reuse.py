@@ -52,7 +52,7 @@ class Reuse:
             return []
         judgement = self.judged(found, device)
         if judgement is None:
-            return ["runtime not verified: another one measured this, and no control was run with the present one"]
+            return ["runtime not verified: another runtime measured this, and no control was run with the present one"]
         return [f"unknown whether the runtime moved: {judgement.text}"] if judgement.unknown else []
 
     def whose(self, found: Measurement, device: Device) -> str:
@@ -70,4 +70,8 @@ class Reuse:
         if newest is None or not self.foreign(newest):
             return None
         judgement = self.judged(newest, device)
-        return "another runtime verified it, and one of the two is wrong" if judgement and judgement.unsound else None
+        return (
+            "another runtime verified it, and one of the two runtimes is wrong"
+            if judgement and judgement.unsound
+            else None
+        )

@@ -41,7 +41,7 @@ def state(resolver: Resolver, chain: CaseState) -> StageState:
         return StageState(SITES, "later", "depends on the compiled code")
     if (tracing := provenance_of(chain)) is None:
         return StageState(SITES, "blocked", compiled.why)
-    traced = resolver.step(tracing, "its dispatches were never traced")
+    traced = resolver.step(tracing, "its sites were never looked for")
     traced = msgspec.structs.replace(traced, stage=SITES)
     if traced.state != "made" or traced.record is None:
         return traced
@@ -54,7 +54,7 @@ def state(resolver: Resolver, chain: CaseState) -> StageState:
     call = actions.Call(compiled.code, case.operation.function, chain.device)
     protocol, runtime = resolver.settings.protocol, resolver.toolchain.runtime_digest
     action = actions.site_times(call, operands.measured, protocol, traced.record.outputs["sites"], runtime)
-    return resolver.step(action, f"its sites were never measured on this device under {protocol.id}")
+    return resolver.step(action, f"its sites were never measured on this device with protocol {protocol.id}")
 
 
 def provenance_of(chain: CaseState) -> Action | None:

@@ -68,7 +68,7 @@ def split_of(launches: Iterable[Launch], operations: Sequence[QueueOperation], c
         raise ToolError(
             "the events of the profile took longer than the calls",
             {"events": f"{all_ns} ns", "calls": f"{call_ns} ns"},
-            "Measure again: a worker lost its CPU after it had told the host that it was done.",
+            "Measure again: a worker lost its CPU after it had reported to the host that it was done.",
         )
     return Split(call_ns, dispatches, executes - dispatches, allocated - executes, all_ns - allocated, call_ns - all_ns)
 

@@ -114,7 +114,9 @@ def of_file(
     for entry in module_files.entries(listed(function), content, name, place, importer):
         if not callable_name(entry):
             facts = {"spec": place.at("file"), "file": name, "function": repr(entry)}
-            hint = f"Rename it (UTF-8 without a zero byte), or name another one: {place.spelt('function', 'main')}."
+            hint = (
+                f"Rename the function (UTF-8 without a zero byte), or name another: {place.spelt('function', 'main')}."
+            )
             raise SpecError("a function cannot be called", facts, hint)
         found.append(
             Module(

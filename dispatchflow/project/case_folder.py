@@ -32,7 +32,7 @@ _OF_SITES = {"sites": "sites.json", "times": "site_times.json", "flow": "flow.ml
 
 
 def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites: str | None = None) -> Path:
-    """Write `build/NAME/` with the files of a case that are in the store, and return its path.
+    """Write `build/CASE/` with the files of a case that are in the store, and return its path.
 
     They are module.mlir, module.vmfb, configurations.mlir, logs, inputs, expected results, the results of a wrong
     module, case.txt and repro.sh; if the case has sites, also sites.json, flow.mlirbc, and sites.txt with the text

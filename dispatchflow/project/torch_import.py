@@ -114,5 +114,5 @@ def _run(file: Path, function: str, scratch: Path, limits: Limits) -> dict[str, 
         raise kind(facts["problem"], {}, facts["hint"])
     if (failure := limits.failure("compile_limit", outcome, stderr)) is not None:
         lines = stderr.splitlines()
-        raise ToolError(f"importing {file.name} failed: {failure}", {"last line": lines[-1]} if lines else {})
+        raise ToolError(f"cannot import {file.name}: {failure}", {"last line": lines[-1]} if lines else {})
     return facts

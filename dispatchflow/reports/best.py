@@ -134,7 +134,7 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
     for row in found:
         if row["speedup"] is None and provider(row) == IREE:
             default = defaults.get((*place(row), IREE))
-            why = f"the default is of {obstacle(row, default)}" if default else "there is no right default"
+            why = f"the default is of {obstacle(row, default)}" if default else "the default has no correct row"
             slower.setdefault(why, []).append(row)
     lines += providers.empty("speedup", slower)
     return lines + providers.notes(found, newest(rows))

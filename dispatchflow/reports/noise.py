@@ -24,10 +24,10 @@ def _conditions(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"the hypervisor took {ticks / _TICKS_PER_S:.2f} s of CPU time"
     apart = max((row.get("session_factor_uncertainty") or 0.0 for row in rows), default=0.0)
     if apart > _APART:
-        yield f"the machine's speed changed (its anchors, whose code never changes, are also uncertain by ±{apart:.0%})"
+        yield f"the machine's speed changed: even the anchors, whose code never changes, vary by ±{apart:.0%}"
     loads = [(row.get("load_1m") or 0.0, row.get("threads") or 1) for row in rows]
     if loads and (most := max(loads))[0] > most[1] + _OTHERS:
-        yield f"load {most[0]:.1f} (this run's own compiles count for a minute)"
+        yield f"load average {most[0]:.1f} (over the last minute, so it includes this run's own compiles)"
     slowest = max((row.get("session_factor") or 1.0 for row in rows), default=1.0)
     if slowest > _SLOWER:
         yield f"the anchors took {slowest - 1:.0%} longer than in this machine's first session"

@@ -136,7 +136,7 @@ def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
     reason = rows[0]["verification"] if believed(rows[0]) else rows[0]["reason"]
     hint = "doit report columns=case,status,verification,reason shows them all."
     if any(row["verification"] == "not verified" for row in rows):
-        hint += " A run without verify=off verifies; it measures nothing again."
+        hint += " A run without verify=off verifies them and measures nothing again."
     if any(map(outdated, rows)):
         reason = "an older verification passed it" if outdated(rows[0]) else reason
         hint += " doit 'profile:*' verifies again what an older verification passed."

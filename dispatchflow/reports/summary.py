@@ -17,7 +17,7 @@ from dispatchflow.planning.plan import Skip
 from dispatchflow.reports import noise
 from dispatchflow.reports.comparability import believed, place, provider, right, unbeaten
 from dispatchflow.reports.table import aligned
-from dispatchflow.stages import MEASURED
+from dispatchflow.stages import MEASURED, NAMED
 
 MAX_SHOWN = 50
 _SHOWN_REASONS = 20
@@ -183,25 +183,25 @@ def summary(
 ) -> str:
     """Return what was built, reused, failed and skipped, with reasons; the caller appends the duration.
 
-    `made` counts the executed actions by stage, `in_vain` the stages that failed. `fresh` are the cases with an
-    executed stage, `broken` those with a stage that ended by an exception in this program. `asked` maps a case to its
-    last requested stage (profile if missing), `fixed` to the reason of a known failure that no longer occurs, and
-    `stale` to the failure of a measurement whose earlier result stands.
+    `made` counts the executed actions by stage, `in_vain` the stages that failed in this run. `fresh` are the cases
+    with an executed stage, `broken` those with a stage that ended by an exception in this program. `asked` maps a case
+    to its last requested stage (profile if missing), `fixed` to the reason of a known failure that no longer occurs,
+    and `stale` to the failure of a measurement whose earlier result stands.
     """
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         standing.setdefault(row["status"], []).append(row)
     failed = standing.get("failed", [])
-    lines += _by_reason("failed", {row["case"]: row["reason"] for row in failed})
+    earlier = "" if in_vain or broken or stale else " in an earlier run"
+    lines += _by_reason(f"failed{earlier}", {row["case"]: row["reason"] for row in failed})
     lines += _by_reason("measuring again failed, the earlier measurement stands", stale)
     unrecorded = sorted(set(broken) - {row["case"] for row in failed})
     if unrecorded:
-        said = f"failed: an exception in dispatchflow, shown above ({_example(unrecorded[0], len(unrecorded))})"
-        lines.append(said)
+        lines.append(f"failed: an exception in dispatchflow, shown above ({_example(unrecorded[0], len(unrecorded))})")
     if failed:
         where = f"of the failed case are in build/{failed[0]['case']}/"
-        where = where if len(failed) == 1 else "of a failed case are in build/NAME/"
+        where = where if len(failed) == 1 else "of a failed case are in build/CASE/"
         lines.append(f"logs and inputs {where}; retry=yes tries recorded failures again")
     known = standing.get("known failure", [])
     lines += _by_reason("known failure", {row["case"]: row["known_failure"] for row in known})
@@ -216,8 +216,8 @@ def summary(
     unsure = [row for row in called if _only_run(row) and row["case"] not in broken]
     same = {row["case"] for row in unsure if SAME_CODE in (row["reason"] or "")}
     if alone := [row["case"] for row in unsure if row["case"] not in same]:
-        hint = "give expected, or a reference that runs here"
-        lines.append(f"only run, not compared with anything: {_example(alone[0], len(alone))}; {hint}")
+        hint = f"{_example(alone[0], len(alone))}; give expected=, or a reference= that runs here"
+        lines.append(f"not compared, because there is nothing to compare with: {hint}")
     if same:
         lines.append(f"not compared: {SAME_CODE}: {_example(min(same), len(same))}; name another target")
     doubted = [f"{row['verification']}: {row['case']}: {row['reason']}" for row in called if _doubted(row)]
@@ -247,9 +247,10 @@ def summary(
     done = {row["case"] for row in known} | bad
     reused = sum(row["case"] not in done and row["case"] not in fresh for row in rows)
     failures = f"known failure{'s' * (len(known) > 1)}"
-    counts = {"reused": reused, "failed": len(bad), failures: len(known), "skipped": len(skips)}
+    counts = {"reused": reused, f"failed{earlier}": len(bad), failures: len(known)}
     rest = ", ".join(f"{n:,} {word}" for word, n in counts.items() if n)
-    lines.append(f"{units.count(len(rows), 'case')}: {stages}{f' ({rest})' if rest else ''} in ")
+    skipped = f" (and {len(skips):,} skipped)" if skips else ""
+    lines.append(f"{units.count(len(rows), 'case')}{skipped}: {stages}{f' ({rest})' if rest else ''} in ")
     return "\n".join(lines)
 
 
@@ -292,7 +293,7 @@ def _doubted(row: Mapping[str, Any]) -> bool:
 
 _ALL = "`doit report columns=case,status,verification,reason` shows all"
 
-_DONE = {"emit": "emitted", "compile": "compiled", "verify": "verified", "profile": "measured", "sites": "traced"}
+_DONE = dict(zip(NAMED, ("emitted", "compiled", "verified", "measured", "with sites found"), strict=True))
 
 
 def _example(name: str, count: int) -> str:

@@ -42,7 +42,7 @@ def test_a_reader_that_goes_away_ends_a_run_which_says_so(project: Project) -> N
     said = shell(project, "doit verify | head -1; exit ${PIPESTATUS[0]}", 128 + signal.SIGPIPE)
 
     assert "standard output cannot be written" in said and RECORDED in said
-    assert "nothing to make" not in project.doit("plan", "verify").out
+    assert "nothing to run" not in project.doit("plan", "verify").out
     assert project.doit("verify").code == 0
 
 

@@ -107,5 +107,5 @@ exec "$real" "$@\""""
         outcome = project.doit(*deaf)
         assert outcome.code == 1, outcome
         assert "; configuration ignored: asked for 4 slices of k" in outcome.out, outcome
-        assert "failed: regression: passed with " in outcome.out, outcome
+        assert ": regression: passed with " in outcome.out, outcome
     assert project.doit(*words).code == 0

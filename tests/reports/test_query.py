@@ -90,7 +90,7 @@ def test_best_of_none_that_is_verified_says_so_whatever_their_times(said):
     with pytest.raises(NothingMatched) as caught:
         said("best", {"status": "noisy", "verification": "not verified", "reason": "the median's interval is ±42.6%"})
     assert caught.value.facts["reason"] == "not verified"
-    assert caught.value.hint.endswith("A run without verify=off verifies; it measures nothing again.")
+    assert caught.value.hint.endswith("A run without verify=off verifies them and measures nothing again.")
 
 
 @pytest.mark.parametrize("chosen", ["*numpy*", "tags=small"])

@@ -17,13 +17,13 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
     )
     assert lines.splitlines() == [
         "note: hm",
-        "failed: no (3 cases, such as f0)",
-        "logs and inputs of a failed case are in build/NAME/; retry=yes tries recorded failures again",
+        "failed in an earlier run: no (3 cases, such as f0)",
+        "logs and inputs of a failed case are in build/CASE/; retry=yes tries recorded failures again",
         "suspect: s: above the ceiling",
         "remeasure=yes measures suspect cases and their ceilings again",
         "noisy: n; remeasure=noisy measures it again, protocol=thorough measures longer",
         "skipped: cannot (2 cases, such as x)",
-        "6 cases: 2 compiled (2 reused, 3 failed, 2 skipped) in ",
+        "6 cases (and 2 skipped): 2 compiled (2 reused, 3 failed in an earlier run) in ",
     ]
 
 
@@ -40,8 +40,8 @@ def test_noisy_rows_are_explained_by_the_conditions_where_these_explain_them():
     told = noise.conditions([row("n", **disturbed), row("m", steal_ticks=3)])
     assert told == (
         "during these measurements: the hypervisor took 1.25 s of CPU time; "
-        "the machine's speed changed (its anchors, whose code never changes, are also uncertain by ±8%); "
-        "load 4.2 (this run's own compiles count for a minute); "
+        "the machine's speed changed: even the anchors, whose code never changes, vary by ±8%; "
+        "load average 4.2 (over the last minute, so it includes this run's own compiles); "
         "the anchors took 12% longer than in this machine's first session; "
         "the CPU's governor is powersave, which changes the frequency"
     )
@@ -71,8 +71,8 @@ def test_summary_names_what_was_only_run_wherever_a_run_stopped_after_that():
     for stage, told in (("emit", 0), ("compile", 0), ("verify", 1), ("profile", 1)):
         for rows in ([row("a", **said)], [row("a", **said), row("b", **said | {"status": "no device"})]):
             text = summary.summary({}, set(), rows, [], [], asked=dict.fromkeys("ab", stage))
-            assert text.count("only run, not compared with anything: a; give expected") == told
-    assert "only run" not in summary.summary({}, set(), [row("a", **said)], [], [], broken={"a"})
+            assert text.count("not compared, because there is nothing to compare with: a; give expected=") == told
+    assert "nothing to compare" not in summary.summary({}, set(), [row("a", **said)], [], [], broken={"a"})
 
 
 def test_table_has_a_line_for_each_case_and_its_state():
@@ -143,7 +143,7 @@ def test_failures_of_one_cause_are_one_line_and_what_is_not_shown_is_counted():
     sums = [failed.format(n, n + 1, n) for n in range(5)]
     others = [f"compile failed: reason {chr(97 + n)}" for n in range(25)]
     rows = [row(f"c{n}", status="failed", reason=reason) for n, reason in enumerate((*sums, *others))]
-    lines = [line for line in summary.summary({}, set(), rows, [], []).splitlines() if line.startswith("failed: ")]
+    lines = [line for line in summary.summary({}, set(), rows, [], [], 9).splitlines() if line.startswith("failed: ")]
     assert lines[0] == f"failed: {sums[0]} (5 cases, such as c0)"
     left = 25 - (len(lines) - 2)
     assert lines[-1].startswith(f"failed: {left} other reasons ({left} cases); `doit report columns=")

@@ -90,7 +90,7 @@ def test_a_runtime_that_moved_measures_again_what_it_reused_and_both_are_kept(co
 
     assert counts == NOTHING | {"verify": 2, "profile": 2}, str(outcome)
     assert "runtime moved: " in outcome.out
-    assert "2 of 2 cases that reused its measurements are measured again" in outcome.out
+    assert "2 of 2 cases that reused measurements of another runtime are measured again" in outcome.out
     (judgement,) = judgements(copied)
     assert (judgement["verdict"], len(judgement["controls"])) == ("moved", 2)
     after = {row["case"]: row for row in copied.rows()}

@@ -163,7 +163,7 @@ def test_the_newest_is_the_newest_when_the_clock_was_set_back(copied: Project) -
     assert "up to date" in copied.doit("protocol=fast").out
     # Nobody knows how old it is: that is a reason where age is asked for, and only there.
     planned = copied.doit("plan", "protocol=fast", "remeasure=7").out
-    assert "profile  3 of 4 to make" in planned
+    assert "profile  3 of 4 to run" in planned
     assert "3: measured at a time in the future" in planned
 
 

@@ -188,7 +188,7 @@ def test_a_benchmark_that_misbehaves_fails_its_case_and_no_other(project: Projec
     # What would fail again is not tried again by itself.
     assert "nothing to do" in project.doit("protocol=fast", **given).out
     assert (
-        f"profile  {len(NONSENSE)} of {len(NONSENSE) + 1} to make"
+        f"profile  {len(NONSENSE)} of {len(NONSENSE) + 1} to run"
         in project.doit("plan", "protocol=fast", "retry=yes", **given).out
     )
 

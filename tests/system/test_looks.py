@@ -27,7 +27,7 @@ def test_list_shows_stages_and_commands(made: Project) -> None:
     words = [line.split()[0] for line in outcome.out.splitlines() if line]
     assert words[:4] == ["emit", "compile", "verify", "profile"]
     assert {"list", "plan", "explain", "report", "best"} <= set(words)
-    assert "4 cases; for example: doit 'profile:matmul_*'" in outcome.out
+    assert "4 cases. To run some: doit 'profile:matmul_*'" in outcome.out
 
 
 def test_list_all_shows_every_case(made: Project) -> None:
@@ -53,8 +53,8 @@ def test_list_says_what_is_made_and_what_is_not(copied: Project) -> None:
 
     assert lines == copied.doit("list", "--all", "-s", "protocol=fast", "profile:*").out.splitlines()
     assert sum(line.endswith("  made") for line in lines) == 4
-    assert [line for line in lines if "to make: emit, compile, verify, profile" in line] == [
-        "profile:matmul_20x16x16_f32t_f32t_f32t_default@llvm-cpu-1t  to make: emit, compile, verify, profile"
+    assert [line for line in lines if "to run: emit, compile, verify, profile" in line] == [
+        "profile:matmul_20x16x16_f32t_f32t_f32t_default@llvm-cpu-1t  to run: emit, compile, verify, profile"
     ]
 
 
@@ -77,7 +77,7 @@ def test_plan_tells_what_a_run_would_make_and_makes_nothing(copied: Project) -> 
     assert counts == NOTHING
     assert copied.files() == files
     for stage, of in (("emit", 5), ("compile", 5), ("verify", 5), ("profile", 5)):
-        assert f"{stage:<8} 1 of {of} to make\n" in outcome.out
+        assert f"{stage:<8} 1 of {of} to run\n" in outcome.out
     assert "never compiled with these ingredients" in outcome.out
 
 
@@ -87,7 +87,7 @@ def test_plan_in_a_new_project_makes_nothing(tmp_path: Path) -> None:
     outcome = project.doit("plan")
 
     assert outcome.code == 0, str(outcome)
-    assert "compile  1 of 1 to make" in outcome.out
+    assert "compile  1 of 1 to run" in outcome.out
     assert project.counts() == NOTHING
     assert not list((project.store / "objects").iterdir())
     assert not (project.root / "build").exists()
@@ -130,7 +130,7 @@ def test_another_protocol_is_explained(made: Project) -> None:
 
     assert "\nverify: made: " in outcome.out
     profile = outcome.out.partition("\nprofile: ")[2]
-    assert profile.startswith("would run: this code was never measured on this device under std-")
+    assert profile.startswith("would run: this code was never measured on this device with protocol std-")
     assert "CHANGED since the last record of this name: was fast-" in profile
 
 

@@ -148,11 +148,13 @@ def test_what_a_module_lacks_is_a_failure_of_its_case_alone(project, tmp_path):
     outcome = copied.doit("profile:module_*", "protocol=fast")
     rows = {row["case"].split("_")[1]: row for row in copied.rows()}
     assert outcome.code == 1
-    assert "reading broken.mlir failed: 1:38: custom op 'nonsense' is unknown" in rows["broken"]["reason"]
+    assert "cannot read broken.mlir: 1:38: custom op 'nonsense' is unknown" in rows["broken"]["reason"]
     assert "give its sizes" in rows["dynamic"]["reason"]
     assert (rows["sized"]["verification"], rows["sized"]["reason"]) == ("within bound", rows["sized"]["reason"])
     assert rows["unsure"]["verification"] == "not compared"
-    assert "only run, not compared with anything: module_unsure_main_default@llvm-cpu-1t" in outcome.out
+    assert (
+        "not compared, because there is nothing to compare with: module_unsure_main_default@llvm-cpu-1t" in outcome.out
+    )
     assert rows["empty"]["reason"] == "empty.mlir is empty"
     assert {name for name, row in rows.items() if row["status"] == "failed"} == {"broken", "dynamic", "empty"}
     # Of its reference there is no device here: nothing ran, nothing failed, and nothing passes as compared.

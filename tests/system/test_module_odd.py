@@ -37,7 +37,7 @@ STRANGE = {
     "made.vmfb": (b"PK\x03\x04\x2d\x00", "made.vmfb is a zip archive"),
     "junk.mlir": (b"\x01\x00\x02", "junk.mlir is binary data"),
     "own.mlir": (b"func.func private @p() { return }", "no public function 'main'; the file has none"),
-    "typo.mlir": (b"func.func @main() -> tensor<4xf32> {\n  nonsense\n}\n", "reading typo.mlir failed: 2:3: custom op 'nonsense'"),
+    "typo.mlir": (b"func.func @main() -> tensor<4xf32> {\n  nonsense\n}\n", "cannot read typo.mlir: 2:3: custom op 'nonsense'"),
 }  # fmt: skip
 MODULE = {"operation": "module", "m": None, "n": None, "k": None, "reference": "vmvx"}
 

@@ -116,7 +116,7 @@ def test_weights_are_read_from_several_files_and_other_formats_also_by_the_refer
         ("model=w.irpa;model=half.irpa", "the weight 'w' of the scope 'model' is in the parameters twice"),
         ("model=small.irpa", "'w' of the scope 'model' has 256 B in its file; the module's is a tensor<8x16xf32> of 512 B"),
         ("model=large.irpa", "'w' of the scope 'model' has 1,024 B in its file; the module's is a tensor<8x16xf32>"),
-        ("model=x.gguf", "reading x.gguf failed: INVALID_ARGUMENT; GGUF file magic missing or invalid"),
+        ("model=x.gguf", "cannot read x.gguf: INVALID_ARGUMENT; GGUF file magic missing or invalid"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_weights_is_told(project, tmp_path, weights, told):

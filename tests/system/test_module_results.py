@@ -61,7 +61,8 @@ def test_results_are_told_apart_whatever_their_size_and_their_number(tmp_path):
         outcome = verify("function=number", "inputs=5")
         assert outcome.code == 0 and made in outcome.out, str(outcome)
         assert (
-            "only run, not compared with anything: module_pair_number_default@llvm-cpu-1t; give expected" in outcome.out
+            "not compared, because there is nothing to compare with: module_pair_number_default@llvm-cpu-1t; give expected="
+            in outcome.out
         )
     of_empty, of_number = project.query("select facts from record where stage = 'verify' order by id")[-2:]
     assert '"verification": "equal"' in of_empty[0]

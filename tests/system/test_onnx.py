@@ -88,7 +88,7 @@ def test_weights_in_a_file_of_their_own_are_tracked_by_content(tmp_path):
     (tmp_path / "specs/net.bin").unlink()
     outcome = project.doit("verify")
     assert outcome.code == 1
-    assert "importing net.onnx failed: " in outcome.out and "net.bin" in outcome.out
+    assert "cannot import net.onnx: " in outcome.out and "net.bin" in outcome.out
 
 
 def test_what_is_wrong_with_a_model_is_told_in_one_line(tmp_path):
@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_model_is_told_in_one_line(tmp_path):
     network(tmp_path / "specs/unpool.onnx", last=unpool | {"kernel_shape": [2, 2], "strides": [2, 2]})
     outcome = project.doit("verify")
     assert outcome.code == 1
-    assert "importing junk.onnx failed: " in outcome.out
+    assert "cannot import junk.onnx: " in outcome.out
     assert "outside.onnx names weights outside of its own directory: ../.b" in outcome.out
     assert "compile failed: node 'head/unpool' (MaxUnpool), opset 17: failed to legalize" in outcome.out
     assert "Traceback" not in str(outcome)

@@ -47,7 +47,7 @@ def test_own_tasks_stand_beside_ours(copied: Project) -> None:
     (copied.root / "dodo.py").write_text(OWN_TASKS + 'DOIT_CONFIG = {"default_tasks": ["below"]}\n')
     for words in (["below"], []):
         planned = copied.doit("plan", "protocol=fast", *words).out.splitlines()
-        assert planned[:-2] == plain.splitlines()[:-1] and "profile  1 of 1 to make" in planned
+        assert planned[:-2] == plain.splitlines()[:-1] and "profile  1 of 1 to run" in planned
         assert planned[-1] == "then your own tasks: below"
     (copied.root / "dodo.py").write_text(OWN_TASKS)
 

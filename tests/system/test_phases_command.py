@@ -72,7 +72,7 @@ def test_the_phases_before_a_failure_are_shown(tmp_path: Path) -> None:
         "  %r = math.erf %x : tensor<4xf64>\n  return %r : tensor<4xf64>\n}\n"
     )
     out = project.doit("file=f64.mlir", "target=vulkan", "flags=--iree-input-demote-f64-to-f32=false", "phases")
-    assert out.code == 1 and "not compiled, and shown up to there: " in out.out, out
+    assert out.code == 1 and "only the phases before this failure exist: " in out.out, out
     assert "  flow  " in out.out and "  vm  " not in out.out
 
 

@@ -135,7 +135,7 @@ def test_a_failed_case_is_exit_code_1_and_does_not_stop_the_others(copied: Proje
     parts = copied.parts()
     counts, again = copied.made_by("protocol=fast", code=1, **tools)
     assert counts == NOTHING
-    assert "2 cases: nothing to do (1 reused, 1 failed) in " in again.out
+    assert "2 cases: nothing to do (1 reused, 1 failed in an earlier run) in " in again.out
     assert "compile failed: unlucky" in again.out
     assert copied.parts() == parts
 
@@ -213,7 +213,7 @@ def test_remeasure_noisy_takes_what_is_above_the_limit_that_is_said(copied: Proj
         copied.doit("plan", "protocol=fast", "remeasure=noisy", f"noisy={limit}", f"profile:{name}").out
         for limit in ("0.0001%", "100%")
     ]
-    assert ["profile  1 of 1 to make" in out for out in told] == [True, False], told
+    assert ["profile  1 of 1 to run" in out for out in told] == [True, False], told
     assert "NOISY, reused" in copied.doit("protocol=fast", "noisy=0.0001%", f"profile:{name}").out
 
 
@@ -224,7 +224,7 @@ def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:
 
     # The kernels of a calibration are compiled by the first project on this machine that needs one.
     assert counts == only(compile=counts["compile"], profile=counts["profile"])
-    assert "1 measured" in outcome.out and "calibrating" in outcome.out
+    assert "1 measured" in outcome.out and "measuring what this machine can reach: " in outcome.out
     after = copied.rows()
     assert after[: len(before)] == before
     assert [row["case"] for row in after[len(before) :]] == [NAME]
@@ -248,7 +248,7 @@ def test_noise_is_told_where_a_measurement_is_asked_for(copied: Project) -> None
 def test_remeasure_by_age_leaves_what_is_younger(made: Project, days: int, older: int) -> None:
     outcome = made.doit("plan", "protocol=fast", f"remeasure={days}")
 
-    assert f"profile  {older} of 4 to make" in outcome.out
+    assert f"profile  {older} of 4 to run" in outcome.out
 
 
 def test_a_directory_without_specs_says_what_to_do(tmp_path: Path) -> None:

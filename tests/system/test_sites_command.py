@@ -93,10 +93,10 @@ def test_a_profile_alone_traces_nothing_and_plan_says_what_sites_would_do(tmp_pa
     project = Project.make(tmp_path / "p")
     (project.root / "loops.mlir").write_text(LOOPS)
     assert "sites" not in project.doit(*CASE, "plan").out
-    assert "sites    1 of 1 to make" in project.doit("plan", *CASE, "sites").out
+    assert "sites    1 of 1 to run" in project.doit("plan", *CASE, "sites").out
     assert project.doit(*CASE, "compile").code == 0
     listed = project.doit("list", "-s", *CASE, "sites").out
-    assert "to make: verify, profile, sites" in listed
+    assert "to run: verify, profile, sites" in listed
 
 
 def test_rows_are_chosen_by_kernel_sorted_and_written_to_a_file(loops: Project) -> None:

@@ -41,7 +41,7 @@ def no_words(command: str, args: list[str]) -> None:
 
 
 def one_case(app: Invocation, workspace: Workspace, words: Sequence[str], command: str) -> Case:
-    """Return the only case that `NAME` or `STAGE:NAME` selects; without a word, the only case of the plan.
+    """Return the only case that `CASE` or `STAGE:CASE` selects; without a word, the only case of the plan.
 
     Raises:
         SpecError: there is none or more than one, or it is skipped.
@@ -51,7 +51,7 @@ def one_case(app: Invocation, workspace: Workspace, words: Sequence[str], comman
     cases = list(selection.last_stage())
     if len(cases) == 1:
         return cases[0]
-    form = {"form": f"doit {command} NAME"}
+    form = {"form": f"doit {command} CASE"}
     if cases:
         facts = {"selected": f"{len(cases)} cases, such as {cases[0].name} and {cases[1].name}", **form}
         raise SpecError(f"{command} needs one case", facts, "Name one of them.")

@@ -22,7 +22,10 @@ _SHOWN = 20
 
 class AnnotateCommand(QueryCommand):
     name = "annotate"
-    doc_purpose = "the hottest machine instructions of a site on this CPU, by perf: NAME site=10 [top=20]"
+    doc_purpose = (
+        "show the hottest machine instructions of a site on this CPU, sampled with perf; "
+        "usage: doit annotate CASE site=10 [top=20]"
+    )
     groups = ("cases", "run", "annotate", "top", "out")
 
     def execute(self, params: Any, args: list[str]) -> int:

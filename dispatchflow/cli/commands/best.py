@@ -1,4 +1,4 @@
-"""`doit best`: the fastest verified configuration of each shape."""
+"""`doit best` shows the fastest correct configurations of each shape."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from dispatchflow.cli.commands.report import ReportCommand
 
 class BestCommand(ReportCommand):
     name = "best"
-    doc_purpose = "the fastest verified configuration of each shape, and its speed-up over default"
+    doc_purpose = "show the fastest correct configurations of each shape, with their speed-up over the default one"
     fastest = True
     groups = ("report", "tags")

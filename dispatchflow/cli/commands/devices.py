@@ -13,7 +13,7 @@ from dispatchflow.reports import table
 
 class DevicesCommand(QueryCommand):
     name = "devices"
-    doc_purpose = "the targets, the device that runs each, or why there is none"
+    doc_purpose = "list each target with its device, or why it has none"
 
     def execute(self, params: Any, args: list[str]) -> int:
         no_words(self.name, args)

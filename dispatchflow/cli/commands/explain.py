@@ -21,20 +21,23 @@ from dispatchflow.tools.toolchain import environment_of
 
 class ExplainCommand(QueryCommand):
     name = "explain"
-    doc_purpose = "why a case would run or not: keys, ingredients, changes, artifacts, commands"
+    doc_purpose = (
+        "show why a case would run or not: keys, ingredients, changes, artifacts, commands; "
+        "usage: doit explain profile:CASE"
+    )
 
     def execute(self, params: Any, args: list[str]) -> int:
         if not args:
             raise SpecError(
                 "explain needs a case",
-                {"form": "doit explain profile:NAME"},
+                {"form": "doit explain profile:CASE"},
                 "doit list --all profile shows every name.",
             )
         workspace = self.app.workspace()
         selection = self.app.select(workspace, args, self.app.foreign())
         if own := [name for name in selection.foreign if name in args or not selection.cases]:
             hint = "doit plan shows which cases it depends on."
-            raise SpecError(f"'{own[0]}' is a task of your own", {"form": "doit explain profile:NAME"}, hint)
+            raise SpecError(f"'{own[0]}' is a task of your own", {"form": "doit explain profile:CASE"}, hint)
         workspace.resolver.asked_to_measure = selection.measured
         workspace.resolver.asked_for_sites = selection.cases.get(SITES, ())
         for case in selection.last_stage():
@@ -46,7 +49,7 @@ class ExplainCommand(QueryCommand):
 
 
 def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
-    """Yield the lines of `doit explain profile:NAME`.
+    """Yield the lines of `doit explain profile:CASE`.
 
     For each stage, the lines say why it would run or not, and list the ingredients of its key and which of them
     changed. Then follow the paths of the artifacts, and the commands that repeat the stages by hand."""

@@ -22,7 +22,7 @@ _SHOWN = 5
 
 class ExtractCommand(QueryCommand):
     name = "extract"
-    doc_purpose = "write sites of a case as modules of their own: CASE [sites=1,10] out=DIR"
+    doc_purpose = "write sites of a case as modules of their own; usage: doit extract CASE [sites=1,10] out=DIR"
     groups = ("cases", "run", "sites", "limit", "out", "replay")
 
     def execute(self, params: Any, args: list[str]) -> int:
@@ -79,5 +79,5 @@ def _lines(made: Written) -> Iterator[str]:
     if made.without:
         numbers = ", ".join(map(str, made.without))
         yield f"site {numbers}: no module, because the compiler added the dispatch after all others were formed"
-    yield f"\ndoit specs={made.folder} 'profile:*'"
-    yield f"or with IREE's tools only: sh {made.folder}/repro.sh run"
+    yield f"\nTo verify and measure them: doit specs={made.folder} 'profile:*'"
+    yield f"With IREE's tools only: sh {made.folder}/repro.sh run"

@@ -14,7 +14,7 @@ class HelpCommand(QueryCommand):
     """Describe words; `doit help` without a word is answered by doit."""
 
     name = "help"
-    doc_purpose = "doit help WORD: what a command, a stage, a variable or a task of your own is"
+    doc_purpose = "explain a command, a stage, a variable or a task of your own; usage: doit help WORD"
 
     def execute(self, params: Any, args: list[str]) -> int:
         known = {name: variable.meaning for name, variable in variables.VARIABLES.items()}

@@ -19,7 +19,10 @@ _DEMOTE = "--iree-input-demote-f64-to-f32=true"
 
 class ImportCommand(QueryCommand):
     name = "import"
-    doc_purpose = "import a PyTorch module: file=gpt.py:make out=ir/gpt.mlir, where make() returns (module, arguments)"
+    doc_purpose = (
+        "import a PyTorch module; usage: doit import file=gpt.py:make out=ir/gpt.mlir, "
+        "where make() returns (module, arguments)"
+    )
     groups = ("file", "out", "compile_limit", "memory_limit")
 
     def execute(self, params: Any, args: list[str]) -> int:

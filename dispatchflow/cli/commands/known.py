@@ -22,7 +22,10 @@ _STANDINGS = ("as known", "otherwise", "passes", "not tried")
 
 class KnownCommand(QueryCommand):
     name = "known"
-    doc_purpose = "the known failures: how many cases each covers, and how those ended; write=: entries of new ones"
+    doc_purpose = (
+        "list the known failures: how many cases each covers, and how those cases ended; "
+        "write=FILE writes entries for new failures"
+    )
     groups = ("cases", "run", "known")
 
     def execute(self, params: Any, args: list[str]) -> int:

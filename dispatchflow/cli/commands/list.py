@@ -1,4 +1,4 @@
-"""`doit list` lists the stages and other tasks, or the cases of a stage or a pattern."""
+"""`doit list` lists the stages and commands, or the cases of a stage or a pattern."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUN = "run"
 
 class ListCommand(QueryCommand):
     name = "list"
-    doc_purpose = "the stages and other tasks; with a stage and --all, or a pattern, the cases"
+    doc_purpose = "list stages and commands; with a stage and --all, or a pattern, list cases"
     cmd_options = (
         {"name": "all", "short": "", "long": "all", "type": bool, "default": False, "help": "every case"},
         {
@@ -66,7 +66,7 @@ class ListCommand(QueryCommand):
         print_aligned(named(own, self.commands))
         cases, skips = workspace.plan.cases, workspace.plan.skips
         skipped = f" and {len(skips):,} skipped (doit list skipped)" if skips else ""
-        example = f"; for example: doit 'profile:{cases[0].operation.name}_*'" if cases else ""
+        example = f". To run some: doit 'profile:{cases[0].operation.name}_*'" if cases else ""
         print(f"\n{units.count(len(cases), 'case')}{skipped}{example}")
         return 0
 
@@ -81,11 +81,11 @@ def _cases(workspace: Workspace, selection: Selection, status: bool) -> Iterator
             workspace.resolver.asked_for_sites = found
         for chain in workspace.chains(list(found)):
             pending = chain.pending(stage)
-            yield f"{stage}:{chain.case.name}  {'to make: ' + ', '.join(pending) if pending else 'made'}"
+            yield f"{stage}:{chain.case.name}  {'to run: ' + ', '.join(pending) if pending else 'made'}"
 
 
 def named(own: Sequence[Task], commands: Mapping[str, type[Command]]) -> dict[str, str]:
-    """Return first word of a command line → what it does."""
+    """Return a dict: the first word of a command line → what it does."""
     lines = dict(case_tasks.STAGE_DOCS)
     lines |= {name: command.doc_purpose for name, command in commands.items() if name != RUN}
     return lines | {task.name: task.doc for task in own if not task.subtask_of and not task.name.startswith("_")}

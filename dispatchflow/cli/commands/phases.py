@@ -21,7 +21,8 @@ _TOOLCHAIN = "iree="
 class PhasesCommand(QueryCommand):
     name = "phases"
     doc_purpose = (
-        "the module after each compiler phase: NAME [from=flow to=stream] [with=NAME2] [timing=yes] [pass=all]"
+        "show the module after each compiler phase; "
+        "usage: doit phases CASE [from=flow to=stream] [with=CASE2] [timing=yes] [pass=all]"
     )
     groups = ("cases", "run", "phases", "out")
 
@@ -49,7 +50,7 @@ class PhasesCommand(QueryCommand):
             both = (asked, other) if other else (asked,)
             failures += [f"{each.case.name}: {each.dumped.reason}" for each in both if not each.dumped.ok]
             parts += [f"note: {each.case.name}: {doubt}" for each in both if (doubt := each.dumped.facts.get("doubt"))]
-        text = escaped("\n".join([*parts, *(f"not compiled, and shown up to there: {why}" for why in failures)]))
+        text = escaped("\n".join([*parts, *(f"only the phases before this failure exist: {why}" for why in failures)]))
         if "out" in values:
             output.to_file(text, values["out"])
         else:
@@ -68,7 +69,7 @@ def _other(workspace: Workspace, asked: CasePhases, word: str) -> CasePhases:
     if (case := next((case for case in workspace.plan.cases if case.name == name), None)) is None:
         facts = {"given": f"with={word}", "cases": f"{len(workspace.plan.cases)} in the plan"}
         hint = suggestion(name, [case.name for case in workspace.plan.cases[:1000]])
-        raise NothingMatched(f"there is no case '{name}'", facts, hint or "Its variables must be given too.")
+        raise NothingMatched(f"there is no case '{name}'", facts, hint or "Give the variables of that case too.")
     return CasePhases(workspace, case, folder)
 
 

@@ -21,7 +21,7 @@ from dispatchflow.tools.machine import cores
 
 class PlanCommand(QueryCommand):
     name = "plan"
-    doc_purpose = "the dry run: what a run would do, why, and about how long it takes"
+    doc_purpose = "dry run: show what a run would do, why, and about how long it would take"
     cmd_options = (JOBS,)
 
     def execute(self, params: Any, args: list[str]) -> int:
@@ -48,7 +48,7 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
     for number, stage in enumerate(stages):
         steps = [chain[stage] for chain, furthest in wanted if number <= furthest]
         pending = {step.key or index: step for index, step in enumerate(steps) if step.pending}
-        yield f"{stage:<8} {len(pending)} of {len(steps)} to make"
+        yield f"{stage:<8} {len(pending)} of {len(steps)} to run"
         for why, count in Counter(step.why for step in pending.values()).most_common(10):
             yield f"           {count}: {why}"
         unmade = Counter(_reason_not_made(chain, chain[stage]) for chain, furthest in wanted if number <= furthest)
@@ -65,13 +65,14 @@ def _plan(workspace: Workspace, selection: Selection, jobs: int) -> Iterator[str
     yield from _controls(workspace, last)
     yield from (f"note: {note}" for note in workspace.plan.notes)
     if not any(chain[stage].pending for chain, furthest in wanted for stage in NAMED[: furthest + 1]):
-        yield "nothing to make"
+        yield "nothing to run"
         return
-    never = f"{', '.join(unknown)} (no time is recorded)" if unknown else ""
+    why = f"no earlier run used protocol {protocol.id}" if unknown == ["profile"] else "no earlier run recorded a time"
+    never = f"no estimate for {', '.join(unknown)}: {why}" if unknown else ""
     if never and not total_s:
-        yield f"no estimate for {never}"
+        yield never
         return
-    yield f"about {units.seconds(total_s)} with -n {jobs}" + (f", and {never}" if never else "")
+    yield f"about {units.seconds(total_s)} with -n {jobs}" + (f"; {never}" if never else "")
 
 
 def _reason_not_made(chain: CaseState, step: StageState) -> str | None:

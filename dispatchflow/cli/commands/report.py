@@ -13,7 +13,9 @@ from dispatchflow.stages import cases_named
 
 class ReportCommand(QueryCommand):
     name = "report"
-    doc_purpose = "rows from Parquet: sort=, top=, columns=, tags=, format=, out=; stage=verify: verdicts of cases"
+    doc_purpose = (
+        "show rows from Parquet: sort=, top=, columns=, tags=, format=, out=; stage=verify shows verdicts of cases"
+    )
     fastest = False
     groups: tuple[str, ...] = ("report", "tags", "history")
 

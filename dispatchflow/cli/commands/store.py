@@ -10,7 +10,7 @@ from dispatchflow.errors import SpecError
 
 class StoreCommand(QueryCommand):
     name = "store"
-    doc_purpose = "what takes the space; store check: find damage; store clean: remove what is not needed"
+    doc_purpose = "show what takes the space; store check finds damage; store clean removes what is not needed"
 
     def execute(self, params: Any, args: list[str]) -> int:
         from dispatchflow.project import maintenance, store_check

@@ -14,7 +14,7 @@ from dispatchflow.tools import releases, toolchain
 
 class ToolchainsCommand(QueryCommand):
     name = "toolchains"
-    doc_purpose = "the available compilers: version, revision, digest, size; remove=3.12.0 removes a fetched one"
+    doc_purpose = "list the available compilers: version, revision, digest, size; remove=3.12.0 removes a fetched one"
 
     def execute(self, params: Any, args: list[str]) -> int:
         no_words(self.name, args)

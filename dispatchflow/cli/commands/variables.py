@@ -10,7 +10,7 @@ from dispatchflow.cli.commands._base import QueryCommand, no_words, print_aligne
 
 class VariablesCommand(QueryCommand):
     name = "variables"
-    doc_purpose = "the variables, name=value, and their meaning"
+    doc_purpose = "list the variables, name=value, with their meanings"
 
     def execute(self, params: Any, args: list[str]) -> int:
         no_words(self.name, args)
