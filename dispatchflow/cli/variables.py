@@ -247,9 +247,7 @@ _OWN: dict[str, Variable] = {
     "to": Variable("phases", "the phase to end with; with from= alone, the next one"),
     "with": Variable("phases", "another case, or iree=3.12.0 for the same case: at which phase they differ, and how"),
     "timing": Variable("phases", "yes: the ten slowest passes of the compiler", _yes),
-    "pass": Variable(
-        "phases", "all: keep the module after each pass in build/CASE/phases/passes.txt", _one_of(("all",))
-    ),
+    "pass": Variable("phases", "all: keep the module after each pass, in phases/passes.txt", _one_of(("all",))),
     "replay": Variable("extract", "yes: repro.sh run records its calls for iree-run-replay", _yes),
     "output": Variable(
         "phases", f"keep the host program as text: {', '.join(phases.OUTPUTS)}", _one_of(phases.OUTPUTS)

@@ -18,7 +18,7 @@ _NPY = ".npy"
 
 class ShowCommand(QueryCommand):
     name = "show"
-    doc_purpose = "the results of a case, right or wrong, in one call: NAME [out=y.npy, or out=DIR]"
+    doc_purpose = "print the results of a case, right or wrong; usage: doit show CASE [out=y.npy, or out=DIR]"
     groups = ("cases", "run", "out")
 
     def execute(self, params: Any, args: list[str]) -> int:

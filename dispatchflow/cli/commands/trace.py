@@ -29,7 +29,9 @@ _ENDING = ".tracy"
 
 class TraceCommand(QueryCommand):
     name = "trace"
-    doc_purpose = "capture a Tracy trace and show its zones: NAME [out=net.tracy], -- python x.py, or net.tracy"
+    doc_purpose = (
+        "capture a Tracy trace and show its zones; usage: doit trace CASE [out=net.tracy], -- python x.py, or net.tracy"
+    )
     groups = ("cases", "run", "top", "format", "out")
 
     def execute(self, params: Any, args: list[str]) -> int:
