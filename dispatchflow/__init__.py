@@ -28,10 +28,10 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """This package, in which `cases` is the function and not the room of that name.
+    """This package, whose attribute `cases` is the function, not the subpackage.
 
-    The import system binds a room to its name here when it is imported. Nothing else needs that: `import` statements
-    find rooms in `sys.modules`."""
+    Importing a subpackage would bind it as an attribute of this package. Nothing relies on that: `import` statements
+    find subpackages in `sys.modules`."""
 
     @property
     def cases(self) -> Any:

@@ -1,7 +1,8 @@
 """Compute keys of values (xxh3-128 of canonical, length-prefixed data) and digests of bytes (BLAKE2b).
 
 Keys hash text that we wrote ourselves. Digests, of 160 bits, hash bytes that may come from anybody: a user's module, a
-shared store. They use BLAKE2b because xxh3 is not cryptographic: colliding files could be constructed.
+store that several users share. Digests use BLAKE2b because xxh3 is not cryptographic: colliding files could be
+constructed.
 
 If you change what enters a key or how, raise `SCHEMA` and document it in docs/caching.md.
 """

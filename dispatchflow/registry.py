@@ -29,8 +29,8 @@ def members(package: str, base: Callable[..., T], word: str | None = None, suffi
         suffix: the end of each class's name.
 
     Raises:
-        DispatchflowError: a file does not define its class (`matmul.py` has `Matmul`), or the class is incomplete or
-            not named like its file.
+        DispatchflowError: a file does not define its class (`matmul.py` must define `Matmul`), or the class is
+            incomplete or not named like its file.
     """
     assert isinstance(base, type)  # a Callable to mypy, which refuses an abstract class as type[T]
     found: list[type[T]] = []

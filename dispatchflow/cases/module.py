@@ -222,7 +222,7 @@ def is_sized(spelling: str) -> bool:
 
 
 def spelt(sizes: Sequence[int | None], element: str) -> str:
-    """Spell a type as functions declare it; rank 0 is `tensor<f32>`, to differ from a bare number."""
+    """Spell a type as functions declare it; rank 0 is `tensor<f32>`, to distinguish it from a number."""
     dims = ["?" if size is None else str(size) for size in sizes]
     return "x".join([*dims, element]) if dims else f"tensor<{element}>"
 

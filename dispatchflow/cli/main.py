@@ -44,7 +44,7 @@ _running = False
 
 
 def command() -> None:
-    """Execute `dispatchflow …` like `doit …`, but without doit if doit would only load ./dodo.py.
+    """Execute `dispatchflow …` like `doit …`, without importing doit if doit would only load ./dodo.py.
 
     `dispatchflow help WORD` explains our commands `list`, `run` and `help`; stock doit explains its own."""
     _interruptible()
@@ -153,7 +153,7 @@ def _flush_and_exit(code: int) -> None:
 
 
 def _flush() -> OSError | None:
-    """Write the rest of standard output; return the error if that fails, except for a closed reader."""
+    """Write the rest of standard output; return the error, if any; a reader that closed the pipe is none."""
     # A closed pipe (`doit list | head`) is no error. For a closed terminal the exit code is set elsewhere.
     try:
         sys.stdout.flush()

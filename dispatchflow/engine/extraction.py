@@ -1,4 +1,4 @@
-"""Make a module of each dispatch of a compiled case."""
+"""Write each dispatch of a compiled case as its own module."""
 
 from __future__ import annotations
 

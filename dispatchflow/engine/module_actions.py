@@ -1,4 +1,4 @@
-"""The actions of a user's module: print or import it, make its operands and expected results."""
+"""The actions of a user's module: emit it (print or import), make its operands and expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of the stage `sites` of a case: its provenance first, then the times of its sites."""
+"""A case's state in stage `sites`: that of its provenance first, then that of the sites' times."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ module @{MODULE} {{
 
 
 def _next(index: int, operand: Operand) -> str:
-    """Emit the view of this call's copy."""
+    """Emit a view of the copy of an operand that this call reads."""
     sizes = operand.shape or ()
     constants = "".join(f"    %size{index}_{axis} = arith.constant {size} : index\n" for axis, size in enumerate(sizes))
     shape = ", ".join(f"%size{index}_{axis}" for axis in range(len(sizes)))

@@ -46,7 +46,7 @@ class Target:
         return self.driver == LOCAL
 
     def inexpressible(self, syntax: Release) -> str | None:
-        """Return why this release cannot name the target, as the reason of a skip; None if it can."""
+        """Return why this release cannot name the target, as the reason for skipping the case; None if it can."""
         if syntax.release < self.since:
             return f"{syntax} does not know {self.name}; {_spelt(self.since)} is the first that does"
         return None

@@ -91,7 +91,7 @@ class History:
         return [log(ns / self.reference_ns[name]) for name, ns in sorted(found.items()) if name in self.reference_ns]
 
     def moment(self, blocks: Mapping[str, Sequence[float]], felt: Sensitivity | None = None) -> Moment:
-        """Return the moment in which these blocks of the anchors were taken.
+        """Return the machine's speed while these blocks of the anchors were measured.
 
         `blocks` is empty if no anchor can run. `felt` is the sensitivity of the case, by default that of an unknown
         case."""

@@ -58,7 +58,7 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An invocation that fits its function."""
+    """A call whose arguments match the function's signature."""
 
     name: str
     module: str

@@ -110,7 +110,7 @@ def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: i
 
 
 def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[list[str], str]:
-    """Return (lines, name of the value in the wider type); if no extension is needed, the name is `of`."""
+    """Return (lines, name of the wider value); if it needs no widening, the name is the argument `of`."""
     if source is to:
         return [], of
     cast = "extf" if to.is_float else "extui" if source.is_unsigned else "extsi"

@@ -34,7 +34,7 @@ def members(content: bytes) -> list[str]:
 
 
 def chosen(names: list[str], pattern: str) -> list[str]:
-    """Return the names that a pattern matches; a name that is written as it is matches only itself."""
+    """Return the names that a pattern matches; a pattern that is exactly a name matches only that name."""
     return [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
 
 

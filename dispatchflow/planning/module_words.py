@@ -46,7 +46,7 @@ _INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0..15|0.5|1 2 3, @file.npy, 4x8
 
 
 def modules(words: Any, against: Target | None, place: Location, read: Read) -> tuple[Module, ...]:
-    """Return a module for each function of each file, with `against` as the target of its reference.
+    """Return one module per function of each file; each module's reference has the target `against`.
 
     Raises:
         SpecError: a file cannot be read, an input is not understood, or a function is missing.

@@ -138,7 +138,7 @@ def _read(
 
 
 def _short(error: SpecError) -> str:
-    """Return an error in one line, without the place of the sweep, which is that of all folders."""
+    """Return an error in one line, without the sweep's location, because it is the same for all folders."""
     facts = [f"{value}" for fact, value in error.facts.items() if fact in ("file", "found") and str(value)]
     return ": ".join([error.problem, *facts])
 
@@ -146,7 +146,7 @@ def _short(error: SpecError) -> str:
 def _matching(pattern: str, place: Location, read: Read) -> list[str]:
     """Return the folders that a pattern matches.
 
-    A folder that is named as it is, and has neither module nor flags, stands for the folders directly in it."""
+    A folder that is named without a pattern and has neither module nor flags stands for the folders directly in it."""
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]  # `..` stays: it may follow a link
     pattern = root + "/".join(parts) or "."

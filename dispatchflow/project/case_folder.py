@@ -217,9 +217,9 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
 
 
 def repro(chain: CaseState, resolver: Resolver) -> str:
-    """Return repro.sh, which takes `compile`, `run` (then compare again*.bin), `benchmark` or `sites`.
+    """Return repro.sh, which takes `compile`, `run`, `benchmark` or `sites`.
 
-    `sites` writes calls.jsonl."""
+    `run` writes again*.bin, to compare with the expected results; `sites` writes calls.jsonl."""
     lines = by_hand(chain, resolver)
     cpus = ",".join(map(str, chain.device.cpus))
     compare = 'cmp module.vmfb "$case/module.vmfb" || { trap - EXIT; echo "the new output is in $made" >&2; exit 1; }'

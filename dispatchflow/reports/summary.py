@@ -257,7 +257,7 @@ def summary(
 def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
     """Yield one line per kind of reason, the most frequent first, and one for the rest.
 
-    `reasons` maps a case to its reason."""
+    `reasons` maps a case to the reason why `what` is true of it."""
     first: dict[str, tuple[str, str]] = {}
     for name, reason in reasons.items():
         first.setdefault(_kind(reason), (name, reason))

@@ -220,7 +220,7 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]], of: Table = CASES)
 
 
 def is_complete(part: Path) -> bool:
-    """Return whether a part exists and ends like a Parquet file, which a truncated one does not."""
+    """Return whether a part exists and ends like a Parquet file; a truncated part does not end so."""
     try:
         with part.open("rb") as stream:
             stream.seek(-len(_END), os.SEEK_END)

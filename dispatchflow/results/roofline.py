@@ -44,8 +44,8 @@ def roofline(
 ) -> dict[str, Any]:
     """Return the cells `bound` and `percent_of_peak`, which are None if an amount or ceiling is missing.
 
-    `bound` is the side of the roofline that limits the call, `compute` or `memory`; `percent_of_peak` is the rate that
-    the call reached, in percent of that ceiling."""
+    `bound` is the ceiling that limits the call, `compute` or `memory`; `percent_of_peak` is the rate that the call
+    reached, in percent of this ceiling."""
     if flops is None or traffic_bytes is None or ceilings[1] is None or (flops and ceilings[0] is None):
         return {"bound": None, "percent_of_peak": None}
     compute_ns = flops / ceilings[0] * 1e9 if ceilings[0] else 0.0

@@ -1,4 +1,4 @@
-"""A SQLite file in WAL mode: a killed process loses no committed data, and faults are clear errors."""
+"""A SQLite file in WAL mode: a kill loses no committed data, and faults are reported as clear errors."""
 
 from __future__ import annotations
 

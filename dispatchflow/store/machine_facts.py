@@ -1,8 +1,8 @@
 """Facts about this machine, shared by all projects of the user: files in the user's cache directory.
 
 DIRECTORY/1/
-  machines/IDENTITY/KIND-KEY   a value after its digest; a home directory may serve many machines
-  objects/DIGEST               compiled modules that values name
+  machines/IDENTITY/KIND-KEY   the digest of a value, then the value; a home directory may serve many machines
+  objects/DIGEST               compiled modules to which values refer
 
 All of these files are optional. A damaged file counts as absent and is written again. If the directory cannot be
 written, or is on a network file system, only the project's store keeps the measured values."""

@@ -184,7 +184,7 @@ class Store:
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:
-        """Hold the machine while running something that loads it; see `MachineLock`."""
+        """Hold the machine's lock while running something CPU-intensive; see `MachineLock`."""
         return self._entering(self._machine.busy())
 
     def quiet(self) -> AbstractContextManager[None]:

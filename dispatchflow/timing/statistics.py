@@ -154,7 +154,7 @@ def _student(t: float, freedom: int) -> float:
 def waited_too_long(waited: float | None) -> bool:
     """Return whether a block is disturbed by other programs.
 
-    `waited` is the fraction of its time that a thread was ready to run while others used its CPU."""
+    `waited` is the fraction of the block's time in which a thread was ready but other programs used its CPU."""
     return waited is not None and waited > LONGEST_WAIT
 
 

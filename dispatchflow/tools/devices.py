@@ -109,7 +109,7 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
 
 
 def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits) -> list[str]:
-    """Return the features of a CPU outside of the table, `+avx`, …, as the compiler reports them.
+    """Return the features of a CPU that is not in the table, `+avx`, …, as the compiler reports them.
 
     The compiler runs once to find this out. The list is empty for a GPU.
 

@@ -40,10 +40,10 @@ class Limits:
     def hit(self, time_limit: str, timed_out: bool, stderr: str) -> LimitHit | None:
         """Return the limit that made a tool fail, or may have; None if there is none.
 
-        `time_limit` names the time limit that the tool ran under. A tool without memory fails in ways that cannot be
-        listed: by a signal, a linker that it could not start, a library that it could not map. Its peak does not show
-        the allocation that was refused. If the user set a memory limit, every failure is therefore reported as possibly
-        caused by this limit."""
+        `time_limit` names the time limit that the tool ran under. A tool that runs out of memory fails in many ways:
+        by a signal, a linker that it could not start, a library that it could not map. The tool's peak does not show
+        the allocation that was refused. If the user set a memory limit, every failure is therefore reported as
+        possibly caused by this limit."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
@@ -93,7 +93,7 @@ class LimitHit:
 
 
 def shown(name: str, value: float | None) -> str:
-    """Return a limit as it is written on the command line, rounded if that would be long."""
+    """Return a limit as it is written on the command line, rounded if the exact value would be long."""
     if value is None:
         return "none"
     if name != "memory_limit":

@@ -1,4 +1,4 @@
-"""Find an IREE compiler with its own runtime, and determine their content identity."""
+"""Find an IREE compiler with its own runtime, and determine the content identity of both."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _INSTALL = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-com
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables with which the toolchain's tools run.
 
-    If LD_LIBRARY_PATH is set, the toolchain's own libraries are put first in it: the variable precedes a program's
-    RUNPATH, so libraries other than those in the digest could run. The linker's path is added if it needs quoting: the
-    compiler (3.13 and all earlier releases) uses the linker beside itself, and passes that path to a shell unquoted."""
+    If LD_LIBRARY_PATH is set, the toolchain's own libraries are put first in it: the variable overrides a
+    program's RUNPATH, so otherwise libraries that are not in the digest could be loaded. If the linker's path has
+    characters that a shell would interpret, the quoted path is added, because the compiler (3.13 and all earlier
+    releases) passes the path of the linker beside itself to a shell unquoted."""
     seen = dict(variables)
     if _LIBRARIES in seen:
         folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))
@@ -224,7 +225,7 @@ def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
 
 
 def _files_beside(compiler: Path) -> list[Path]:
-    """Return the files beside a compiler that it loads when it needs them."""
+    """Return the files in the compiler's directory that the compiler loads on demand."""
     folder, build = compiler.parent, compiler.parent.parent / "lib"
     platform = (folder / "iree_platform_libs").rglob("*")
     return [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*"), folder / _LINKER, *platform]
