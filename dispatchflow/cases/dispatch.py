@@ -101,6 +101,11 @@ module @dispatch {{
 """
 
 
+def digest_of_module(source: Digest, function: str, objects: tuple[tuple[str, Digest], ...] = ()) -> Digest:
+    """Return the `program_digest` of a user's module from the digests of its file and of the objects that it names."""
+    return Digest(key_of("program", {"source": source, "objects": objects, "function": function}))
+
+
 @lru_cache(maxsize=64)
 def program_digest(program: Workload) -> Digest:
     """Return a digest of what a program computes, equal for all tunings, targets, toolchains, libraries.
@@ -109,8 +114,7 @@ def program_digest(program: Workload) -> Digest:
     digest of a user's module covers the function and the bytes of the file and of the objects that it names."""
     if isinstance(program, Module):
         objects = tuple((path, file.digest) for path, file in program.objects)
-        source = program.source.digest
-        return Digest(key_of("program", {"source": source, "objects": objects, "function": program.function}))
+        return digest_of_module(program.source.digest, program.function, objects)
     assert isinstance(program, Operation)
     # The module of a dynamic operation does not contain the sizes; the name does.
     return Digest(key_of("program", {"operation": program.shape_name, "module": _module(program, NEWEST, "")}))

@@ -13,6 +13,7 @@ import msgspec
 from dispatchflow.engine.state import CaseState
 from dispatchflow.models.site import Program
 from dispatchflow.models.site_times import ProgramTimes
+from dispatchflow.project import alone
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.reports import sites
 from dispatchflow.store.store import DamagedObject
@@ -33,11 +34,13 @@ class CaseSites:
     ceilings: sites.Ceilings
     configurations: Mapping[str, str]
     """Executable → the configuration that the compiler applied."""
+    alone: Mapping[int, sites.Alone]
+    """Site → its time by itself."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """One row for each site, in program order."""
-        return sites.rows(self.case, self.program, self.times, self.ceilings, self.configurations)
+        return sites.rows(self.case, self.program, self.times, self.ceilings, self.configurations, self.alone)
 
     @property
     def text(self) -> str:
@@ -47,7 +50,8 @@ class CaseSites:
     @property
     def remarks(self) -> list[str]:
         """The lines below a table."""
-        return sites.remarks(self.program, self.times, self.doubt)
+        found = sites.remarks(self.program, self.times, self.doubt)
+        return found if self.times is None else [*found, *sites.departures(self.times, self.alone)]
 
 
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
@@ -62,10 +66,11 @@ def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
         program = msgspec.json.decode(store.checked(outputs["sites"]).read_bytes(), type=Program)
         if "times" in outputs:
             times = msgspec.json.decode(store.checked(outputs["times"]).read_bytes(), type=ProgramTimes)
+        found = alone.times(workspace, chain, program)
     except DamagedObject as damaged:
         _log.warning("object %s of %s was damaged or missing; the next run makes it", damaged, chain.case.name)
         return None
     compiled = chain["compile"].record
     applied = {name: text for name, text in compiled.facts.get("dispatches", ())} if compiled else {}
     ceilings = workspace.ceilings.of(chain.case, chain.device)
-    return CaseSites(chain.case.name, program, times, step.doubt, ceilings, applied)
+    return CaseSites(chain.case.name, program, times, step.doubt, ceilings, applied, found)

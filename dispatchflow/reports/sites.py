@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dispatchflow import units
 from dispatchflow.models import rollup
@@ -20,6 +20,16 @@ Ceilings = tuple[float | None, float | None]
 COLUMNS = tuple(site_rows.OF_SITE)
 """The columns that are printed."""
 
+
+class Alone(NamedTuple):
+    """One execution of a site by itself, in a case of its extracted module."""
+
+    case: str
+    median_ns: float
+    ci_low_ns: float | None
+    ci_high_ns: float | None
+
+
 _HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", "kernel", "operations"]
 _RIGHT = [True] * 7 + [False] * 3
 PART_COLUMNS = ("case", "part", "sites", "executions", "median_ns", "ci_low_ns", "ci_high_ns", "share")
@@ -33,6 +43,7 @@ def rows(
     times: ProgramTimes | None,
     ceilings: Ceilings = (None, None),
     configurations: Mapping[str, str] | None = None,
+    alone: Mapping[int, Alone] | None = None,
 ) -> list[dict[str, Any]]:
     """Return one row for each site, or group of sites that cannot be told apart, in program order.
 
@@ -42,6 +53,7 @@ def rows(
         times: their times; None if they were not measured.
         ceilings: the ceilings of this machine.
         configurations: executable → the configuration that the compiler applied.
+        alone: site → its time by itself.
     """
     sites = {site.number: site for site in program.sites}
     timed = {time.sites[0]: time for time in times.sites} if times else {}
@@ -54,6 +66,8 @@ def rows(
         row = _row(case, site, program, (configurations or {}).get(site.executable))
         if (time := timed.get(number)) is not None:
             row |= _times(site, time, ceilings)
+        by_itself = (alone or {}).get(number)
+        row["alone_ns"] = by_itself.median_ns if by_itself else None
         found.append(row | {"untimed": untimed.get(number)})
     return found
 
@@ -98,7 +112,11 @@ def table(found: Sequence[Mapping[str, Any]]) -> str:
     """Return a table with one line for each row of `rows`."""
     if not found:
         return "no sites: this program launches no dispatch"
-    return aligned([_HEADER, *map(_line, found)], _RIGHT)
+    if all(row["alone_ns"] is None for row in found):
+        return aligned([_HEADER, *map(_line, found)], _RIGHT)
+    lines = [(_line(row), row["alone_ns"]) for row in found]
+    cells = [[*line[:4], "" if ns is None else units.nanoseconds(ns), *line[4:]] for line, ns in lines]
+    return aligned([[*_HEADER[:4], "alone", *_HEADER[4:]], *cells], [True, *_RIGHT])
 
 
 def _line(row: Mapping[str, Any]) -> list[str]:
@@ -153,6 +171,27 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
         for part in rollup.rolled_up(program, times, by, depth)
     ]
     return aligned([_PART_HEADER, *lines], _PART_RIGHT)
+
+
+def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
+    """Return a line for each site whose time by itself differs from that in the program by more than both intervals."""
+    lines = []
+    for time in times.sites:
+        found, here = alone.get(time.sites[0]), time.summary
+        if found is None or len(time.sites) > 1 or not time.executions or not here.median_ns:
+            continue
+        ends = (here.ci_low_ns, here.ci_high_ns, found.ci_low_ns, found.ci_high_ns)
+        if any(end is None for end in ends):
+            continue
+        low, high, own_low, own_high = (end or 0.0 for end in ends)
+        if own_low > high / time.executions or own_high < low / time.executions:
+            ns = units.nanoseconds(here.median_ns / time.executions)
+            more = f"{found.median_ns / (here.median_ns / time.executions) - 1:+.0%}"
+            own = units.nanoseconds(found.median_ns)
+            lines.append(
+                f"site {time.name} takes {ns} here and {own} ({more}) alone in {found.case}: more than the noise"
+            )
+    return lines
 
 
 def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> list[str]:

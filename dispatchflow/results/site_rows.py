@@ -43,6 +43,7 @@ OF_SITE = {
     "bytes_per_s": Column("double", "B/s", "rate of one execution"),
     "bound": Column("string", "", "as in rows of cases, where the machine's ceilings for the case are known"),
     "percent_of_peak": Column("double", "%", "share of the rate that this side of the roofline allows"),
+    "alone_ns": Column("double", "ns", "one execution by itself: `dispatch_ns` of its extracted module's newest row"),
     "configuration": Column("string", "", "what the compiler applied to its executable"),
     "untimed": Column("string", "", "why it has no time: `at load`, or `not launched` in the profiled calls"),
 }
@@ -70,7 +71,7 @@ SITE_ROWS = Table(
 )
 """The table of the parts in `build/sites/`."""
 
-_LATER = frozenset({"bound", "percent_of_peak", "run_id", "recorded_at"})
+_LATER = frozenset({"alone_ns", "bound", "percent_of_peak", "run_id", "recorded_at"})
 """Columns in which a row may differ from the newest one of its site and is not written again."""
 
 

@@ -119,6 +119,18 @@ def test_times_are_added_up_by_operation(loops: Project) -> None:
     assert sum(float(row["share"]) for row in parts) < 1
 
 
+def test_a_site_that_was_measured_alone_has_that_time_beside_it(loops: Project, tmp_path: Path) -> None:
+    project = loops.copy(tmp_path / "p")
+    assert project.doit("extract", *CASE, "out=alone").code == 0
+    assert "alone" not in project.doit(*CASE, "sites").out.splitlines()[1].split()
+    assert project.doit("specs=alone", "protocol=fast", "profile").code == 0
+    text = project.doit(*CASE, "sites").out
+    assert text.splitlines()[1].split()[:5] == ["site", "calls", "median", "±", "alone"]
+    first, second = rows_of(project.doit(*CASE, "sites", "format=csv").out)
+    assert first["alone_ns"] == second["alone_ns"]  # one module for both sites
+    assert 0.2 < float(first["alone_ns"]) / (float(first["median_ns"]) / 3) < 5
+
+
 def test_an_operation_has_sites_and_a_library_has_none(tmp_path: Path) -> None:
     project = Project.make(tmp_path / "p")
     words = ("operation=matmul", "m=16", "n=16", "k=16", "protocol=fast", "sites")

@@ -1,0 +1,63 @@
+"""The times of a program's sites by themselves: those of cases whose module was extracted from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dispatchflow.cases.dispatch import digest_of_module
+from dispatchflow.engine import extraction as extracting
+from dispatchflow.engine.state import CaseState
+from dispatchflow.models import extraction
+from dispatchflow.models.extraction import Extracted
+from dispatchflow.models.site import Program
+from dispatchflow.project.workspace import Workspace
+from dispatchflow.reports.sites import Alone
+from dispatchflow.results import parquet
+from dispatchflow.timing.statistics import summary
+
+
+def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
+    """Return site → its time by itself.
+
+    It is that of the newest row of its module with the case's target, device, threads and toolchain. Nothing is made:
+    without an earlier extraction there are none, and no rows are read.
+
+    Raises:
+        DamagedObject: an object was damaged or missing, and has been dropped with its records.
+    """
+    flow = chain.sites.record.outputs.get("flow") if chain.sites and chain.sites.record else None
+    if flow is None:
+        return {}
+    made = workspace.resolver.recorded(extracting.action(flow, workspace.toolchain.digest))
+    if made is None or not made.ok:
+        return {}
+    content = workspace.store.checked(made.outputs[extracting.FACTS]).read_bytes()
+    found = msgspec.json.decode(content, type=Extracted)
+    modules = {
+        digest_of_module(made.outputs[f"{n}.mlir"], extraction.FUNCTION): n for n in set(found.dispatches.values())
+    }
+    newest: dict[int, Mapping[str, Any]] = {}
+    for row in parquet.read(workspace.store.root / parquet.CASES.folder):
+        if row["program_digest"] in modules and _comparable(row, workspace, chain):
+            newest[modules[row["program_digest"]]] = row
+    known = {module: _alone(row) for module, row in newest.items()}
+    numbers = {site.number: found.dispatches.get(site.dispatch) for site in program.sites if site.dispatch is not None}
+    return {site: known[module] for site, module in numbers.items() if module in known}
+
+
+def _comparable(row: Mapping[str, Any], workspace: Workspace, chain: CaseState) -> bool:
+    wanted = {
+        "target": chain.case.target.name,
+        "device": chain.device.uri,
+        "threads": chain.device.threads,
+        "toolchain_version": workspace.toolchain.version,
+    }
+    return bool(row["dispatch_blocks_ns"]) and all(row[name] == value for name, value in wanted.items())
+
+
+def _alone(row: Mapping[str, Any]) -> Alone:
+    found = summary(row["dispatch_blocks_ns"])
+    return Alone(row["case"], found.median_ns, found.ci_low_ns, found.ci_high_ns)
