@@ -102,7 +102,7 @@ module @dispatch {{
 
 
 def digest_of_module(source: Digest, function: str, objects: tuple[tuple[str, Digest], ...] = ()) -> Digest:
-    """Return the `program_digest` of a user's module from the digests of its file and of the objects that it names."""
+    """Return the `program_digest` of a module from the digests of its file and of the objects it names."""
     return Digest(key_of("program", {"source": source, "objects": objects, "function": function}))
 
 

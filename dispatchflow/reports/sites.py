@@ -174,7 +174,7 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line for each site whose time by itself differs from that in the program by more than both intervals."""
+    """Return a line for each site whose time alone differs from that in the program beyond both intervals."""
     lines = []
     for time in times.sites:
         found, here = alone.get(time.sites[0]), time.summary
