@@ -77,7 +77,7 @@ def test_a_name_that_no_tool_can_be_told_is_refused(written):
     content = f'func.func @"{written}"() {{}}'.encode(errors="surrogateescape")
     with pytest.raises(SpecError, match="a function cannot be called") as refused:
         plan_of('file = "new.mlir"', read=lambda name: (name, content))
-    assert "Rename it" in str(refused.value)
+    assert "Rename the function" in str(refused.value)
 
 
 def test_a_named_function_is_taken_at_its_word_while_its_name_is_in_the_text():
