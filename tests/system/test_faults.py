@@ -153,7 +153,7 @@ def costs_of_the_newest(count: int, project: Project) -> list[list[float]]:
     ("invocations", "jobs"),
     [
         pytest.param(1, 8, id="one with -n 8", marks=pytest.mark.slow),
-        pytest.param(2, 2, id="two with -n 2", marks=pytest.mark.slow),
+        pytest.param(2, 2, id="two with -n 2"),
         pytest.param(4, 2, id="four with -n 2"),
     ],
 )

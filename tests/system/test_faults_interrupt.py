@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -236,7 +237,7 @@ def test_a_run_that_waits_for_a_stopped_one_says_for_whom(copied: Project, tmp_p
     assert wait_until(lambda: any("--benchmark_format" in words for words in processes_in(copied.root)))
     os.kill(process.pid, signal.SIGSTOP)
     waiting = other.start("protocol=fast", "profile:*_20x*")
-    time.sleep(2.5)
+    assert wait_until(lambda: bool(select.select([waiting.stderr], [], [], 0)[0]))  # it has said so
     assert waiting.poll() is None
     os.kill(process.pid, signal.SIGCONT)
     outcome = finished(waiting)

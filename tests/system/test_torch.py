@@ -1,6 +1,7 @@
 """PyTorch modules through the whole chain, compared with PyTorch's own results."""
 
 import importlib.util
+import json
 import shutil
 from pathlib import Path
 
@@ -30,6 +31,12 @@ def made(tmp_path_factory):
     return project, outcome.out
 
 
+def rows(project, *words):
+    outcome = project.doit(*words, "protocol=fast", "format=jsonl", "sites")
+    assert outcome.code == 0, str(outcome)
+    return [json.loads(line) for line in outcome.out.splitlines() if line.startswith("{")]
+
+
 def test_the_printed_spec_verifies_the_module_against_pytorch(made):
     project, printed = made
     assert sorted(path.name for path in (project.root / "specs/ir").iterdir()) == FILES
@@ -48,6 +55,21 @@ def test_locations_are_paths_of_modules_and_lines_of_the_users_file(made):
         assert f'loc("blocks.{block}/add_1"' in text  # the second one of its block
     assert 'loc("gpt.py":' in text
     assert str(made[0].root) not in text
+
+
+def test_equal_executables_of_two_blocks_are_told_apart(made):
+    found = rows(made[0])
+    pairs = {}
+    for row in found:
+        if row["executions"] and row["operations"]:  # others transpose weights, at load
+            pairs.setdefault(row["kernel"], []).append(" ".join(row["operations"]))
+    both = {kernel: names for kernel, names in pairs.items() if len(names) > 1}
+    assert len(both) >= 8, pairs
+    for names in both.values():
+        assert [n for n in names if "blocks.0" in n] and [n for n in names if "blocks.1" in n]
+        assert not [n for n in names if "blocks.0" in n and "blocks.1" in n]
+    scopes = {row["part"] for row in rows(made[0], "by=scope", "depth=2")}
+    assert {"blocks.0", "blocks.1"} <= scopes, scopes
 
 
 def test_with_f64_demoted_it_is_verified_on_vulkan(made):
