@@ -86,6 +86,18 @@ def to_file(text: str, out: str) -> None:
         raise unwritable(Path(out), error) from error
 
 
+def say_or_write(text: str, out: str | None) -> None:
+    """Print a text as the last one, or write it to the file of `out=` if that is given.
+
+    Raises:
+        SpecError: the file cannot be written.
+    """
+    if out is None:
+        say_last(text)
+    else:
+        to_file(text, out)
+
+
 def unwritable(out: Path, error: OSError, variable: str = "out") -> SpecError:
     import shlex
 

@@ -40,6 +40,11 @@ def no_words(command: str, args: list[str]) -> None:
         raise SpecError(f"{command} takes no words", {"given": " ".join(args)})
 
 
+def join_users(workspace: Workspace) -> None:
+    """Wait for a clean of the store, and count this process among its users: none begins then."""
+    workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+
+
 def one_case(app: Invocation, workspace: Workspace, words: Sequence[str], command: str) -> Case:
     """Return the only case that `CASE` or `STAGE:CASE` selects; without a word, the only case of the plan.
 

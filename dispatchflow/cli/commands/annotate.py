@@ -8,7 +8,7 @@ from typing import Any
 from dispatchflow import units
 from dispatchflow.cases.case import Case
 from dispatchflow.cli import output
-from dispatchflow.cli.commands._base import QueryCommand, one_case
+from dispatchflow.cli.commands._base import QueryCommand, join_users, one_case
 from dispatchflow.engine import annotate, provenance
 from dispatchflow.engine.annotate import Annotation
 from dispatchflow.errors import SpecError, ToolError, escaped, suggestion
@@ -35,16 +35,13 @@ class AnnotateCommand(QueryCommand):
         if (why := annotate.refusal(case, device)) is not None:
             raise SpecError("these instructions cannot be sampled", {"case": case.name, "found": why})
         sampling.perf()  # said before anything is compiled
-        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+        join_users(workspace)
         sites = _sites(workspace, case)
         site = _chosen(case, sites, workspace.values.get("site"))
         made = annotate.annotate(workspace.executor, case, device, site.export)
         twins = [each.number for each in sites if each.export == site.export and each is not site]
         text = escaped("\n".join(_lines(case, site, twins, made, workspace.values.get("top", _SHOWN))))
-        if "out" in workspace.values:
-            output.to_file(text, workspace.values["out"])
-        else:
-            output.say_last(text)
+        output.say_or_write(text, workspace.values.get("out"))
         return 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dispatchflow import units
 from dispatchflow.cases.case import Case
-from dispatchflow.cli.commands._base import QueryCommand
+from dispatchflow.cli.commands._base import QueryCommand, join_users
 from dispatchflow.errors import SpecError, escaped
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.stages import SITES, cases_named
@@ -34,7 +34,7 @@ class ExtractCommand(QueryCommand):
         out = Path(workspace.values["out"])
         bundles.check(out)
         case = self._case(workspace, args)
-        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+        join_users(workspace)
         made = bundles.written(workspace, case, workspace.values.get("sites"), out)
         print(escaped("\n".join(_lines(made))))
         return 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from dispatchflow.cases.module import ONNXRUNTIME
 from dispatchflow.cli import output
-from dispatchflow.cli.commands._base import QueryCommand, one_case
+from dispatchflow.cli.commands._base import QueryCommand, join_users, one_case
 from dispatchflow.errors import escaped
 from dispatchflow.iree.targets import Target
 from dispatchflow.planning import sweep_words
@@ -30,13 +30,10 @@ class LocateCommand(QueryCommand):
         given = _reference(workspace)
         case = one_case(self.app, workspace, args, self.name)
         reference = locating.reference_of(case, given)
-        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+        join_users(workspace)
         found = locating.located(workspace, case, reference, workspace.values.get("sites"))
         text = escaped(located.report(found, self._words(args)))
-        if "out" in workspace.values:
-            output.to_file(text, workspace.values["out"])
-        else:
-            output.say_last(text)
+        output.say_or_write(text, workspace.values.get("out"))
         return int(found.fails)
 
     def _words(self, args: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dispatchflow import units
 from dispatchflow.cli import output
-from dispatchflow.cli.commands._base import QueryCommand, one_case
+from dispatchflow.cli.commands._base import QueryCommand, join_users, one_case
 from dispatchflow.errors import NothingMatched, SpecError, ToolError, escaped, suggestion
 from dispatchflow.iree import phases
 from dispatchflow.iree.phases import Phase
@@ -29,7 +29,7 @@ class PhasesCommand(QueryCommand):
     def execute(self, params: Any, args: list[str]) -> int:
         workspace = self.app.workspace(self.groups)
         case = one_case(self.app, workspace, args, self.name)
-        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+        join_users(workspace)
         asked, values = CasePhases(workspace, case), workspace.values
         parts, failures = list[str](), list[str]()
         if values.get("timing"):
@@ -51,10 +51,7 @@ class PhasesCommand(QueryCommand):
             failures += [f"{each.case.name}: {each.dumped.reason}" for each in both if not each.dumped.ok]
             parts += [f"note: {each.case.name}: {doubt}" for each in both if (doubt := each.dumped.facts.get("doubt"))]
         text = escaped("\n".join([*parts, *(f"only the phases before this failure exist: {why}" for why in failures)]))
-        if "out" in values:
-            output.to_file(text, values["out"])
-        else:
-            output.say_last(text)
+        output.say_or_write(text, values.get("out"))
         return int(bool(failures))
 
 

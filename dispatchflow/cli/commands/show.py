@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow.cli import output
-from dispatchflow.cli.commands._base import QueryCommand, one_case
+from dispatchflow.cli.commands._base import QueryCommand, join_users, one_case
 from dispatchflow.errors import SpecError, ToolError, escaped
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class ShowCommand(QueryCommand):
 
         workspace = self.app.workspace(self.groups)
         case = one_case(self.app, workspace, args, self.name)
-        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+        join_users(workspace)
         device = workspace.device(case.target, case.threads)
         recipe, found = results.of_case(workspace.executor, case, device)
         verified = workspace.resolver.chain(case)["verify"]

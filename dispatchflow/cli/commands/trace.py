@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from dispatchflow import units
 from dispatchflow.cli import output
-from dispatchflow.cli.commands._base import QueryCommand, one_case
+from dispatchflow.cli.commands._base import QueryCommand, join_users, one_case
 from dispatchflow.engine import trace
 from dispatchflow.errors import SpecError, escaped
 from dispatchflow.iree import tracy_file
@@ -44,7 +44,7 @@ class TraceCommand(QueryCommand):
         if len(args) == 1 and args[0].endswith(_ENDING):
             _show(workspace, args[0], _content(Path(args[0])), None)
             return 0
-        workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
+        join_users(workspace)
         if program:
             return _traced_program(workspace, program, out)
         case = one_case(self.app, workspace, args, self.name)
