@@ -90,7 +90,7 @@ def _slow_tests() -> set[str]:
     return {name for table in tables for name in table["tests"]}
 
 
-_LONGEST = ("test_hidden_features.py", "test_adding.py")
+_LONGEST = ("test_hidden_features.py", "test_adding.py", "test_readme.py")
 
 
 @pytest.hookimpl(trylast=True)

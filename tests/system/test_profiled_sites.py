@@ -167,14 +167,16 @@ def test_dynamic_sizes(device, tmp_path):
     assert {site.name: site.executions for site in times.sites} == {"1": 1, "2": 1}
 
 
+@pytest.mark.parametrize("first", [700, 5000])
 @pytest.mark.parametrize("name", ["local-sync", "local-task"])
-def test_8000_dispatches_of_one_call_with_nothing_dropped(name, tmp_path):
+def test_more_dispatches_of_one_call_than_the_ring_holds_with_nothing_dropped(name, first, tmp_path):
+    """A dispatch is five records, and the ring holds 4,096. On a loaded machine few of them come whole more often."""
     folder = compiled(two_loops(4), name, tmp_path)
-    inputs = ["4x4xf32=0.01", "5000", "3000"]
+    inputs = ["4x4xf32=0.01", f"{first}", "300"]
     assert profiled(folder, name, inputs, calls=1)[0].dropped > 0
     for _ in range(20):  # the thread that empties the ring may wait for a CPU
         profile, found = profiled(folder, name, inputs, calls=1, flush_ms=1)
         if profile.dropped == 0:
             break
     times = times_of(program(*[["main_dispatch_0_matmul_4x4x4_f32"]] * 2), profile, found)
-    assert {site.name: site.executions for site in times.sites} == {"1": 5000, "2": 3000}
+    assert {site.name: site.executions for site in times.sites} == {"1": first, "2": 300}
