@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from dispatchflow.models import kinds, work
 from dispatchflow.models.def_use import DefUse, Point
-from dispatchflow.models.site import Origin, Program, Site, SourceOperation
+from dispatchflow.models.site import Evidence, Origin, Program, Site, SourceOperation
 from dispatchflow.models.tagged import Dispatch, Dispatches, Launch, Launches, Source
 
 
@@ -28,10 +28,12 @@ def program(source: Source, formed: Dispatches, host: Launches) -> Program:
     for number, launch in enumerate(host.launches, 1):
         if len(launch.sites) > 1:
             raise ValueError(f"a launch of {launch.export} has the tags of {len(launch.sites)} dispatches")
-        dispatch = formed.dispatches[launch.sites[0]] if launch.sites else None
-        found = located[launch.sites[0]] if launch.sites else set()
-        moved = by_flow.get(launch.sites[0], set()) if launch.sites else set()
-        sites.append(_site(number, launch, dispatch, found, moved))
+        if launch.sites:
+            tag = launch.sites[0]
+            known = _sorted("location", located[tag]), _sorted("data flow", by_flow.get(tag, set()))
+            sites.append(_site(number, launch, formed.dispatches[tag], (*known[0], *known[1])))
+        else:
+            sites.append(_site(number, launch, None, _sorted("launch", _users(graph, launch.origins))))
     return Program(_operations(graph, source, {o.operation for s in sites for o in s.origins}), tuple(sites),
                    source.unlabelled, _calls(host))  # fmt: skip
 
@@ -49,9 +51,11 @@ def _called(function: str) -> str:
     return function.removesuffix("$async")
 
 
-def _site(number: int, launch: Launch, dispatch: Dispatch | None, found: set[int], moved: set[int]) -> Site:
-    origins = (*(Origin(each, "location") for each in sorted(found)),
-               *(Origin(each, "data flow") for each in sorted(moved)))  # fmt: skip
+def _sorted(evidence: Evidence, operations: set[int]) -> tuple[Origin, ...]:
+    return tuple(Origin(each, evidence) for each in sorted(operations))
+
+
+def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple[Origin, ...]) -> Site:
     return Site(
         number,
         _called(launch.function),
@@ -100,6 +104,11 @@ def _origins(graph: DefUse, dispatch: Dispatch, computing: bool) -> set[int]:
         if not kinds.is_around(operation) and kinds.is_arithmetic(operation) == computing:
             tags += operation.origins
             tags += [tag for scalar in operation.scalars for tag in scalar.origins]
+    return _users(graph, tags)
+
+
+def _users(graph: DefUse, tags: Iterable[int]) -> set[int]:
+    """Return the user's operations that the tagged ones are, or are part of."""
     owners = {graph.owner[tag] for tag in tags}
     return {each for each in owners if _is_users(graph.nodes[each].kind)}
 
@@ -143,6 +152,8 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
         between = graph.between(variable, end, is_vanished)
         candidates = {each for each in between if _is_users(graph.nodes[each].kind) and graph.nodes[each].tensor}
         candidates = {each for each in candidates if kinds.moves(graph.nodes[each].kind)} or candidates
-        # A copy with a padding has the location of the convolution that reads it, and nothing vanished before that.
-        found[tag] = candidates or _origins(graph, dispatch, computing=False) & (begin | end)
+        # A copy into a padding has the location of the convolution that reads it, and nothing vanished before that.
+        # Its load and store may be all that is inside.
+        anything = _users(graph, (tag for each in dispatch.operations for tag in each.origins))
+        found[tag] = candidates or anything & (begin | end)
     return found

@@ -7,11 +7,12 @@ from typing import Literal
 
 import msgspec
 
-Evidence = Literal["location", "data flow"]
+Evidence = Literal["location", "data flow", "launch"]
 """The evidence that a site computes an operation.
 
 `location`: an operation inside the dispatch has the operation's location. `data flow`: no location is left; the site
-moves data on an edge of the source's def-use graph, and the operation is on that edge, or at its end."""
+moves data on an edge of the source's def-use graph, and the operation is on that edge, or at its end. `launch`: the
+compiler added the dispatch after it had formed the others, and the place that launches it has the location."""
 
 
 class SourceOperation(msgspec.Struct, frozen=True):

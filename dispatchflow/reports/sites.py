@@ -32,6 +32,7 @@ class Alone(NamedTuple):
 
 _HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", "kernel", "operations"]
 _RIGHT = [True] * 7 + [False] * 3
+_DOUBTS = {"data flow": " (by data flow)", "launch": " (by its launch)"}
 PART_COLUMNS = ("case", "part", "sites", "executions", "median_ns", "ci_low_ns", "ci_high_ns", "share")
 """The columns of `part_rows`, which mean what they do for sites."""
 _PART_HEADER, _PART_RIGHT = ["part", "sites", "calls", "median", "±", "share"], [False, False, True, True, True, True]
@@ -121,7 +122,7 @@ def table(found: Sequence[Mapping[str, Any]]) -> str:
 
 def _line(row: Mapping[str, Any]) -> list[str]:
     percent = row["percent_of_peak"]
-    doubt = " (by data flow)" if row["evidence"] == "data flow" else ""
+    doubt = _DOUBTS.get(row["evidence"], "")
     return [
         row["site"],
         _executions(row["executions"]),
@@ -220,5 +221,7 @@ def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> 
     if absent := program.unplaced:
         shown = ", ".join(rollup.operation_name(operation) for operation in absent[:8])
         more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
-        lines.append(f"in no site, because they are constant, part of others, or plain copies: {shown}{more}")
+        lines.append(
+            f"in no site, because they are constant, part of others, done in place, or plain copies: {shown}{more}"
+        )
     return lines

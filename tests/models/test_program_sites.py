@@ -107,6 +107,26 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x5xf32>) -> tensor<4x5xf32> {
   return %1 : tensor<4x5xf32>
 }
 """
+CONVOLUTION = (
+    "stablehlo.convolution({given}) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {{{window}}}"
+    " {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : {types} -> tensor<1x4x6x6xf32>"
+)
+FIRE = f"""\
+func.func @main(%x: tensor<1x4x6x6xf32>, %v: tensor<4x4x1x1xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<1x4x6x12xf32> {{
+  %0 = {CONVOLUTION.format(given="%x, %v", window="", types="(tensor<1x4x6x6xf32>, tensor<4x4x1x1xf32>)")}
+  %1 = {CONVOLUTION.format(given="%0, %v", window="", types="(tensor<1x4x6x6xf32>, tensor<4x4x1x1xf32>)")}
+  %2 = {CONVOLUTION.format(given="%0, %w", window="pad = [[1, 1], [1, 1]]", types="(tensor<1x4x6x6xf32>, tensor<4x4x3x3xf32>)")}
+  %3 = stablehlo.concatenate %1, %2, dim = 3 : (tensor<1x4x6x6xf32>, tensor<1x4x6x6xf32>) -> tensor<1x4x6x12xf32>
+  return %3 : tensor<1x4x6x12xf32>
+}}
+"""
+FILLED = """\
+func.func @main(%n: index, %p: i64) -> tensor<?xi64> {
+  %e = tensor.empty(%n) : tensor<?xi64>
+  %f = linalg.fill ins(%p : i64) outs(%e : tensor<?xi64>) -> tensor<?xi64>
+  return %f : tensor<?xi64>
+}
+"""
 PROGRAMS = {
     "two": TWO, "loops": LOOPS, "until": UNTIL, "dynamic": DYNAMIC, "loaded": LOADED, "turned": TURNED,
     "tosa": TOSA, "stablehlo": STABLEHLO,
@@ -185,6 +205,24 @@ def test_sites_of_the_verified_code_have_the_operations_that_the_user_wrote(tmp_
     assert [operation.place for operation in two.operations if operation.computes] == ["two.mlir:5:8", "two.mlir:8:8"]
     assert [(site.flops, site.traffic_bytes) for site in two.sites] == [(1024, 896), (2048, 1664)]
     assert [(site.flops, site.traffic_bytes) for site in found["dynamic"][0].sites] == [(None, None)]
+
+
+def test_copies_and_fills_that_the_compiler_adds_have_the_operations_that_they_are_for(tmp_path):
+    found = made(tmp_path, "llvm-cpu", fire=FIRE, filled=FILLED)
+
+    def origins(site, program):
+        place = {operation.number: operation.place for operation in program.operations}
+        return [(place[origin.operation], origin.evidence) for origin in site.origins]
+
+    fire, record = found["fire"]
+    copies = [origins(site, fire) for site in fire.sites if "memcpy" in site.export]
+    concat = [("fire.mlir:5:8", "data flow")]
+    assert copies == [[("fire.mlir:4:8", "data flow")], concat, concat]
+    assert all(site.origins for site in fire.sites) and fire.unplaced == ()
+    assert record.facts["untagged"] == 0
+    filled, record = found["filled"]
+    assert [origins(site, filled) for site in filled.sites] == [[("filled.mlir:3:8", "launch")]]
+    assert record.facts["untagged"] == 1
 
 
 def test_sites_of_an_operation_have_the_operations_of_its_module(tmp_path):

@@ -30,6 +30,12 @@ def moving(*origins):
     return Computation("linalg.transpose", origins, ("tensor<4x4xf32>",) * 2)
 
 
+def stored(*origins):
+    """What is inside a dispatch that only copies, as recorded from a padded convolution of 3.13."""
+    around = "iree_tensor_ext.dispatch.tensor.load", "iree_tensor_ext.dispatch.tensor.store", "flow.return"
+    return tuple(Computation(kind, origins, tensor="load" in kind) for kind in around)
+
+
 def launch(number, at_load=False, function="main$async"):
     return Launch((number,), (), function, at_load, "e", f"dispatch_{number}", 0, number)
 
@@ -102,8 +108,9 @@ def test_candidates_are_of_the_argument_that_the_dispatch_reads():
     assert second.origins == (Origin(4, "location"),)
 
 
+@pytest.mark.parametrize("copying", ["a pad", "a load and a store"])
 @pytest.mark.parametrize(("location", "operations"), [(3, [3]), (2, [])], ids=["its reader's", "a stranger's"])
-def test_copy_with_a_padding_belongs_to_the_convolution_that_reads_it(location, operations):
+def test_copy_with_a_padding_belongs_to_the_convolution_that_reads_it(location, operations, copying):
     source = module(
         node("linalg.exp", given=[1]),
         node("onnx.Conv", given=[0]),
@@ -111,7 +118,8 @@ def test_copy_with_a_padding_belongs_to_the_convolution_that_reads_it(location, 
     )
     flow = module(dispatch(given=[1]), dispatch(given=[0]), dispatch(3), node("util.return", 4, results=0))
 
-    _, copy, _ = program(source, flow, (computing(2),), (moving(location),), (computing(3),)).sites
+    copies = {"a pad": (moving(location),), "a load and a store": stored(location)}
+    _, copy, _ = program(source, flow, (computing(2),), copies[copying], (computing(3),)).sites
 
     assert copy.origins == tuple(Origin(each, "data flow") for each in operations)
 
@@ -160,10 +168,16 @@ def test_initializers_are_told_and_a_launch_of_two_dispatches_is_refused():
         program(NETWORK, FLOW, *bodies, launches=[Launch((0, 1), (), "main", False, "e", "x", 0, 0)])
 
 
-def test_launch_that_the_compiler_added_is_a_site_without_operations():
-    found = program(NETWORK, module(), launches=[Launch((), (), "main", False, "e", "fill", 0, 0)])
+@pytest.mark.parametrize(
+    ("location", "origins"), [((), ()), ((1, 3, 2), (2, 3))], ids=["without a location", "with that of two operations"]
+)
+def test_launch_that_the_compiler_added_has_the_operations_of_its_location(location, origins):
+    found = program(NETWORK, module(), launches=[Launch((), location, "main", False, "e", "fill", 0, 0)])
 
-    assert [(site.export, site.origins, site.flops) for site in found.sites] == [("fill", (), None)]
+    (site,) = found.sites
+    assert (site.export, site.flops, site.dispatch) == ("fill", None, None)
+    assert site.origins == tuple(Origin(each, "launch") for each in origins)
+    assert found.shared == ()
 
 
 MATMUL = Computation(

@@ -60,7 +60,7 @@ def test_a_table_names_what_is_guessed_untimed_and_in_no_site(timed: ProgramTime
     assert "add (at load)" in third
     call, absent = sites.remarks(PROGRAM, timed, None)
     assert call.startswith("one call takes 1.00 µs: dispatches 20.0 ns, launching ")
-    assert absent == "in no site, because they are constant, part of others, or plain copies: soft"
+    assert absent == "in no site, because they are constant, part of others, done in place, or plain copies: soft"
     assert "no times: no device" in sites.remarks(PROGRAM, None, "no times: no device")
 
 
