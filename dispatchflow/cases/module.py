@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import ClassVar
 
 from dispatchflow.iree import parameters
+from dispatchflow.iree.flags import Flags, of_meaning
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest
 from dispatchflow.mlir.attributes import unescaped
@@ -113,6 +114,8 @@ class Module(Workload):
     """A library whose results for the same file are the expected ones."""
     problem: str | None = None
     """Why its inputs are not known: its flag file is wrong."""
+    against_flags: Flags = ()
+    """Flags of the case that its compile for the target `against` has too."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -165,6 +168,11 @@ class Module(Workload):
         if self.against is None:
             return f"the reference, {self.against_library}"
         return f"the reference, {self.name} on {self.against.name}"
+
+    def compared_with(self, flags: Flags) -> Module:
+        """Return the module whose reference has those of a case's flags that change what a module computes."""
+        meaning = of_meaning(flags) if self.against is not None else ()
+        return replace(self, against_flags=meaning) if meaning else self
 
     def flops(self) -> int | None:
         return None

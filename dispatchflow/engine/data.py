@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dispatchflow.cases.module import Module
 from dispatchflow.engine import actions, module_actions
 from dispatchflow.engine.actions import Action, Data
+from dispatchflow.iree import flags
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import syntax_of
 from dispatchflow.iree.targets import Device, Target
@@ -166,7 +167,8 @@ class DataResolver:
 
     def reference_flags(self, program: Module) -> tuple[str, ...]:
         assert program.against is not None
-        return program.against.resolved_flags(self._host, syntax_of(self._toolchain.version))
+        own = program.against.resolved_flags(self._host, syntax_of(self._toolchain.version))
+        return flags.behind(own, program.against_flags)
 
     def reference_device(self, program: Module) -> Device:
         """Return one thread of the target that a module is compared with."""
@@ -194,8 +196,8 @@ class DataResolver:
         printed = self.printed(program)
         if program.against is None or printed is None:
             return None
-        text, flags = printed.outputs["module"], self.reference_flags(program)
-        return actions.compilation(text, actions.compilations(flags, self._toolchain.digest, self._environment))
+        compiled = actions.compilations(self.reference_flags(program), self._toolchain.digest, self._environment)
+        return actions.compilation(printed.outputs["module"], compiled)
 
     def failure(self, program: Workload) -> str | None:
         """Return why inputs or expected results cannot be made; None if no failure is known."""

@@ -49,6 +49,11 @@ def parse(written: str) -> Flags:
     return flags
 
 
+def of_meaning(flags: Flags) -> Flags:
+    """Return the flags that change what a module computes, so that its reference must have them too."""
+    return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS)
+
+
 def behind(own: Flags, flags: Flags) -> Flags:
     """Return all flags of a compile: `own`, of target and tuning, then `flags`.
 

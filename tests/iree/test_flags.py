@@ -7,6 +7,7 @@ from support.project import Project, sweep
 
 from dispatchflow.errors import SpecError
 from dispatchflow.iree import flags
+from dispatchflow.planning import parser, plan
 
 NAME = st.from_regex(r"(iree-)?[a-z][a-z0-9-]{0,9}", fullmatch=True)
 FLAG = st.builds("--{}".format, NAME) | st.builds("--{}={}".format, NAME, st.text(max_size=12))
@@ -123,6 +124,23 @@ def test_demotion_of_f64_takes_the_place_of_the_target_s(plan_of, case_of, resol
     assert resolver_of().flags(demoted) == (*replaced, "--iree-opt-level=O2")
     assert flags.behind(usual, ("--iree-input-demote-f64-to-f32=false",)) == usual
     assert demoted.name.endswith("+input-demote-f64-to-f32.true@llvm-cpu")
+
+
+def test_a_reference_has_the_demotion_of_its_case_and_no_other_flag(resolver_of):
+    wanted = "--iree-input-demote-f64-to-f32=true"
+    words = {
+        "operation": "module",
+        "file": "m.mlir",
+        "reference": "vmvx",
+        "flags": ["", f"--iree-opt-level=O2 {wanted}"],
+    }
+    text = b"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+    plain, demoted = plan.expand([parser.sweep(words, "here", lambda name: (name, text))]).cases
+    of_reference = resolver_of().supplies.reference_flags
+    replaced = tuple(
+        wanted if flag.startswith("--iree-input-demote") else flag for flag in of_reference(plain.operation)
+    )
+    assert of_reference(demoted.operation) == replaced != of_reference(plain.operation)
 
 
 @pytest.mark.iree

@@ -100,6 +100,29 @@ def test_bare_numbers_are_compared(tmp_path):
     assert "expected result 2: 300 is not representable as i8" in said(verify("expected=x.npy;3;300;254;0"))
 
 
+EPSILON = """\
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %epsilon = arith.constant dense<1.0e-5> : tensor<4x8xf64>
+  %wide = arith.extf %x : tensor<4x8xf32> to tensor<4x8xf64>
+  %sum = arith.addf %wide, %epsilon : tensor<4x8xf64>
+  %y = arith.truncf %sum : tensor<4x8xf64> to tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+"""
+
+
+def test_a_reference_is_compiled_with_the_demotion_of_its_case(tmp_path):
+    """vmvx of IREE 3.13 does not lower f64."""
+    project = Project.make(tmp_path)
+    (tmp_path / "epsilon.mlir").write_text(EPSILON)
+    words = ("verify", "file=epsilon.mlir", "reference=vmvx", "threads=1")
+
+    alike = project.doit(*words, "flags=--iree-input-demote-f64-to-f32=true")
+    assert alike.code == 0 and said(alike) is None, str(alike)
+    plain = project.doit(*words)
+    assert plain.code == 1 and said(plain).startswith("the reference, module on vmvx: compile failed"), str(plain)
+
+
 ROWS = """\
 func.func @main(%x: tensor<?x?xf32>, %g: tensor<?xf32>) -> tensor<?x?xf32> {
   %y = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m)>, affine_map<(m, n) -> (m, n)>],
