@@ -191,4 +191,9 @@ def test_the_view_has_the_sites_and_profiles_them_by_hand(loops: Project, tmp_pa
     ran = subprocess.run([folder / "repro.sh", "sites"], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert profile_events.parse((folder / "calls.jsonl").read_bytes()).dropped == 0
-    assert "sites.json" in project.doit("explain", *CASE, "sites:*").out
+    out = project.doit("explain", *CASE, "sites:*").out
+    assert "sites.json" in out
+    sites = out.split("\nsites: made")[1].split("\n\n")[0]
+    tracing, times = sites.split("\n  key of the times  ")
+    assert "\n  key of the provenance  " in tracing and "\n  compile     " in tracing and "\n  source      " in tracing
+    assert "\n  traced      " in times and "\n  protocol    " in times

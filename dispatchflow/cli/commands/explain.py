@@ -7,6 +7,8 @@ from typing import Any
 
 from dispatchflow import units
 from dispatchflow.cli.commands._base import QueryCommand, print_skips
+from dispatchflow.engine import site_states
+from dispatchflow.engine.actions import Action
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import SpecError, plain
 from dispatchflow.iree import command_lines
@@ -61,20 +63,28 @@ def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
         yield f"\n{stage}: {'would run' if step.pending else step.state}: {step.why}"
         if chain.known is not None and step is chain.failure:
             yield f"  known failure: {chain.known.reason} ({chain.known.place})"
-        if step.action is None:
-            continue
-        yield f"  key  {step.action.key}"
-        before = _ingredients_before(workspace, latest.get(stage), stage)
-        for name, value in step.action.ingredients.items():
-            yield f"  {name:<11} {_short(value)}"
-            if before is not None and _as_json(before.get(name)) != _as_json(value):
-                was = _difference(before.get(name), value)
-                yield f"  {'':<11} CHANGED since the last record of this name: was {was}"
+        for title, action in _actions(chain, stage):
+            yield f"  {title}  {action.key}"
+            before = _ingredients_before(workspace, latest.get(stage), stage)
+            for name, value in action.ingredients.items():
+                yield f"  {name:<11} {_short(value)}"
+                if before is not None and _as_json(before.get(name)) != _as_json(value):
+                    was = _difference(before.get(name), value)
+                    yield f"  {'':<11} CHANGED since the last record of this name: was {was}"
     if found := dispatches(chain):
         yield "\ndispatches, with the time of all their executions in one call:"
         cells = [[name, units.nanoseconds(ns) if ns else "-", text] for name, text, ns in found]
         yield from (f"  {line}" for line in table.aligned(cells, (False, True, False)).splitlines())
     yield from _artifacts(workspace, chain)
+
+
+def _actions(chain: CaseState, stage: str) -> Iterator[tuple[str, Action]]:
+    """Yield the actions of a stage, as far as they are known, with what their keys are called."""
+    action, tracing = chain[stage].action, site_states.provenance_of(chain) if stage == SITES else None
+    if tracing is not None:
+        yield "key of the provenance", tracing
+    if action is not None and (tracing is None or action.key != tracing.key):
+        yield "key of the times" if tracing else "key", action
 
 
 def _ingredients_before(workspace: Workspace, key: Any, stage: str) -> Mapping[str, Any] | None:
