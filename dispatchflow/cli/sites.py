@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dispatchflow.engine.state import CaseState
+from dispatchflow.engine.state import CaseState, StageState
 from dispatchflow.errors import NothingMatched, SpecError
 from dispatchflow.project import case_sites
 from dispatchflow.project.case_sites import CaseSites
@@ -54,11 +54,16 @@ def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
         return FORMATS[values["format"]](sites.COLUMNS, [row for each in rows.values() for row in each])
     tables = ["\n".join(_lines(rows[name], loaded, values)) for name, loaded in found.items()]
     rest = [
-        f"sites of {chain.case.name}: {chain.sites.state}: {chain.sites.why}"
+        f"sites of {chain.case.name}: {_missing(chain.sites)}"
         for chain in chains
         if chain.sites is not None and chain.case.name not in found
     ]
     return "\n\n".join([*tables, *rest])
+
+
+def _missing(state: StageState) -> str:
+    # An object of a finished stage may be damaged: `case_sites.load` has reported it, and its record is dropped.
+    return "damaged; the next run makes them" if state.state == "made" else f"{state.state}: {state.why}"
 
 
 def _chosen(rows: Sequence[dict[str, Any]], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

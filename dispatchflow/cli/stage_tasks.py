@@ -84,7 +84,7 @@ class StageTasks:
         self.progress.begin(stage, case.name)
         executor = self.workspace.executor
         if stage == "profile":
-            return self._profile(case)
+            return self._profile(case) or self._goes_on(case)
         if stage == SITES:
             return self._sites(case)
         if stage == "verify":
@@ -99,7 +99,13 @@ class StageTasks:
             self.progress.end(
                 stage, case.name, record.cost_s if record else 0.0, failure, self._is_known(case, failure)
             )
-        return bool(record and record.ok) or (stage == "verify" and self.workspace.settings.verify == "warn")
+        if stage == "verify" and (self.workspace.settings.verify == "warn" or self._goes_on(case)):
+            return True
+        return bool(record and record.ok)
+
+    def _goes_on(self, case: Case) -> bool:
+        """Return whether a failure of results or times leaves a stage to run: the sites, without times."""
+        return case in self.workspace.resolver.asked_for_sites and self.stopped is None
 
     def _is_known(self, case: Case, failure: str | None) -> bool:
         return failure is not None and self.workspace.resolver.chain(case).known is not None

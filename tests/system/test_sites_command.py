@@ -197,3 +197,32 @@ def test_the_view_has_the_sites_and_profiles_them_by_hand(loops: Project, tmp_pa
     tracing, times = sites.split("\n  key of the times  ")
     assert "\n  key of the provenance  " in tracing and "\n  compile     " in tracing and "\n  source      " in tracing
     assert "\n  traced      " in times and "\n  protocol    " in times
+
+
+def test_a_run_in_which_the_verification_fails_has_the_sites_without_times(tmp_path: Path) -> None:
+    project = Project.make(tmp_path)
+    (tmp_path / "sum.mlir").write_text(
+        "func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {\n"
+        "  %y = arith.addf %x, %x : tensor<64xf32>\n  return %y : tensor<64xf32>\n}\n"
+    )
+    (tmp_path / "zero.bin").write_bytes(bytes(256))
+    words = ("file=sum.mlir", "inputs=64xf32=1", "expected=zero.bin", "threads=1", "sites")
+
+    first, again = project.doit(*words), project.doit(*words)
+
+    assert first.code == again.code == 1
+    for outcome in (first, again):
+        assert "arith.addf sum.mlir:2:8" in outcome.out and "no times: verification failed: 64 elements" in outcome.out
+    assert "1 with sites found (1 failed)" in first.out
+
+
+def test_damaged_sites_are_reported_and_made_again(loops: Project, tmp_path: Path) -> None:
+    project = loops.copy(tmp_path / "p")
+    (made,) = project.root.glob("build/module_*/sites.json")
+    made.resolve().chmod(0o644)
+    made.resolve().write_bytes(b"{}")
+
+    damaged, again = project.doit(*CASE, "sites"), project.doit(*CASE, "sites")
+
+    assert "damaged; the next run makes them" in damaged.out and "the store has it" not in damaged.out
+    assert "first.matmul" in again.out
