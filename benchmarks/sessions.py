@@ -3,9 +3,10 @@
     python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; can be resumed
     python -m benchmarks.sessions --folder sessions --table   # the results so far
 
-Each run is a new process with a new copy of the store, so that its files are elsewhere in memory. Only the machine's
-anchors and ceilings are passed from run to run, as in a store that is used day after day. In the condition `busy`
-another process computes for random times on the first CPU; cases run on the last CPU.
+Each run is a new process with a new copy of the store, so that its files are elsewhere in memory. The store is the one
+that the run before it left: what was measured, the anchors' history and the ceilings pass from run to run, as in a
+store that is used day after day. In the condition `busy` another process computes for random times on the first CPU;
+cases run on the last CPU.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise, permutations
 from math import log
 from pathlib import Path
@@ -104,29 +104,23 @@ def read(part: Path) -> list[Run]:
 
 def measure(folder: Path, protocol: str, condition: str, runs: int) -> None:
     """Run the cases until there are `runs` results of this protocol and condition."""
-    part, remembered = folder / f"{protocol}-{condition}.jsonl", dict[str, str]()
-    if part.exists() and (lines := part.read_text().splitlines()):
-        remembered = json.loads(lines[-1])["remembered"]
+    part, last = folder / f"{protocol}-{condition}.jsonl", folder / f"{protocol}-{condition}"
     template = _template(folder)
     for number in range(len(read(part)), runs):
         began = time.monotonic()
-        with _fresh(template, folder / "run", remembered) as project, _beside(condition):
-            timing.run([*timing.DOIT, f"protocol={protocol}"], project)
-            rows = {
-                row["case"]: {name: row[name] for name in _KEPT} for row in parquet.read(_store(project) / "results")
-            }
-            remembered = _remembered(project)
+        with _beside(condition):
+            project = copied(last if last.exists() else template, folder / "run")
+            timing.run([*timing.DOIT, f"protocol={protocol}", "remeasure=0"], project)
+        rows = newest(parquet.read(project / ".dispatchflow/results"))
         with part.open("a") as stream:
-            stream.write(json.dumps({"at": time.time(), "rows": rows, "remembered": remembered}) + "\n")
+            stream.write(json.dumps({"at": time.time(), "rows": rows}) + "\n")
+        shutil.rmtree(last, ignore_errors=True)
+        project.rename(last)
         factor = next(iter(rows.values()))["session_factor"]
         print(
             f"{part.stem} {number + 1}/{runs}: {time.monotonic() - began:.0f} s, factor {factor:.3f}, load {os.getloadavg()[0]:.2f}",
             flush=True,
         )
-
-
-def _store(project: Path) -> Path:
-    return project / ".dispatchflow"
 
 
 def _template(folder: Path) -> Path:
@@ -142,20 +136,17 @@ def _template(folder: Path) -> Path:
     return project
 
 
-@contextlib.contextmanager
-def _fresh(template: Path, project: Path, remembered: dict[str, str]) -> Iterator[Path]:
+def copied(before: Path, project: Path) -> Path:
+    """Replace `project` by a copy of the project `before`, with its store and facts about the machine."""
     shutil.rmtree(project, ignore_errors=True)
-    shutil.copytree(template, project, symlinks=True)
-    with contextlib.closing(sqlite3.connect(_store(project) / "records.sqlite")) as database, database:
-        database.executemany("insert or replace into remembered values (?, ?)", remembered.items())
-    yield project
-    shutil.rmtree(project)
+    shutil.copytree(before, project, symlinks=True)
+    return project
 
 
-def _remembered(project: Path) -> dict[str, str]:
-    with contextlib.closing(sqlite3.connect(_store(project) / "records.sqlite")) as database:
-        words = "select name, value from remembered where name glob 'anchors:*' or name glob 'ceilings:*'"
-        return dict(database.execute(words).fetchall())
+def newest(rows: Iterable[dict[str, Any]]) -> Run:
+    """Return the newest row of each case, without the columns that no table needs."""
+    in_order = sorted(rows, key=lambda row: row["measured_at"])
+    return {row["case"]: {name: row[name] for name in _KEPT} for row in in_order}
 
 
 @contextlib.contextmanager

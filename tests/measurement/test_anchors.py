@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from math import exp, log, sqrt
+from random import Random
 from types import SimpleNamespace
 
 import numpy as np
@@ -91,6 +92,21 @@ def test_anchored_is_stated_only_where_it_is_narrower():
     assert replace(quiet, factor_sd=0.05).later_anchored(0.01) is None  # it would add the anchors' noise
     assert replace(quiet, factor=1.5).later_anchored(0.01) is None  # too far for so uncertain a sensitivity
     assert replace(quiet, factor=1.5, sensitivity_sd=0.01).later_anchored(0.01) is not None
+
+
+def test_of_many_moments_none_states_an_anchored_interval_that_is_no_narrower():
+    lot, stated = Random(1), 0
+    for _ in range(2000):
+        session_sd, case_sd, factor_sd, sensitivity_sd, within, away = (exp(lot.uniform(-7, -1)) for _ in range(6))
+        moment = Moment(
+            session_sd, case_sd, lot.randrange(64), exp(lot.choice([-1, 1]) * away), factor_sd,
+            sensitivity=lot.uniform(-0.5, 3), sensitivity_sd=sensitivity_sd, freedom=lot.uniform(4, 60),
+            unusual=lot.gauss(0, session_sd),
+        )  # fmt: skip
+        anchored = moment.later_anchored(within)
+        stated += anchored is not None
+        assert anchored is None or anchored < moment.later(within)
+    assert 200 < stated < 1800
 
 
 def test_measurement_of_an_older_version_has_the_prior_s_sensitivity():

@@ -3,6 +3,7 @@
 The whole tables: `python -m benchmarks.coverage`, `python -m benchmarks.sessions`.
 """
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -51,10 +52,38 @@ def test_table_of_separate_runs_counts_the_next_one_and_all_pairs():
     assert sessions._covered(runs, sessions.INTERVALS["within the session"]) == {}
 
 
-def test_runs_go_on_where_they_were_stopped(tmp_path):
-    assert sessions.read(tmp_path / "std-quiet.jsonl") == []
-    (tmp_path / "std-quiet.jsonl").write_text('{"at": 1, "rows": {"a": {"median_ns": 1}}, "remembered": {}}\n' * 2)
-    assert len(sessions.read(tmp_path / "std-quiet.jsonl")) == 2
+def test_each_run_has_a_copy_of_what_the_runs_before_it_left(tmp_path, monkeypatch):
+    """Sensitivities are learned from the store's measurements; a run that has none states the prior's intervals."""
+    seen, files = [], []
+
+    def run(argv, project):
+        left = project / ".dispatchflow/measured"
+        if "verify" in argv:
+            left.parent.mkdir()
+            left.write_text("")
+            return
+        seen.append(left.read_text())
+        files.append(left.stat().st_ino)
+        left.write_text(f"{seen[-1]}{len(seen)} ")
+
+    monkeypatch.setattr(sessions.timing, "run", run)
+    monkeypatch.setattr(sessions.parquet, "read", lambda folder: [full_row("a", len(seen))])
+    sessions.measure(tmp_path, "fast", "quiet", 2)
+    sessions.measure(tmp_path, "fast", "quiet", 3)  # a later call continues
+    assert seen == ["", "1 ", "1 2 "]
+    assert all(one != other for one, other in pairwise(files))
+    assert [run["a"]["median_ns"] for run in sessions.read(tmp_path / "fast-quiet.jsonl")] == [1, 2, 3]
+    sessions.measure(tmp_path, "std", "quiet", 1)
+    assert seen[3] == ""  # other conditions have a history of their own
+
+
+def full_row(case, measured_at):
+    return {**dict.fromkeys(sessions._KEPT, 1.0), "case": case, "measured_at": measured_at, "median_ns": measured_at}
+
+
+def test_run_has_the_newest_row_of_each_case():
+    rows = [full_row("a", 2), full_row("b", 1), full_row("a", 3), full_row("a", 1)]
+    assert {case: row["median_ns"] for case, row in sessions.newest(rows).items()} == {"a": 3, "b": 1}
 
 
 def test_noise_models_are_about_their_centre():
