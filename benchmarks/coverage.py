@@ -131,10 +131,13 @@ def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, see
         simulated, before, earlier = machine(model, protocol, lot), None, list[tuple[str, float, float]]()
         for number in range(sessions + 2):
             history, case, series = next(simulated)
-            found, moment = summary(case), history.moment(series, Felt(earlier, history.prior).by("case"))
+            found, factor = summary(case), history.moment(series).factor
+            assert factor
+            now_measured = (log(factor), log(found.median_ns))
+            moment = history.moment(series, Felt(earlier, history.prior).by("case", now_measured))
             assert found.ci_low_ns and found.ci_high_ns and found.half_width is not None
-            assert moment.factor and moment.correction
-            earlier.append(("case", log(moment.factor), log(found.median_ns)))
+            assert moment.correction
+            earlier.append(("case", *now_measured))
             within = found.log_half_width
             assert within is not None
             now = {"±": found.median_ns, "anchored": found.median_ns / moment.correction}

@@ -182,8 +182,10 @@ def _covered(runs: Sequence[Run], columns: tuple[str, str, str]) -> dict[str, st
     inside: dict[str, list[bool]] = {"next": [], "other": [], "apart": []}
     spread, halves, noisy = [], [], []
     for case in runs[0]:
-        rows = [run[case] for run in runs if run[case].get(low) is not None]
-        inside["next"] += [a[low] <= b[value] <= a[high] for a, b in pairwise(rows)]
+        every = [run[case] for run in runs]
+        rows = [row for row in every if row.get(low) is not None]
+        stated = [(a, b) for a, b in pairwise(every) if a.get(low) is not None and b.get(value) is not None]
+        inside["next"] += [a[low] <= b[value] <= a[high] for a, b in stated]
         inside["other"] += [a[low] <= b[value] <= a[high] for a, b in permutations(rows, 2)]
         inside["apart"] += [a[high] < b[low] or b[high] < a[low] for a, b in combinations(rows, 2)]
         spread.append(stdev(log(row[value]) for row in rows) if len(rows) > 1 else 0.0)

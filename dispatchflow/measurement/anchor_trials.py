@@ -23,6 +23,7 @@ from dispatchflow.store.machine_facts import MachineFacts
 from dispatchflow.store.records import Records
 from dispatchflow.store.store import DamagedObject, Store
 from dispatchflow.timing.sensitivity import Felt
+from dispatchflow.timing.statistics import median
 
 
 class AnchorTrial(Trial):
@@ -59,11 +60,13 @@ class AnchorSet:
         """Return the number of blocks of each anchor until now."""
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
-    def moment(self, key: Key, since: dict[str, int]) -> tuple[Moment, dict[str, list[float]]]:
+    def moment(
+        self, key: Key, since: dict[str, int], blocks_ns: Sequence[float]
+    ) -> tuple[Moment, dict[str, list[float]]]:
         """Return the moment of a case, computed from the anchors' blocks since `since`, and these blocks.
 
-        `key` is the key of the case's measurement. The anchors' times in this session, up to now, are added to the
-        machine's history."""
+        `key` is the key of the case's measurement and `blocks_ns` are its blocks. The anchors' times in this session,
+        up to now, are added to the machine's history."""
         whole = {trial.label: trial.blocks_ns for trial in self.trials}
         own = self.records.remembered(self.name)
 
@@ -88,7 +91,9 @@ class AnchorSet:
                 if moment["factor"] and moment["reference_ns"] == reference_ns
             )
             self.felt = Felt(earlier, history.prior)
-        return history.moment(found, self.felt.by(key)), found
+        factor = history.moment(found).factor
+        now = (log(factor), log(median(sorted(blocks_ns)))) if factor and blocks_ns else None
+        return history.moment(found, self.felt.by(key, now)), found
 
 
 class Anchors:

@@ -102,7 +102,7 @@ class History:
         usual, session_sd = self.spread
         known = Moment(
             session_sd, felt.case_sd, len(self.sessions),
-            sensitivity=felt.mean, sensitivity_sd=felt.sd, freedom=felt.freedom,
+            sensitivity=felt.mean, sensitivity_sd=felt.sd, freedom=felt.freedom, case_unusual=felt.unusual,
         )  # fmt: skip
         if not logs:
             return known
@@ -160,6 +160,8 @@ class Moment:
     """Degrees of freedom of `sensitivity_sd` and `case_sd`, which are learned together."""
     unusual: float = 0.0
     """How far the logarithm of the anchors' times is from its mean over the sessions."""
+    case_unusual: float = 0.0
+    """The same for the part of the case's time that the anchors do not explain."""
 
     @property
     def between(self) -> float:
@@ -184,7 +186,7 @@ class Moment:
         apart = self.session_sd**2 + max(self.session_sd, abs(self.unusual)) ** 2
         felt = (self.sensitivity**2 + self.sensitivity_sd**2) * apart
         freedom = PRIOR_SESSIONS + max(0, self.sessions - 1)
-        return sqrt(2 * within**2 + self._between((felt, freedom), (self.case_sd**2, self.freedom)) ** 2)
+        return sqrt(2 * within**2 + self._between((felt, freedom), (self._own**2, self.freedom)) ** 2)
 
     def later_anchored(self, within: float) -> float | None:
         """Return the same as `later` for anchored medians; None if there is no anchor or it is not narrower.
@@ -195,9 +197,14 @@ class Moment:
             return None
         apart = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)
         # `case_sd` already contains the usual error of the anchors.
-        own = max(self.case_sd, abs(self.sensitivity) * self.factor_sd) ** 2
+        own = max(self._own, abs(self.sensitivity) * self.factor_sd) ** 2
         found = sqrt(2 * within**2 + self._between((apart, self.freedom), (own, self.freedom)) ** 2)
         return found if found < self.later(within) else None
+
+    @property
+    def _own(self) -> float:
+        """The case's own deviation in this session: the usual one, or the present one if that is larger."""
+        return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:
         """Return half of a 95 % interval for the sum of `parts` and of the other session's deviation.

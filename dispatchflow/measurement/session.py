@@ -196,7 +196,9 @@ class Session:
     def _conditions(self, trial: Trial) -> dict[str, Any]:
         now = machine.conditions()
         steal = now["steal_ticks"] - trial.began["steal_ticks"]
-        moment, anchors_ns = trial.anchors.moment(trial.key, trial.since) if trial.anchors is not None else (None, {})
+        moment, anchors_ns = (
+            trial.anchors.moment(trial.key, trial.since, trial.blocks_ns) if trial.anchors is not None else (None, {})
+        )
         return {
             **trial.began,
             **trial.failure,

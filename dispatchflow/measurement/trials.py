@@ -43,7 +43,9 @@ class Anchored(Protocol_):
 
     def marks(self) -> dict[str, int]: ...
 
-    def moment(self, key: Key, since: dict[str, int]) -> tuple[Moment, dict[str, list[float]]]: ...
+    def moment(
+        self, key: Key, since: dict[str, int], blocks_ns: Sequence[float]
+    ) -> tuple[Moment, dict[str, list[float]]]: ...
 
 
 @dataclass

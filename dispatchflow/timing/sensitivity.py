@@ -8,7 +8,7 @@ describes what the machine's cases have in common."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 Runs = Sequence[tuple[float, float]]
@@ -36,6 +36,8 @@ class Sensitivity:
     case_sd: float = 0.01
     """The standard deviation of what remains between runs, with `freedom` degrees of freedom."""
     freedom: float = 4.0
+    unusual: float = 0.0
+    """The last run's deviation from the case's level, in logarithms, without what the anchors explain."""
 
     @property
     def _weight(self) -> float:
@@ -51,9 +53,9 @@ class Sensitivity:
         weight = self._weight
         square = sum(x * x for x in dx) + weight
         mean = (sum(x * y for x, y in zip(dx, dy, strict=True)) + weight * self.mean) / square
-        left = sum((y - mean * x) ** 2 for x, y in zip(dx, dy, strict=True))
-        case_sd = sqrt((self.freedom * self.case_sd**2 + left) / freedom)
-        return Sensitivity(mean, max(case_sd, _LEAST_SD) / sqrt(square), case_sd, freedom)
+        left = [y - mean * x for x, y in zip(dx, dy, strict=True)]
+        case_sd = sqrt((self.freedom * self.case_sd**2 + sum(y * y for y in left)) / freedom)
+        return Sensitivity(mean, max(case_sd, _LEAST_SD) / sqrt(square), case_sd, freedom, left[-1] if left else 0.0)
 
 
 PRIOR = Sensitivity()
@@ -91,8 +93,12 @@ class Felt:
             self._runs.setdefault(key, []).append((anchors, time))
         self._prior = prior(self._runs.values(), first)
 
-    def by(self, key: str) -> Sensitivity:
-        return self._prior.learned(self._runs.get(key, ()))
+    def by(self, key: str, now: tuple[float, float] | None = None) -> Sensitivity:
+        """Return the estimate for a case from its earlier runs and the present one, `now`.
+
+        Without a present run, nothing is unusual."""
+        earlier = self._runs.get(key, [])
+        return self._prior.learned([*earlier, now]) if now else replace(self._prior.learned(earlier), unusual=0.0)
 
 
 def _apart(values: Sequence[float]) -> list[float]:

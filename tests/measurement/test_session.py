@@ -111,9 +111,9 @@ class AnchorSet:
     def marks(self):
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
-    def moment(self, key, since):
+    def moment(self, key, since, blocks_ns):
         found = {trial.label: trial.blocks_ns[since.get(trial.label, 0) :] for trial in self.trials}
-        self.history = self.history.with_session("run", found)
+        self.history, self.blocks_ns = self.history.with_session("run", found), [*blocks_ns]
         return self.history.moment(found), found
 
 
@@ -147,6 +147,7 @@ def test_a_case_that_comes_later_is_anchored_by_the_blocks_of_its_own_rounds(ses
     (second,) = anchored(session, place, {"b": 1})
     session.measure_until_decided(second)
     assert len(place.trials[0].blocks_ns) == 2 * PROTOCOLS["fast"].blocks
+    assert place.blocks_ns == second.blocks_ns, "the present run says how much the case feels, too"
     conditions = session._store.records.measurement(second.key).conditions
     assert len(conditions["anchors_ns"]["compute"]) == PROTOCOLS["fast"].blocks
 

@@ -178,7 +178,7 @@ class Project:
     def measure(self, ns):
         for trial in self.place.trials:
             trial.blocks_ns += [ns, ns * 1.01, ns * 1.02]
-        return self.place.moment("key", {})[0]
+        return self.place.moment("key", {}, [])[0]
 
     @property
     def history(self):

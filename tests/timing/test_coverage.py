@@ -52,6 +52,12 @@ def test_table_of_separate_runs_counts_the_next_one_and_all_pairs():
     assert sessions._covered(runs, sessions.INTERVALS["within the session"]) == {}
 
 
+def test_next_run_is_the_one_that_follows_and_not_the_next_one_that_states_an_interval():
+    runs = [{"a": row(100.0, 0.06, f)} for f in (1.0, 1.0, 1.2, 1.2)]
+    runs[2]["a"] |= dict.fromkeys(sessions.INTERVALS["anchored"])
+    assert sessions._covered(runs, sessions.INTERVALS["anchored"])["next inside"] == "100.0%"
+
+
 def test_each_run_has_a_copy_of_what_the_runs_before_it_left(tmp_path, monkeypatch):
     """Sensitivities are learned from the store's measurements; a run that has none states the prior's intervals."""
     seen, files = [], []

@@ -61,6 +61,17 @@ def test_case_that_was_never_measured_has_the_prior_of_the_others():
     assert felt.by("case 1").mean == pytest.approx(2.0, abs=0.1)
 
 
+def test_present_run_is_learned_from_and_compared_with_the_case_s_level():
+    earlier = [("a", x, y) for x, y in runs(1.0, count=8, apart=0.01)]
+    known = Felt(earlier)
+    assert known.by("a").unusual == known.by("new", (0.3, 7.0)).unusual == 0.0
+    far = known.by("a", (0.0, 5.5))
+    assert far.unusual == pytest.approx(0.5 * 8 / 9, abs=0.02)  # the level is the mean of nine runs
+    slow = known.by("a", (0.2, 5.5))
+    assert slow.mean > 2.2 > known.by("a").mean  # the first slow run says most about the sensitivity
+    assert slow.unusual < 0.1
+
+
 def left(apart: list[float], y: list[float], sensitivity: list[float]) -> float:
     """Standard deviation of what remains of each run, predicted from those before it."""
     remains = []
