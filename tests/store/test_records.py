@@ -67,6 +67,16 @@ def test_measurement_is_complete_only_when_it_was_ended(records):
     assert (records.measurement(Key("k")).blocks_ns, records.measurement(Key("k")).reason) == ((99.0,), "loud")
 
 
+@pytest.mark.parametrize(("blocks_ns", "median_ns"), [((90.0, 10.0, 30.0), 30.0), ((40.0, 10.0, 90.0, 20.0), 30.0)])
+def test_median_is_that_of_the_sorted_blocks(records, blocks_ns, median_ns):
+    number = records.begin_measurement(Key("k"), {}, {"session": {"factor": 1.0}}, "run")
+    for index, ns in enumerate(blocks_ns):
+        records.add_block(number, index, ns, None, 0.5)
+    records.end_measurement(number, "measured", None, {"session": {"factor": 1.0}})
+    assert records.measurement(Key("k")).median_ns == median_ns
+    assert [*records.medians_with_sessions()] == [("k", median_ns, {"factor": 1.0})]
+
+
 def test_measurements_come_newest_first_though_the_clock_was_set_back_between(records, monkeypatch):
     for number, clock in enumerate((2e9, 1e9)):
         monkeypatch.setattr("time.time", lambda clock=clock: clock)
