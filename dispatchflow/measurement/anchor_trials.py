@@ -92,7 +92,7 @@ class AnchorSet:
             )
             self.felt = Felt(earlier, history.prior)
         factor = history.moment(found).factor
-        now = (log(factor), log(median(sorted(blocks_ns)))) if factor and blocks_ns else None
+        now = (log(factor), log(median(blocks_ns))) if factor and blocks_ns else None
         return history.moment(found, self.felt.by(key, now)), found
 
 

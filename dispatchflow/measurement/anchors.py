@@ -68,7 +68,7 @@ class History:
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
         """Return the history with the anchors' times of this run so far."""
-        found = {name: median(sorted(ns)) for name, ns in blocks.items() if ns}
+        found = {name: median(ns) for name, ns in blocks.items() if ns}
         if not found:
             return self
         sessions = {**self.sessions, run: found}
@@ -97,7 +97,7 @@ class History:
         case."""
         felt = felt or self.prior
         measured = {name: ns for name, ns in sorted(blocks.items()) if ns and name in self.reference_ns}
-        medians = {name: median(sorted(ns)) for name, ns in measured.items()}
+        medians = {name: median(ns) for name, ns in measured.items()}
         logs = self._logs(medians)
         usual, session_sd = self.spread
         known = Moment(

@@ -120,7 +120,7 @@ class Trial:
         self.waits.append(block.waited)
         for name, ns in block.dispatches.items():
             self.dispatches_ns.setdefault(name, []).append(ns)
-        typical_ns = statistics.median(sorted(self.blocks_ns))
+        typical_ns = statistics.median(self.blocks_ns)
         self.iterations = max(1, round(self.protocol.block_s * 1e9 / typical_ns))
 
     @property

@@ -173,7 +173,7 @@ class Records(Database):
             )
 
     def end_measurement(self, measurement: int, status: str, reason: str | None, conditions: Mapping[str, Any]) -> None:
-        median_ns = median(blocks) if (blocks := sorted(ns for ns, _, _ in self.blocks(measurement))) else None
+        median_ns = median(blocks) if (blocks := [ns for ns, _, _ in self.blocks(measurement)]) else None
         runtime, machine = conditions.get("runtime_digest"), conditions.get("machine")
         with self._transaction():
             self._db.execute(

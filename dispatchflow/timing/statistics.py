@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -71,8 +71,11 @@ def summary(blocks_ns: Sequence[float]) -> Summary:
     return Summary(middle, ordered[0], low, high)
 
 
-def median(ordered: Sequence[float]) -> float:
-    """Return the median of an ordered, non-empty sequence."""
+def median(values: Iterable[float]) -> float:
+    """Return the median; at least one value is needed.
+
+    Python's `statistics` would do, but loads `fractions` and `decimal`, which an idle run does not need."""
+    ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
