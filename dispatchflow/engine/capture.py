@@ -21,7 +21,7 @@ from dispatchflow.errors import SpecError
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest
-from dispatchflow.models import captured
+from dispatchflow.models import captured, site_choice
 from dispatchflow.models.captured import Capture, Capturing, Missing
 from dispatchflow.models.site import Program, Site
 from dispatchflow.store.entries import Record
@@ -79,7 +79,7 @@ def of_case(
     if found is None:
         return None
     function = case.operation.function
-    chosen, missing = chosen_sites(program, function, sites)
+    chosen, missing = chosen_sites(program, function, sites, case.name)
     recipe = recipe or next(iter(found.data.digests))
     data = replace(found.data, digests={recipe: found.data.digests[recipe]})
     device, flow = executor.resolver.chain(case).device, traced.outputs["flow"]
@@ -124,19 +124,17 @@ def capture_of(record: Record) -> Capture:
     return msgspec.convert(record.facts, Capture)
 
 
-def chosen_sites(program: Program, function: str, sites: Sequence[int] | None) -> tuple[list[Site], list[Missing]]:
+def chosen_sites(
+    program: Program, function: str, sites: Sequence[int] | None, case: str
+) -> tuple[list[Site], list[Missing]]:
     """Return the sites to capture in a call of a function, and those that cannot be, with the reasons.
 
     Raises:
         SpecError: the program has no site of this number.
     """
-    known = {site.number: site for site in program.sites}
-    if unknown := [number for number in sites or () if number not in known]:
-        has = f"1 to {len(known)}" if known else "none: it launches no dispatch"
-        raise SpecError(f"there is no site {unknown[0]}", {"sites": has}, "'doit sites:CASE' shows them.")
     launched = {site.number for site in program.called_by(function)}
     chosen, missing = [], []
-    for site in [known[number] for number in dict.fromkeys(sites)] if sites is not None else program.sites:
+    for site in program.sites if sites is None else site_choice.numbered(program, sites, case):
         if site.number not in launched:
             missing.append(Missing(site.number, None, f"a call of {function} does not launch it: {site.function} does"))
         elif site.dispatch is None:

@@ -14,11 +14,11 @@ from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module, is_scalar
 from dispatchflow.engine import capture, provenance
 from dispatchflow.engine import extraction as extracting
-from dispatchflow.errors import NothingMatched, SpecError, StoreError, ToolError
+from dispatchflow.errors import SpecError, StoreError, ToolError
 from dispatchflow.iree import command_lines
 from dispatchflow.iree import flags as extra
 from dispatchflow.keys import Digest
-from dispatchflow.models import bundle, extraction
+from dispatchflow.models import bundle, extraction, site_choice
 from dispatchflow.models.bundle import Bundle
 from dispatchflow.models.extraction import Extracted, Value
 from dispatchflow.models.site import Program
@@ -70,8 +70,8 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
     means all. The files of an earlier bundle in `out` are replaced.
 
     Raises:
-        SpecError: a library computes the case, `out` has other files, or the toolchain records no replays.
-        NothingMatched: the program has no such site.
+        SpecError: a library computes the case, `out` has other files, the toolchain records no replays, or the program
+            has no such site.
         ToolError: the case does not compile, or its sites cannot be found.
     """
     check(out)
@@ -87,7 +87,7 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
             program = provenance.program_of(executor, traced.outputs)
             modules = made_of(workspace, case, extracting.of_flow(executor, traced.outputs["flow"]), "their modules")
             extracted = extracting.extracted_of(executor, modules)
-            numbers = numbers_of(program, wanted, case)
+            numbers = [site.number for site in site_choice.numbered(program, wanted, case.name)]
             chosen = extraction.chosen(program, extracted, numbers)
             captured = captured_of(workspace, case, [sites[0].number for sites in chosen.values()])
             made = _bundle(workspace, case, program, extracted, numbers, captured)
@@ -167,23 +167,6 @@ def made_of(workspace: Workspace, case: Case, record: Record | None, what: str) 
         raise ToolError(f"{what} cannot be found: {record.reason}", {"case": case.name})
     failure = workspace.resolver.chain(case).failure
     raise ToolError("the case does not compile", {"case": case.name, "reason": failure.why if failure else "unknown"})
-
-
-def numbers_of(program: Program, wanted: Sequence[int] | None, case: Case) -> list[int]:
-    """Return the numbers of the requested sites.
-
-    Raises:
-        NothingMatched: the program has no such site.
-    """
-    known = {site.number: site for site in program.sites}
-    if not known:
-        raise NothingMatched("the program launches no dispatch", {"case": case.name}, "")
-    for number in wanted or ():
-        if number not in known:
-            near = known[min(known, key=lambda each: abs(each - number))]
-            facts = {"case": case.name, "sites": f"1 … {len(known)}", "nearest": f"{near.number}, {near.export}"}
-            raise NothingMatched(f"there is no site {number}", facts, "doit 'sites:CASE' shows all.")
-    return list(known if wanted is None else dict.fromkeys(wanted))
 
 
 def _bundle(

@@ -12,11 +12,11 @@ from dispatchflow.engine import provenance, site_check
 from dispatchflow.engine.site_check import Operands
 from dispatchflow.errors import SpecError, StoreError, ToolError
 from dispatchflow.iree.targets import TARGETS, Device, Target
-from dispatchflow.models import extraction
+from dispatchflow.models import extraction, site_choice
 from dispatchflow.models.extraction import Extracted
 from dispatchflow.models.located import Located, SiteCheck
 from dispatchflow.models.site import Program
-from dispatchflow.project.bundles import Captured, captured_of, linked_of, made_of, numbers_of
+from dispatchflow.project.bundles import Captured, captured_of, linked_of, made_of
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.store.entries import Record
 from dispatchflow.store.store import DamagedObject
@@ -50,8 +50,7 @@ def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequenc
     numbers of sites; None means all.
 
     Raises:
-        SpecError: a library computes the case.
-        NothingMatched: the program has no such site.
+        SpecError: a library computes the case, or the program has no such site.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     if case.library is not None:
@@ -73,7 +72,7 @@ def _located(
     executor = workspace.executor
     traced = made_of(workspace, case, provenance.of_case(executor, case), "its sites")
     program = provenance.program_of(executor, traced.outputs)
-    numbers = numbers_of(program, wanted, case)
+    numbers = [site.number for site in site_choice.numbered(program, wanted, case.name)]
     whole, recipe = _verified(workspace, case)
     captured = captured_of(workspace, case, numbers, recipe)
     if captured.why is not None:

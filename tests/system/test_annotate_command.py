@@ -45,7 +45,7 @@ def test_the_hottest_instructions_of_a_site_are_shown(project: Project) -> None:
 def test_several_sites_and_unknown_ones_are_listed(project: Project) -> None:
     none, wrong = project.doit(*WORDS, "annotate"), project.doit(*WORDS, "annotate", "site=30")
     assert none.code == wrong.code == 2
-    assert "has 3 sites" in none.err and "Name one: site=1." in none.err and "there is no site '30'" in wrong.err
+    assert "has 3 sites" in none.err and "Name one: site=1." in none.err and "there is no site 30:" in wrong.err
 
 
 def test_other_targets_and_a_missing_perf_are_refused(project: Project, tmp_path: Path) -> None:

@@ -135,14 +135,14 @@ def test_an_extraction_replaces_an_earlier_one_and_leaves_other_files(project: P
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ((*CASE, "sites=9", "out=b"), 3, ["there is no site 9", "1 … 3", "nearest  3, main_dispatch_"]),
+        ((*CASE, "sites=9", "out=b"), 2, ["there is no site 9", "1 … 3", "nearest  3, main_dispatch_"]),
         ((*CASE, "sites=x", "out=b"), 2, ["sites cannot be 'x'"]),
         (CASE, 2, ["extract needs the folder to write"]),
         ((*CASE, "out=specs"), 2, ["out=specs has other files", "mine.toml"]),
         ((*CASE, "out=net.mlir"), 2, ["out=net.mlir is a file"]),
         ((*CASE, "module_nets_main_default@llvm-cpu-1t", "out=b"), 3, ["nothing matches", f"Did you mean '{NAME}'?"]),
         (("operation=matmul", "m=8", "n=8", "k=8", "provider=numpy", "out=b"), 2, ["numpy brings its own code"]),
-        (("operation=matmul", "m=8,16", "n=8", "k=8", "out=b"), 2, ["extract takes one case"]),
+        (("operation=matmul", "m=8,16", "n=8", "k=8", "out=b"), 2, ["extract needs one case"]),
         (("file=broken.mlir", "out=b"), 1, ["the case does not compile", "broken.mlir"]),
     ],
 )

@@ -11,9 +11,10 @@ from dispatchflow.cli import output
 from dispatchflow.cli.commands._base import QueryCommand, join_users, one_case
 from dispatchflow.engine import annotate, provenance
 from dispatchflow.engine.annotate import Annotation
-from dispatchflow.errors import SpecError, ToolError, escaped, suggestion
-from dispatchflow.models.site import Site
-from dispatchflow.project.workspace import Workspace
+from dispatchflow.errors import SpecError, escaped
+from dispatchflow.models import site_choice
+from dispatchflow.models.site import Program, Site
+from dispatchflow.project import bundles
 from dispatchflow.reports.table import aligned
 from dispatchflow.tools import sampling
 
@@ -36,45 +37,27 @@ class AnnotateCommand(QueryCommand):
             raise SpecError("these instructions cannot be sampled", {"case": case.name, "found": why})
         sampling.perf()  # said before anything is compiled
         join_users(workspace)
-        sites = _sites(workspace, case)
-        site = _chosen(case, sites, workspace.values.get("site"))
+        traced = bundles.made_of(workspace, case, provenance.of_case(workspace.executor, case), "its sites")
+        program = provenance.program_of(workspace.executor, traced.outputs)
+        site = _chosen(case, program, workspace.values.get("site"))
         made = annotate.annotate(workspace.executor, case, device, site.export)
-        twins = [each.number for each in sites if each.export == site.export and each is not site]
+        twins = [each.number for each in program.sites if each.export == site.export and each is not site]
         text = escaped("\n".join(_lines(case, site, twins, made, workspace.values.get("top", _SHOWN))))
         output.say_or_write(text, workspace.values.get("out"))
         return 0
 
 
-def _sites(workspace: Workspace, case: Case) -> Sequence[Site]:
-    """Return the sites of a case.
-
-    Raises:
-        ToolError: they are not known.
-    """
-    record = provenance.of_case(workspace.executor, case)
-    if record is None or not record.ok:
-        step = workspace.resolver.chain(case).failure
-        reason = record.reason if record else step.why if step else "it was not compiled"
-        raise ToolError(f"the sites of {case.name} are not known", {"found": reason})
-    return provenance.program_of(workspace.executor, record.outputs).sites
-
-
-def _chosen(case: Case, sites: Sequence[Site], word: str | None) -> Site:
+def _chosen(case: Case, program: Program, word: str | None) -> Site:
     """Return the site of `site=`, or the only one.
 
     Raises:
         SpecError: there is no such site, or none is given and there are several.
     """
-    if word is None and len(sites) == 1:
-        return sites[0]
-    for site in sites:
-        if word in (str(site.number), site.export):
-            return site
-    shown = ", ".join(f"{site.number} {site.export}" for site in sites[:10])
-    facts = {"sites": f"{len(sites)}: {shown}{' …' if len(sites) > 10 else ''}"}
-    if word is None:
-        raise SpecError(f"{case.name} has {units.count(len(sites), 'site')}", facts, "Name one: site=1.")
-    raise SpecError(f"there is no site '{word}'", facts, suggestion(word, [site.export for site in sites]))
+    if word is not None or len(program.sites) < 2:
+        return site_choice.named(program, word or "1", case.name)
+    shown = ", ".join(f"{site.number} {site.export}" for site in program.sites[:10])
+    facts = {"sites": f"{shown}{' …' if len(program.sites) > 10 else ''}"}
+    raise SpecError(f"{case.name} has {units.count(len(program.sites), 'site')}", facts, "Name one: site=1.")
 
 
 def _lines(case: Case, site: Site, twins: Sequence[int], made: Annotation, top: int) -> Iterator[str]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dispatchflow import units
-from dispatchflow.cases.case import Case
-from dispatchflow.cli.commands._base import QueryCommand, join_users
+from dispatchflow.cli.commands._base import QueryCommand, join_users, one_case
 from dispatchflow.errors import SpecError, escaped
-from dispatchflow.project.workspace import Workspace
-from dispatchflow.stages import SITES, cases_named
 
 if TYPE_CHECKING:
     from dispatchflow.project.bundles import Written
@@ -33,31 +30,11 @@ class ExtractCommand(QueryCommand):
             raise SpecError("extract needs the folder to write", {"form": _FORM})
         out = Path(workspace.values["out"])
         bundles.check(out)
-        case = self._case(workspace, args)
+        case = one_case(self.app, workspace, args, self.name)
         join_users(workspace)
         made = bundles.written(workspace, case, workspace.values.get("sites"), out)
         print(escaped("\n".join(_lines(made))))
         return 0
-
-    def _case(self, workspace: Workspace, words: Sequence[str]) -> Case:
-        """Return the case that the words name, with or without a stage; without words the only one.
-
-        Raises:
-            NothingMatched: there is no such case.
-            SpecError: there are several, or the case is skipped.
-        """
-        named = [word if cases_named(word) else f"{SITES}:{word}" for word in words] or [SITES]
-        selection = self.app.select(workspace, named, ())
-        cases = list(selection.last_stage())
-        if len(cases) == 1:
-            return cases[0]
-        if cases:
-            facts = {"cases": ", ".join(case.name for case in cases[:_SHOWN]), "number": len(cases), "form": _FORM}
-            raise SpecError("extract takes one case", facts, "Name one of them.")
-        if selection.skips:
-            skip = next(iter(selection.skips))
-            raise SpecError("the case is skipped", {"case": skip.name, "reason": skip.reason})
-        raise SpecError("there are no cases", {"form": _FORM}, "Name a case, or describe one: file=net.mlir threads=1.")
 
 
 def _lines(made: Written) -> Iterator[str]:

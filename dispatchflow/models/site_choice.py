@@ -1,0 +1,46 @@
+"""The sites of a program that a user names, by number or by kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dispatchflow.errors import SpecError
+from dispatchflow.models.site import Program, Site
+
+
+def numbered(program: Program, numbers: Sequence[int] | None, case: str) -> list[Site]:
+    """Return the sites of these numbers, each once; None means all.
+
+    Raises:
+        SpecError: the program has no such site, or none at all.
+    """
+    if not program.sites:
+        raise SpecError("the program launches no dispatch", {"case": case})
+    known = {site.number: site for site in program.sites}
+    for number in numbers or ():
+        if number not in known:
+            nearest = known[min(known, key=lambda each: abs(each - number))]
+            raise _unknown(str(number), nearest, program, case)
+    return list(program.sites) if numbers is None else [known[number] for number in dict.fromkeys(numbers)]
+
+
+def named(program: Program, word: str, case: str) -> Site:
+    """Return the site of a number, or the first one with a kernel.
+
+    Raises:
+        SpecError: the program has no such site, or none at all.
+    """
+    if word.isdecimal() or not program.sites:
+        return numbered(program, [int(word)] if word.isdecimal() else None, case)[0]
+    for site in program.sites:
+        if site.export == word:
+            return site
+    import difflib  # only on the way to an error message
+
+    (kernel,) = difflib.get_close_matches(word, [site.export for site in program.sites], n=1, cutoff=0)
+    raise _unknown(f"'{word}'", next(site for site in program.sites if site.export == kernel), program, case)
+
+
+def _unknown(word: str, nearest: Site, program: Program, case: str) -> SpecError:
+    facts = {"case": case, "sites": f"1 … {len(program.sites)}", "nearest": f"{nearest.number}, {nearest.export}"}
+    return SpecError(f"there is no site {word}", facts, "doit 'sites:CASE' shows all.")
