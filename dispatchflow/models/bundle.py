@@ -38,6 +38,8 @@ class Bundle(msgspec.Struct, frozen=True):
     """The tuning that the sweeps do not have, because it reads a file."""
     replay: bool = False
     """Whether `repro.sh run` records the call for `iree-run-replay`."""
+    execution: int | None = None
+    """Which execution of each site was captured, from 1; None for the last one."""
 
 
 def spec(bundle: Bundle) -> str:
@@ -191,6 +193,8 @@ def readme(bundle: Bundle) -> str:
         f"With IREE's tools:   sh {REPRO} run; sh {REPRO} benchmark",
         f"With dispatchflow:   doit specs=THIS_FOLDER 'profile:*'; {SPEC} says what is compared",
     ]
+    if bundle.execution:
+        lines.append(f"Operands and results are those of execution {bundle.execution} of each site.")
     if bundle.replay:
         lines.append(
             "`run` records each call: iree-run-replay, iree-benchmark-replay and iree-dump-replay s01.ireereplay"

@@ -108,16 +108,23 @@ def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: 
     """Return the operands and results of these sites of a case.
 
     `recipe` makes the inputs of the call; None means the first one.
-    They are captured if that was not done before, and each one that cannot be captured has the reason."""
+    They are captured if that was not done before, and each one that cannot be captured has the reason.
+
+    Raises:
+        SpecError: none of them is executed as often as `execution=` says.
+    """
     executor = workspace.executor
-    limit = workspace.values.get("limit", capture.LIMIT_BYTES)
-    record = capture.of_case(executor, case, sites, limit_bytes=limit, recipe=recipe)
+    execution, limit = workspace.values.get("execution"), workspace.values.get("limit", capture.LIMIT_BYTES)
+    record = capture.of_case(executor, case, sites, execution, limit, recipe)
     if record is None:
         return Captured({}, {}, why="not captured: the case has no inputs")
     if not record.ok:
         reason = record.reason or "it failed"
         return Captured({}, {}, why=reason if reason.startswith("not captured") else f"not captured: {reason}")
     found = capture.capture_of(record)
+    if execution is not None and found.executions and execution > (most := max(found.executions.values())):
+        facts = {"case": case.name, "executions": f"{most} at most, in the call that is captured"}
+        raise SpecError(f"no site has an execution {execution}", facts, "Without execution= the last one is captured.")
     values: dict[int, dict[str, Value]] = {site: {} for site in sites}
     objects = {(tensor.site, tensor.value): record.outputs[tensor.name] for tensor in found.tensors}
     for tensor in found.tensors:
@@ -192,6 +199,7 @@ def _bundle(
         sweeps=tuple(sweeps),
         left_out=case.tuning.name if files else None,
         replay=workspace.values.get("replay", False),
+        execution=workspace.values.get("execution"),
     )
 
 

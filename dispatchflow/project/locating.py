@@ -50,7 +50,7 @@ def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequenc
     numbers of sites; None means all.
 
     Raises:
-        SpecError: a library computes the case, or the program has no such site.
+        SpecError: a library computes the case, or the program has no such site, or no such execution of one.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     if case.library is not None:

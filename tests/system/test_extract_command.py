@@ -121,6 +121,18 @@ def test_a_site_that_the_call_does_not_reach_has_random_inputs_and_says_why(proj
     assert second["expected"] == ["8x16xf32=@s03.out0.bin"]
 
 
+def test_another_execution_of_a_loop_is_taken_and_sites_without_it_say_so(project: Project, bundle: Path) -> None:
+    first = project.doit("extract", *CASE, NAME, "sites=1", "execution=1", "out=first")
+    assert first.code == 0, first
+    folder = project.root / "first"
+    operand = (folder / "s01.in0.bin").read_bytes()
+    assert operand == (folder / "s01.in1.bin").read_bytes() != (bundle / "s01.in0.bin").read_bytes()
+    assert "those of execution 1 of each site" in (folder / "README").read_text()
+    second = project.doit("extract", *CASE, NAME, "execution=2", "out=second")
+    assert "s03: not captured: it is executed once in this call; execution=2 does not exist" in second.out, second
+    assert (project.root / "second/s01.in0.bin").read_bytes() == (bundle / "s01.in0.bin").read_bytes()
+
+
 def test_an_extraction_replaces_an_earlier_one_and_leaves_other_files(project: Project) -> None:
     words = ("extract", "operation=matmul", "m=8", "n=8", "k=8", "threads=1", "out=again")
     assert project.doit(*words).code == 0
@@ -136,6 +148,8 @@ def test_an_extraction_replaces_an_earlier_one_and_leaves_other_files(project: P
     ("words", "code", "said"),
     [
         ((*CASE, "sites=9", "out=b"), 2, ["there is no site 9", "1 … 3", "nearest  3, main_dispatch_"]),
+        ((*CASE, "execution=9", "out=b"), 2, ["no site has an execution 9", "2 at most"]),
+        ((*CASE, "execution=0", "out=b"), 2, ["execution cannot be '0'"]),
         ((*CASE, "sites=x", "out=b"), 2, ["sites cannot be 'x'"]),
         (CASE, 2, ["extract needs the folder to write"]),
         ((*CASE, "out=specs"), 2, ["out=specs has other files", "mine.toml"]),

@@ -20,7 +20,7 @@ _SHOWN = 5
 class ExtractCommand(QueryCommand):
     name = "extract"
     doc_purpose = "write sites of a case as modules of their own; usage: doit extract CASE [sites=1,10] out=DIR"
-    groups = ("cases", "run", "sites", "limit", "out", "replay")
+    groups = ("cases", "run", "sites", "limit", "execution", "out", "replay")
 
     def execute(self, params: Any, args: list[str]) -> int:
         from dispatchflow.project import bundles

@@ -20,7 +20,7 @@ _OWN = ("reference", "sites", "limit", "out")
 class LocateCommand(QueryCommand):
     name = "locate"
     doc_purpose = "find the sites of a case that are wrong; usage: doit locate CASE [reference=llvm-cpu] [sites=1,10]"
-    groups = ("cases", "run", "sites", "limit", "out")
+    groups = ("cases", "run", "sites", "limit", "execution", "out")
 
     def execute(self, params: Any, args: list[str]) -> int:
         from dispatchflow.project import locating
