@@ -168,7 +168,8 @@ _PROVENANCE = (
     *(f"models/{n}.py" for n in ("_reading", "_tagger", "def_use", "kinds", "provenance", "site", "tagged", "work")),
     "engine/provenance.py",
 )
-_CAPTURE = (*(f"models/{n}.py" for n in ("_capturer", "_dispatches", "_reading", "captured")), "engine/capture.py")
+CAPTURE = (*(f"models/{n}.py" for n in ("_capturer", "_dispatches", "_reading", "captured")), "engine/capture.py")
+"""The files whose text enters the key of a capture."""
 
 
 def inputs(operation: Operation) -> Action:
@@ -249,7 +250,7 @@ def capture(
         execution: which execution of each site, from 1; None for the last one.
     """
     chosen = {"dispatches": dispatches, "sites": sites, "execution": execution}
-    return called("capture", call, operands, flow=flow, **chosen, source=sources(*_CAPTURE))
+    return called("capture", call, operands, flow=flow, **chosen, source=sources(*CAPTURE))
 
 
 def called(kind: str, call: Call, data: Data, **rest: Any) -> Action:

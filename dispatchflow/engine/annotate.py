@@ -22,6 +22,8 @@ from dispatchflow.keys import Digest
 from dispatchflow.tools import processes, sampling
 from dispatchflow.tools.outcome import Outcome
 
+LINKED = "linked"
+"""The kind of the build with the system's linker."""
 _FREQUENCY_HZ = 2000
 _BLOCKS = 30
 """The sampled call takes as long as this many blocks of the protocol."""
@@ -101,7 +103,7 @@ def _built(executor: StageExecutor, case: Case) -> Digest:
 
     source = recompile.source_of(executor, case)
     search = (("PATH", _search_path()),)  # for the linker
-    record = Recompile(executor, case, source, variables=search).record("linked", instructions.SYSTEM_LINKED, take)
+    record = Recompile(executor, case, source, variables=search).record(LINKED, instructions.SYSTEM_LINKED, take)
     if not record.ok:
         raise ToolError("the module cannot be built with the system's linker", {"found": record.reason})
     return record.outputs["vmfb"]

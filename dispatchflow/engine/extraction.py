@@ -17,6 +17,8 @@ from dispatchflow.store.entries import Record
 from dispatchflow.tools import bindings
 
 FACTS = "extracted"
+SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_reading"))
+"""The files whose text enters the key."""
 
 
 def of_flow(executor: StageExecutor, flow: Digest) -> Record:
@@ -60,8 +62,7 @@ def action(flow: Digest, toolchain: Digest) -> Action:
         flow: the module whose dispatches are outlined, an output of `provenance`.
         toolchain: its bindings print the modules.
     """
-    source = actions.sources(*(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_reading")))
-    return actions.single("extraction", flow=flow, toolchain=toolchain, source=source)
+    return actions.single("extraction", flow=flow, toolchain=toolchain, source=actions.sources(*SOURCES))
 
 
 def extracted_of(executor: StageExecutor, record: Record) -> Extracted:

@@ -19,7 +19,7 @@ from dispatchflow.tools import processes
 from dispatchflow.tools.outcome import Outcome
 from dispatchflow.tools.toolchain import environment_of
 
-_VERSION = 1
+VERSION = 1
 """Version of the outputs. Raise it when they change."""
 
 _STREAM_BYTES = 1 << 42
@@ -86,7 +86,7 @@ class Recompile:
 
     def _action(self, kind: str, flags: Sequence[str]) -> actions.Action:
         return actions.single(
-            kind, compile=self.source.compile, more=tuple(flags), variables=self.variables, version=_VERSION
+            kind, compile=self.source.compile, more=tuple(flags), variables=self.variables, version=VERSION
         )
 
     def _judged(self, scratch: Path, outcome: Outcome) -> Result:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from dispatchflow.engine import site_states
+from dispatchflow.engine import made_later, site_states
 from dispatchflow.errors import SpecError, StoreError
 from dispatchflow.keys import Key
 from dispatchflow.measurement import trials
@@ -109,7 +109,7 @@ def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) ->
     """Return the keys that the cases of the plan need with each available toolchain.
 
     They are the keys of the stages, of inputs and expected results, of rotations, of sites with their times under any
-    protocol, and of calibration kernels."""
+    protocol, of what other commands made from them, and of calibration kernels."""
     if not workspace.plan.cases:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would be removed.")
     keys: set[Key] = set()
@@ -124,5 +124,6 @@ def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) ->
                 keys.add(tracing.key)
         targets = {case.target.name: case.target for case in one.plan.cases}
         keys |= {action.key for target in targets.values() for action in one.ceilings.compilations(target)}
+    keys |= made_later.keys(held, keys)
     programs = {found for record in held if record.key in keys and (found := record.outputs.get("sites"))}
     return keys | {record.key for record in held if record.outputs.get("sites") in programs}

@@ -13,7 +13,7 @@ from dispatchflow.keys import Digest, Key
 from dispatchflow.store.database import Database
 from dispatchflow.store.entries import Measurement, Reader, Record, RecordHead, Snapshot
 from dispatchflow.store.retention import StoredRecord
-from dispatchflow.store.schema import SCHEMA, VERSION
+from dispatchflow.store.schema import HELD, SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
@@ -81,8 +81,8 @@ class Records(Database):
 
     def held(self) -> list[StoredRecord]:
         """Return all records that name objects."""
-        rows = self._all("select key, stage, at, outputs from record where outputs <> '{}'")
-        return [StoredRecord(key, stage, at, self.value(outputs)) for key, stage, at, outputs in rows]
+        rows = self._all(HELD)
+        return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
         """Delete these records, synced to disk.

@@ -23,6 +23,10 @@ class StoredRecord:
     at: float
     """When it was recorded, in seconds since 1970."""
     outputs: Mapping[str, Digest]
+    made_from: str | None = None
+    """The module, or the key of the compile, that it was made from; None if its ingredients have neither."""
+    version: str | int | None = None
+    """The version of the code that made it, or the digest of its text; None if it has neither."""
 
 
 @dataclass(frozen=True, slots=True)

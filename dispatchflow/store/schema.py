@@ -35,3 +35,12 @@ create index row_part on row (part);
 create table said (name text primary key, identity text not null) without rowid;
 create table remembered (name text primary key, value text not null) without rowid;
 """
+
+HELD = """\
+select key, stage, at, outputs,
+  coalesce(json_extract(ingredients, '$.flow'), json_extract(ingredients, '$.compile'),
+    json_extract(ingredients, '$.module')),
+  coalesce(json_extract(ingredients, '$.source'), json_extract(ingredients, '$.version'))
+from record where outputs <> '{}'
+"""
+"""The columns of `retention.StoredRecord`, of the records that name objects."""

@@ -101,6 +101,20 @@ def test_referenced_is_what_the_specs_need_and_no_more(copied: Project) -> None:
     assert_whole(copied)
 
 
+def test_what_other_commands_made_of_a_case_is_needed_as_long_as_the_case(copied: Project) -> None:
+    commands = (("extract", NAME, "out=alone"), ("phases", NAME), ("locate", NAME, "reference=vmvx"))
+    for words in commands:
+        assert (outcome := copied.doit(*words)).code == 0, outcome
+    assert copied.doit("store", "clean", "keep=referenced").out.startswith("nothing to remove; ")
+
+    (copied.root / "specs/a.toml").write_text(sweep(m=17))
+    assert copied.doit("store", "clean", "keep=referenced").code == 0
+
+    stages = "'capture', 'extraction', 'phases', 'provenance'"
+    assert copied.query(f"select stage from record where stage in ({stages})") == []
+    assert_whole(copied)
+
+
 def test_what_a_fetched_toolchain_compiled_is_needed_until_it_is_removed(copied: Project) -> None:
     toolchain(copied.store / "toolchains/9.9.9", iree_compile='exec "$real" "$@" --iree-opt-level=O3')
     assert copied.doit("iree=9.9.9", "compile").code == 0

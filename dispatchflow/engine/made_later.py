@@ -1,0 +1,37 @@
+"""The records that commands made from what stages made: captures, extractions, phases, and others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+
+from dispatchflow.engine import actions, annotate, extraction, recompile
+from dispatchflow.iree import phases
+from dispatchflow.keys import Digest, Key
+from dispatchflow.store.retention import StoredRecord
+
+_RECOMPILES = ("phases", "passes", *phases.OUTPUTS, annotate.LINKED)
+
+
+def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
+    """Return the keys of records that were made from records of stages.
+
+    These are captures, extractions, compiles of extracted modules, and compiles that dump more. Records that another
+    version of dispatchflow made, and that this one would make again, are left out."""
+    versions: dict[str, str | int] = {
+        "capture": actions.sources(*actions.CAPTURE),
+        "extraction": actions.sources(*extraction.SOURCES),
+        **dict.fromkeys(_RECOMPILES, recompile.VERSION),
+    }
+    known = stages | _outputs(record for record in held if record.key in stages)
+    current = [
+        record
+        for record in held
+        if record.stage in versions and record.version == versions[record.stage] and record.made_from in known
+    ]
+    modules = _outputs(record for record in current if record.stage == "extraction")
+    compiles = {record.key for record in held if record.stage == "compile" and record.made_from in modules}
+    return {record.key for record in current} | compiles
+
+
+def _outputs(records: Iterable[StoredRecord]) -> set[Digest]:
+    return {digest for record in records for digest in record.outputs.values()}
