@@ -18,7 +18,7 @@ from dispatchflow.operations._exact import exact_range
 from dispatchflow.operations._random import below, dtype_of
 
 if TYPE_CHECKING:
-    from dispatchflow.operations.api import Array, ElementType, Operation
+    from dispatchflow.operations.api import Array, ElementType, Operand, Operation
 
 _FURTHEST = 300
 """The largest exponent that is used. Only f64 has larger ones, and numpy's squares must be finite."""
@@ -75,13 +75,25 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
     return 2.0 ** (span[1] - line_numbers(shape, lines) * (int(0.618 * count) | 1) % count)
 
 
-def one_sided(raw: Array, element: ElementType, shape: Sequence[int], lines: Sequence[int]) -> Array:
+def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     """Return integers whose magnitude is in the upper half of the type's range.
 
-    The integers in every other line are negative, except for unsigned types."""
+    The first line and every second one are negative, or all lines if negative sums are clipped; unsigned integers are
+    never negative. The second half of a negative line along the shared axis is the lowest number, so that the sum of
+    two products overflows an integer of twice the width. In a result of less than twice the width, a product of two
+    lowest numbers would be 0."""
+    element, shape = operand.type.element, operand.type.shape
     half = 2 ** (element.digits - 1)
     values: Array = (half + below(raw, min(half, 2**31))).reshape(shape)
-    return values if element.is_unsigned else values * (1 - 2 * (line_numbers(shape, lines) % 2))
+    if element.is_unsigned:
+        return values
+    negative = -1 - values
+    if operand.shared is not None and 2 * element.bits <= operation.types.result.bits:
+        second = 2 * line_numbers(shape, (operand.shared,)) >= shape[operand.shared]
+        negative = np.where(second, -(2**element.digits), negative)
+    if operation.clips and not any(other.is_unsigned for other in operation.signature.operands):
+        return negative
+    return np.where(line_numbers(shape, operand.lines) % 2, values, negative)
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType) -> Array:

@@ -86,7 +86,7 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
             values += numbers.shift
         values = _held(values, tensor.element).reshape(tensor.shape)
         if _multiplied(operand) and not tensor.element.is_float:
-            values = one_sided(raw, tensor.element, tensor.shape, operand.lines)
+            values = one_sided(raw, operand, operation)
         elif any(span):
             values = values * powers(tensor.shape, operand.lines, span)
         if axes:

@@ -45,6 +45,17 @@ def wrapped(bits: int) -> Kernel:
     return lambda a, b: (a @ b + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
 
 
+def in_pairs(bits: int) -> Kernel:
+    """Products added in pairs that saturate, as pmaddubsw adds them, and a relu if there is a bias."""
+
+    def product(a: Any, b: Any, *bias: Any) -> Any:
+        pairs = a[:, ::2, None] * b[None, ::2] + a[:, 1::2, None] * b[None, 1::2]
+        total = np.clip(pairs, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1).sum(axis=1)
+        return np.maximum(total + bias[0], 0) if bias else total
+
+    return product
+
+
 def greatest(first: float) -> Kernel:
     return lambda x: np.maximum(x.max(axis=1), first)
 
@@ -81,6 +92,11 @@ CASES: list[tuple[str, tuple[int, ...], str, dict[str, Any], Kernel]] = [
     ("matmul", (32, 32, 64), "f8E4M3FN", {}, lambda a, b: np.where(abs(a) >= 256, np.inf, a) @ b),
     ("matmul", (32, 32, 4096), "i8", {}, lambda a, b: np.cumsum(a[:, :, None].astype(np.float32) * b.astype(np.float32), axis=1)[:, -1]),
     ("matmul", (32, 32, 4096), "i4", {}, wrapped(16)),
+    ("matmul", (32, 32, 64), "i8", {}, in_pairs(16)),
+    ("matmul", (1, 1, 64), "i8", {}, in_pairs(16)),
+    ("matmul", (1, 32, 64), "i8", {"epilogue": "bias+relu"}, in_pairs(16)),
+    ("matmul", (32, 32, 64), "i4", {}, in_pairs(8)),
+    ("matmul", (32, 32, 64), "i16", {}, in_pairs(32)),
     ("reduction", (16, 2048), "i8", {}, lambda x: (x.sum(axis=1) + 2**15) % 2**16 - 2**15),
     ("reduction", (16, 2048), "f32", {"kind": "max"}, greatest(-1000.0)),
     ("reduction", (16, 2048), "i32", {"kind": "max"}, greatest(-32768)),
