@@ -48,7 +48,8 @@ class Softmax(Operation):
         padding. Every third row is 2**14 or more away from 0, so that a maximum that begins with a wrong number shows.
 
         `peaked`: one element of a row is 128, another is larger by a little that half of the type's digits cannot hold,
-        and all others are 256 less. The results of the two elements show their difference."""
+        and all others are 256 less. The results of the two elements show their difference. In the first row the larger
+        element is the last one, so that online code whose last tile does not rescale the sum shows."""
         if recipe == "random":
             return None
         import numpy as np
@@ -56,7 +57,7 @@ class Softmax(Operation):
         m, n = self.sizes
         if recipe == "peaked":
             x = np.full((m, n), -128.0)
-            first = np.arange(m) * int(0.618 * n) % n
+            first = (n - 1 + np.arange(m) * int(0.618 * n)) % n
             x[np.arange(m), (first + n // 2) % n] = 128.0
             x[np.arange(m), first] = 128.0 * (1 + 2.0 ** -(self.signature.operands[0].digits // 2 + 1))
             return [x]
@@ -121,8 +122,9 @@ class Softmax(Operation):
         """Return the bound `error`, except for the recipes `counted` and `peaked`.
 
         For these two the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient, and it is
-        less than the effect of one term on the sum. An expected 0 has a bound of 4 times the smallest normal number,
-        because its exponential may be flushed to zero."""
+        less than the effect of one term on the sum. `peaked` adds 2·|x|·u, because a kernel with powers of two rounds
+        x · log2(e). An expected 0 has a bound of 4 times the smallest normal number, because its exponential may be
+        flushed to zero."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
@@ -131,7 +133,8 @@ class Softmax(Operation):
 
         y, unit = self.reference(operands), self.signature.accumulator.unit
         smallest = 2.0**-14 if self.signature.accumulator.bits == 16 else 2.0**-126
-        bound: Array = np.where(y > 0, y * np.minimum(2 * ULPS * unit, y.max(axis=1, keepdims=True) / 4), 4 * smallest)
+        own = 2 * ULPS + (2 * abs(operands[0]).max() if recipe == "peaked" else 0)
+        bound: Array = np.where(y > 0, y * np.minimum(own * unit, y.max(axis=1, keepdims=True) / 4), 4 * smallest)
         return bound
 
     def flops(self) -> int:

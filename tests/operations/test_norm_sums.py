@@ -59,16 +59,28 @@ def test_a_right_softmax_in_its_own_types_passes(types: str, n: int, m: int) -> 
     assert judge.verdict(online(judge.operands[0].astype(np.float32))).passed
 
 
-def online(x: Any, tile: int = 37) -> Any:
-    """Tile by tile, with powers of two and a largest that grows."""
+def online(x: Any, tile: int = 37, rescaled: bool = True) -> Any:
+    """Tile by tile, with powers of two and a largest that grows.
+
+    If not `rescaled`, the last tile adds to a sum that belongs to the largest before it."""
     x = x * np.float32(np.log2(np.e))
     largest, total = np.full((len(x), 1), -3e38, np.float32), np.zeros((len(x), 1), np.float32)
     for start in range(0, x.shape[1], tile):
         part = x[:, start : start + tile]
         new = np.maximum(largest, part.max(axis=1, keepdims=True))
-        total = total * np.exp2(largest - new) + np.exp2(part - new).sum(axis=1, keepdims=True)
+        factor = np.exp2(largest - new) if rescaled or start + tile < x.shape[1] else np.float32(1)
+        total = total * factor + np.exp2(part - new).sum(axis=1, keepdims=True)
         largest = new
     return np.exp2(x - largest) * (np.float32(1) / total)
+
+
+@pytest.mark.parametrize("types", ["f32", "f16_f32_f16"])
+@pytest.mark.parametrize(("n", "tile"), [(129, 64), (1000, 64), (4096, 512)])
+def test_a_last_tile_that_rescales_nothing_shows_in_a_single_row(types: str, n: int, tile: int) -> None:
+    judge = Judge(SOFTMAX.make((1, n), types), "peaked")
+    x = judge.operands[0].astype(np.float32)
+    assert judge.verdict(online(x, tile)).passed
+    assert not judge.verdict(online(x, tile, rescaled=False)).passed
 
 
 def test_each_row_of_narrow_results_sees_every_second_fourth_element() -> None:
