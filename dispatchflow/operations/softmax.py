@@ -71,7 +71,7 @@ class Softmax(Operation):
         return [largest - 256.0 * ~np.where(single, alone, among)]
 
     def operands(self) -> tuple[Operand, ...]:
-        most = 4.0 if self.signature.accumulator.bits == 16 else 16.0  # exp(-32) is a normal number of f32
+        most = 4.0 if self.signature.result.bits == 16 else 16.0  # exp(-32) is a normal number of f32
         return (Operand(TensorType(self.sizes, self.signature.operands[0]), low=-most, high=most),)
 
     def result(self) -> TensorType:

@@ -88,3 +88,8 @@ def test_an_excerpt_has_the_same_sums_for_fewer_results() -> None:
     assert sizes("batch_matmul", 32, 7, 4096, 64) == (2, 7, 32, 64)
     assert sizes("attention", 8, 512, 128, 128, 4096) == (2, 32, 32, 128, 4096)
     assert sizes("reduction", 512, 65536) == (32, 65536)
+
+
+@pytest.mark.parametrize("m", [4, 64])
+def test_elements_of_a_narrow_softmax_are_seen(m):
+    assert power.unseen(OPERATIONS["softmax"].make((m, 4096), "f16_f32_f16")) == []
