@@ -28,7 +28,7 @@ CONFIGURATION_CHECK = 5
 PRINTING = 4
 """Version of the facts that are read from a user's module when it is printed."""
 
-VERIFICATION = 7
+VERIFICATION = 8
 """Version of the verification ladder. Raise it when it accepts other results than before."""
 
 

@@ -145,8 +145,10 @@ def parse(
 
 
 def _operations(table: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return one table for each operation of a sweep, because operations have different words."""
-    written = table.get("operation")
+    """Return one table for each operation of a sweep, because operations have different words.
+
+    A sweep of files needs no `operation`: it is `module`."""
+    written = table.get("operation", Module.name if {"file", "suite"} & set(table) else None)
     words = sweep_words.listed(written) if isinstance(written, str | list) else []
     return [{"operation": word} for word in dict.fromkeys(map(str, words))] or [{}]
 

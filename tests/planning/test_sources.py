@@ -29,6 +29,11 @@ def test_a_byte_order_mark_is_no_text(specs):
     assert len(plan_of(specs).cases) == 1
 
 
+def test_a_sweep_of_files_needs_no_operation(specs):
+    (specs / "a.toml").write_text(MODULE.format("../there/a.mlir").replace('operation = "module"\n', ""))
+    assert [case.operation.name for case in plan_of(specs).cases] == ["module"]
+
+
 def test_a_pipe_is_told_and_not_waited_for(specs):
     os.mkfifo(specs / "a.toml")
     with pytest.raises(SpecError, match="this spec cannot be read") as error:
