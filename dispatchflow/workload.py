@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import ClassVar
 
@@ -11,6 +12,14 @@ ENTRY = "main"
 """The entry function of every generated module.
 
 It is the same for all, because the name reaches the executables' names, and with these the code digest."""
+
+
+class Kind(StrEnum):
+    """The kinds of workloads; a library computes one of them."""
+
+    OPERATIONS = "operations"
+    ONNX = "ONNX files"
+    MLIR = "MLIR files"
 
 
 @dataclass(frozen=True)
@@ -21,6 +30,10 @@ class Workload(ABC):
     """The spec's word and the row's `operation`."""
     dims: ClassVar[tuple[str, ...]]
     """The names of the dimensions, in the order of the label."""
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.OPERATIONS
 
     @property
     @abstractmethod

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dispatchflow.cases.dispatch import Dispatch
-from dispatchflow.cases.provider import call_text
+from dispatchflow.cases.provider import LibraryProgram, program_of
 from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.iree import flags as extra
 from dispatchflow.iree.targets import Target
 from dispatchflow.keys import digest_of
 from dispatchflow.libraries.providers import IREE, LIBRARIES, Library
-from dispatchflow.operations import Operation
 from dispatchflow.tunings import Tuning
 from dispatchflow.workload import Workload
 
@@ -49,19 +48,17 @@ class Case:
     @property
     def packages(self) -> dict[str, str]:
         """The Python packages that it needs, with the command that installs each."""
-        if self.library is not None:
-            return {self.provider: self.library.install}
-        return dict.fromkeys(self.operation.packages, "pip install 'dispatchflow[onnx]'")
+        needed = dict.fromkeys(self.operation.packages, "pip install 'dispatchflow[onnx]'")
+        return needed if self.library is None else {**needed, self.provider: self.library.install}
 
     @property
     def shape_name(self) -> str:
         return self.operation.shape_name
 
-    def call(self) -> str:
-        """Return the text of a library's call."""
-        assert self.library is not None
-        assert isinstance(self.operation, Operation)
-        return call_text(self.library, self.operation)
+    @property
+    def library_program(self) -> LibraryProgram | None:
+        """The program that a library runs; None for IREE."""
+        return None if self.library is None else program_of(self.library, self.operation)
 
     def __hash__(self) -> int:
         return hash(

@@ -14,7 +14,7 @@ from dispatchflow.iree.targets import Target
 from dispatchflow.keys import Digest
 from dispatchflow.mlir.attributes import unescaped
 from dispatchflow.mlir.types import ElementType
-from dispatchflow.workload import Workload
+from dispatchflow.workload import Kind, Workload
 
 ELEMENT_TYPES = {
     element.mlir: element
@@ -119,6 +119,10 @@ class Module(Workload):
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.MLIR if self.importer is None else Kind.ONNX
 
     @property
     def recipes(self) -> tuple[str, ...]:

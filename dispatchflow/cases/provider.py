@@ -1,23 +1,76 @@
-"""Cases of libraries: why one is unsupported, and the text of a call."""
+"""Cases of libraries: why one is unsupported, and the program that the library runs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath, PurePosixPath
+
+from dispatchflow.cases.module import ELEMENT_TYPES, File, Module, element_of, sizes_of
 from dispatchflow.iree.targets import Target
+from dispatchflow.keys import Digest, Ingredient, digest_of, key_of
 from dispatchflow.libraries.providers import Library
 from dispatchflow.mlir.types import TensorType
 from dispatchflow.operations import Operation
 from dispatchflow.workload import Workload
 
+MODEL = "model"
+"""The folder of a model's files in a tool's working directory, in which they have their own names."""
+_OUTPUT = "module"
+"""The output of `emit` that has the main file."""
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryProgram:
+    """A program that a library runs: the text of an operation's call, or the files of a model."""
+
+    main: str
+    """The name of the file that `_harness.py` loads."""
+    digest: Digest
+    """Its identity: a model's files by content, and the names of its weights, which the model has."""
+    content: bytes | File
+    """The content of the main file."""
+    beside: tuple[tuple[str, File], ...] = ()
+    """The names and contents of the other files."""
+    problem: str | None = None
+    """The reason why its files cannot be placed in a working directory; None if they can."""
+
+    @property
+    def outputs(self) -> dict[str, bytes | File]:
+        """The outputs of `emit`."""
+        return {_OUTPUT: self.content, **dict(self.beside)}
+
+    def files(self, outputs: Mapping[str, Digest]) -> dict[str, Digest]:
+        """Return the outputs of `emit` by their names in the working directory."""
+        return {self.main if name == _OUTPUT else name: digest for name, digest in outputs.items()}
+
 
 def unsupported(library: Library, program: Workload, target: Target) -> str | None:
     """Return why a library cannot compute a program, as the reason of a skip; None if it can."""
-    if not isinstance(program, Operation):
-        return f"{library.name} computes operations, not a user's module"
+    if program.kind != library.computes:
+        return f"{library.name} computes {library.computes}, not {program.kind}"
     if target.driver not in library.devices:
         return f"{library.name} does not run on {target.name}"
+    if not isinstance(program, Operation):
+        return None
     if packed := [element.mlir for element in program.types.operands if element.bits < 8]:
         return f"{library.name} has no {packed[0]} with two elements per byte"
     return program.illegal(library.name) or program.library_lacks(library)
+
+
+def program_of(library: Library, workload: Workload) -> LibraryProgram:
+    """Return the program with which a library computes a workload."""
+    if isinstance(workload, Module):
+        files = model_files(workload)
+        (main, source), *beside = files.items()
+        identity: dict[str, Ingredient] = {
+            "source": source.digest,
+            "weights": tuple((name, file.digest) for name, file in beside),
+        }
+        return LibraryProgram(main, Digest(key_of("model", identity)), source, tuple(beside), misplaced(workload))
+    assert isinstance(workload, Operation)
+    text = call_text(library, workload).encode()
+    return LibraryProgram("call.py", digest_of(text), text)
 
 
 def call_text(library: Library, operation: Operation) -> str:
@@ -29,7 +82,30 @@ def call_text(library: Library, operation: Operation) -> str:
     return f"{library.imports}\n\n\ndef main({names}):\n    return {value}\n"
 
 
-def operand_types(program: Workload) -> list[TensorType]:
-    """Return the types of the arguments of a library's call; a user's module has no such call."""
-    assert isinstance(program, Operation)
-    return [operand.type for operand in program.operands()]
+def model_files(program: Module) -> dict[str, File]:
+    """Return the model, and then its weights, by their names in a tool's working directory."""
+    named = [(PurePath(program.source.path).name, program.source), *program.objects]
+    return {str(PurePosixPath(MODEL, name)): file for name, file in named}
+
+
+def misplaced(program: Module) -> str | None:
+    """Return why a model's files cannot be placed in one folder; None if they can."""
+    for written, _ in program.objects:
+        if PurePosixPath(written).is_absolute() or ".." in PurePosixPath(written).parts:
+            return f"{PurePath(program.source.path).name} names weights outside of its own directory: {written}"
+    return None
+
+
+def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorType]:
+    """Return the types of the arguments of a library's call.
+
+    `arguments` are those of the inputs, from which a model's types are read. An operation has its own, since the
+    runtime may know its operands by other types."""
+    if isinstance(program, Operation):
+        return [operand.type for operand in program.operands()]
+    return [_tensor(argument) for argument in arguments]
+
+
+def _tensor(spelling: str) -> TensorType:
+    sizes = [size or 0 for size in sizes_of(spelling) or ()]
+    return TensorType(tuple(sizes), ELEMENT_TYPES[element_of(spelling)])

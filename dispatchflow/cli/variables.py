@@ -192,7 +192,7 @@ _OWN: dict[str, Variable] = {
     "target": Variable("cases", "targets to compile for"),
     "threads": Variable("cases", "number of threads, or all"),
     "flags": Variable("cases", "extra flags of the compiler; several values with ;, an empty one for none", _values),
-    "provider": Variable("cases", f"what computes the operation: {', '.join(PROVIDERS)}"),
+    "provider": Variable("cases", f"what computes a case: {', '.join(PROVIDERS)}"),
     "cache": Variable("cases", "hot: the same inputs each call; cold: inputs that no cache holds; hot,cold for both"),
     "tags": Variable("cases", "only sweeps with one of these tags; net:* is a pattern", _words),
     "specs": Variable(

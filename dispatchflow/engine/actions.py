@@ -114,9 +114,9 @@ def emit(case: Case, syntax: Release) -> Action:
     return _action(_EMIT, digest_of(case.dispatch.module(syntax).encode()))
 
 
-def emit_call(text: str) -> Action:
-    """Return the action that emits a library's call; its key is made from the call's text alone."""
-    return _action(_EMIT, digest_of(text.encode()))
+def emit_program(program: Digest) -> Action:
+    """Return the action that emits a library's program; its key is made from the program's identity alone."""
+    return _action(_EMIT, program)
 
 
 def compilations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.provider import operand_types
 from dispatchflow.engine.actions import Data
-from dispatchflow.iree import command_lines, parameters
+from dispatchflow.iree import command_lines, parameters, run_output
 from dispatchflow.iree.targets import Device
 from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest
@@ -60,6 +61,23 @@ class ModuleCall:
         facts = {"verification": "not compared", **self.ran_with}
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
 
+    def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
+        """Return the types of the results of the last call, with their sizes; or the failure.
+
+        The runtime prints them in a further call only. It cannot print them without the values, and its `.npy` files,
+        which have sizes, do not support bf16 or types of 8 or 4 bits."""
+        if (failure := self.call(data, "given", (), function)) is not None:
+            ok, reason, outputs, facts = failure
+            return ok, f"the call that prints the results' sizes: {reason}", outputs, facts
+        return run_output.result_types((self.scratch / "stdout").read_text(encoding="utf-8", errors="replace"))
+
+    @property
+    def doubt_as_reference(self) -> str | None:
+        """The reason why results are mistrusted if this provider also computed the expected ones.
+
+        It is None if the same code computed both: then the comparison shows nothing."""
+        return None
+
     @property
     def ran_with(self) -> dict[str, Any]:
         """Facts of a failure: the runtime, because a failed call is tried again with another one."""
@@ -93,7 +111,7 @@ class PoisonedCall(ModuleCall):
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall(ModuleCall):
-    """A call of a library: the scratch directory has its `call.py`."""
+    """A call of a library: the scratch directory has the files of its program."""
 
     case: Case
     installed: Installed
@@ -112,9 +130,24 @@ class LibraryCall(ModuleCall):
         return {}  # the library's version is in the code's digest
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
-        tensors = operand_types(self.case.operation)
-        call = calls.call_argv(self.case.provider, self.installed, self.device, tensors, recipe)
-        return (*call, f"--output={outputs[0]}")
+        call = library_argv(self.case, self.installed, self.device, data, recipe)
+        return (*call, *(f"--output={name}" for name in outputs))
+
+    def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
+        return dict(enumerate(json.loads((self.scratch / "stdout").read_text(encoding="utf-8"))))
+
+    @property
+    def doubt_as_reference(self) -> str:
+        own = f"{self.case.provider} computed the expected results too, without optimizations"
+        return f"{own}; another reference= makes it comparable"
+
+
+def library_argv(case: Case, installed: Installed, device: Device, data: Data | None, recipe: str) -> tuple[str, ...]:
+    """Return the command line of a library's call; without its data, that of a model has no inputs."""
+    program = case.library_program
+    assert program is not None
+    tensors = operand_types(case.operation, data.arguments if data else ())
+    return calls.call_argv(case.provider, installed, program.main, device, tensors, recipe)
 
 
 def as_is(log: str, reason: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module
 from dispatchflow.engine import actions, module_actions
 from dispatchflow.engine.actions import Action, Data
@@ -175,10 +176,13 @@ class DataResolver:
         assert program.against is not None
         return self._device_of(program.against, 1)
 
-    def is_reference(self, program: Workload, code: Digest | None) -> bool:
+    def is_reference(self, case: Case, code: Digest | None) -> bool:
         """Return whether this code also computes the results that it would be compared with."""
-        if type(program) is not Module or program.against is None or code is None:  # runs for every case
+        program = case.operation
+        if type(program) is not Module or code is None:  # runs for every case
             return False
+        if program.against is None:
+            return program.against_library == case.provider
         made = self._record(self._reference_compile(program))
         return made is not None and made.code == code
 
@@ -205,6 +209,9 @@ class DataResolver:
             reference = self._record(self._reference_compile(program))
             if reference is not None and not reference.ok and self._again(reference) is None:
                 return f"{program.reference_name}: {reference.reason}"
+            printed = self._record(self.reprint(program))
+            if printed is not None and not printed.ok and self._again(printed) is None:
+                return printed.reason
         for action in (self.inputs_action(program), self.expected_action(program)):
             record = self._record(action)
             if record is not None and not record.ok and self._again(record) is None:

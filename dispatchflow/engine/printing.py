@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePath
 from typing import Any
 
-from dispatchflow.cases.module import File, Module
+from dispatchflow.cases import provider
+from dispatchflow.cases.module import Module
 from dispatchflow.engine.call import Result, failed
 from dispatchflow.engine.executor import ActionExecutor
 from dispatchflow.errors import ToolError
@@ -136,19 +137,17 @@ def _folder(executor: ActionExecutor, package: str) -> str:
 
 
 def _placed(program: Module, scratch: Path) -> str:
-    """Write a model and its weights into `model/` under their own names, and return the model's path.
+    """Write a model and its weights under the names of `provider.model_files`, and return the model's.
 
     Raises:
         ToolError: a name leads out of the model's directory.
     """
     from dispatchflow.verification import module_data
 
-    name = PurePath(program.source.path).name
-    files: list[tuple[str, File]] = [(name, program.source), *program.objects]
-    for written, file in files:
-        if PurePosixPath(written).is_absolute() or ".." in PurePosixPath(written).parts:
-            raise ToolError(f"{name} names weights outside of its own directory: {written}")
-        place = scratch / "model" / written
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(module_data.content(file))
-    return f"model/{name}"
+    if (problem := provider.misplaced(program)) is not None:
+        raise ToolError(problem)
+    files = provider.model_files(program)
+    for name, file in files.items():
+        (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+        (scratch / name).write_bytes(module_data.content(file))
+    return next(iter(files))

@@ -27,7 +27,7 @@ from dispatchflow.iree import flags as extra
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import syntax_of
 from dispatchflow.iree.targets import Device, Target
-from dispatchflow.keys import Digest, Form, Key, digest_of
+from dispatchflow.keys import Digest, Form, Key
 from dispatchflow.libraries import providers
 from dispatchflow.operations import Operation
 from dispatchflow.timing.statistics import NOISY
@@ -87,23 +87,22 @@ class Resolver:
         return extra.behind(self._target_flags[target.name] + case.tuning.flags, case.flags)
 
     def emission(self, case: Case) -> Action:
+        if (program := case.library_program) is not None:
+            return actions.emit_program(program.digest)
         if type(case.operation) is Module:  # runs for every case; isinstance is slow for an abstract class
             return self.supplies.reprint(case.operation)
-        if case.library is not None:
-            return actions.emit_call(case.call())
         return actions.emit(case, self.syntax)
 
     def chain(self, case: Case) -> CaseState:
-        device, program = self._device_of(case.target, case.threads), case.operation
+        device = self._device_of(case.target, case.threads)
         emitted = self.step(self.emission(case), "the module is not in the store")
         if case.library is None:
             compiled = self._compile(case, emitted)
         else:
             device = providers.device_of(case.library, case.target, device, self.environment)
-            compiled = StageState(
-                "compile", "off", f"{case.provider} brings its own code", brought=self.call_code(case)
-            )
-        verified = self._verify(program, compiled, device)
+            own = StageState("compile", "off", f"{case.provider} brings its own code", brought=self.call_code(case))
+            compiled = own if emitted.state != "failed" else StageState("compile", "blocked", emitted.why)
+        verified = self._verify(case, compiled, device)
         profiled = self._profile(case, compiled, verified, device)
         if verified.own is not None and profiled.key is not None:
             now = profiled.pending and case in self.asked_to_measure
@@ -132,9 +131,10 @@ class Resolver:
         return found
 
     def call_code(self, case: Case) -> Digest:
-        """Return the code digest of a library's call."""
-        assert case.library is not None
-        return providers.code(digest_of(case.call().encode()), case.library, self.installed(case))
+        """Return the code digest of a library's program."""
+        program = case.library_program
+        assert case.library is not None and program is not None
+        return providers.code(program.digest, case.library, self.installed(case))
 
     def packs_operands(self, case: Case) -> bool:
         """Return whether the compiler packs a product's operands by default."""
@@ -212,8 +212,8 @@ class Resolver:
             return StageState(action.stage, "made", "the store has it", action, record)
         return StageState(action.stage, "failed", record.reason or "failed", action, record)
 
-    def _verify(self, program: Workload, compiled: StageState, device: Device) -> StageState:
-        off = self.settings.verify == "off"
+    def _verify(self, case: Case, compiled: StageState, device: Device) -> StageState:
+        program, off = case.operation, self.settings.verify == "off"
         if (absent := device.absent or (None if off else self.supplies.absent(program))) is not None:
             return StageState("verify", "absent", absent)
         data = self.supplies.data(program)
@@ -222,7 +222,7 @@ class Resolver:
         assert compiled.code is not None and data is not None
         call = actions.Call(compiled.code, program.function, device)
         tolerance = program.tolerance if type(program) is Module else None
-        what = call, data, tolerance, self.supplies.is_reference(program, compiled.code)
+        what = call, data, tolerance, self.supplies.is_reference(case, compiled.code)
         runtime = self.toolchain.runtime_digest if compiled.brought is None else None
         step = verdicts.standing(self.step, partial(actions.verification, *what), runtime)
         if not off:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dispatchflow.cases.case import Case
-from dispatchflow.cases.module import Module
+from dispatchflow.cases.module import File, Module
 from dispatchflow.engine import printing
 from dispatchflow.engine.actions import Action, Data
 from dispatchflow.engine.call import LibraryCall, Result, as_is
@@ -52,15 +52,24 @@ class StageExecutor(ActionExecutor):
     """Executes stages and everything that they need. Safe for threads and concurrent invocations."""
 
     def emit(self, case: Case) -> Record:
-        if isinstance(case.operation, Module):
+        program = case.library_program
+        if program is None and isinstance(case.operation, Module):
             return self._reprint(case.operation)
-        library = case.library is not None
-        text = (case.call() if library else case.dispatch.module(self.resolver.syntax)).encode()
 
         def make(scratch: Path) -> Result:
-            return True, None, {"module": self.store.put_bytes(text)}, {}
+            if program is None:
+                text = case.dispatch.module(self.resolver.syntax).encode()
+                return True, None, {"module": self.store.put_bytes(text)}, {}
+            if program.problem is not None:
+                return False, program.problem, {}, {}
+            return True, None, {name: self._put_content(each) for name, each in program.outputs.items()}, {}
 
         return self.make(self.resolver.emission(case), make)
+
+    def _put_content(self, content: bytes | File) -> Digest:
+        from dispatchflow.verification import module_data
+
+        return self.store.put_bytes(content if isinstance(content, bytes) else module_data.content(content))
 
     def _reprint(self, program: Module) -> Record:
         """Print a user's file with the compiler, and record the types of its functions."""
@@ -100,6 +109,9 @@ class StageExecutor(ActionExecutor):
     def inputs(self, program: Workload) -> Record | None:
         """Make the inputs; return None while a module's types are unknown."""
         action = self.resolver.supplies.inputs_action(program)
+        if action is None and isinstance(program, Module) and self.printed(program) is not None:
+            # A library's case does not print the module itself, but the module has the types.
+            action = self.resolver.supplies.inputs_action(program)
 
         def make(scratch: Path) -> Result:
             from dispatchflow.engine import parameters
@@ -182,8 +194,9 @@ class StageExecutor(ActionExecutor):
 
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
         """Return (code digest, the files that are called); None if the compile failed."""
-        if case.library is not None:
-            return self.resolver.call_code(case), {"call.py": self.emit(case).outputs["module"]}
+        if (program := case.library_program) is not None:
+            emitted = self.emit(case)
+            return (self.resolver.call_code(case), program.files(emitted.outputs)) if emitted.ok else None
         compiled = self.compile(case)
         if compiled is None or not compiled.ok:
             return None
@@ -246,7 +259,7 @@ class StageExecutor(ActionExecutor):
         if (action := resolver.chain(case)["verify"].action) is None:
             return None
         (code, files, data), program = found, case.operation
-        tools, is_reference = resolver.toolchain, resolver.supplies.is_reference(program, code)
+        tools, is_reference = resolver.toolchain, resolver.supplies.is_reference(case, code)
         ran_with = {"runtime": tools.runtime_version, "runtime_digest": tools.runtime_digest}
         ran_with = ran_with if case.library is None else {"runtime": resolver.installed(case).version}
 

@@ -13,7 +13,6 @@ from dispatchflow.cases.module import ELEMENT_TYPES, Module
 from dispatchflow.engine import judgement, repeatability
 from dispatchflow.engine.actions import Data
 from dispatchflow.engine.call import ModuleCall, Result
-from dispatchflow.iree import run_output
 from dispatchflow.keys import Digest
 from dispatchflow.store.store import Store
 from dispatchflow.verification import inputs, verdict
@@ -32,18 +31,21 @@ def verify_module(
     """Compare each result of a module with the expected one.
 
     If nothing is expected, or if this code computed the expected results, the verdict is `not compared`; this is no
-    failure. In any case, the module is called twice, as `repeatability` describes."""
+    failure. If only the provider is the same, it is `mistrusted`. In any case, the module is called twice, as
+    `repeatability` describes."""
+    own = place.doubt_as_reference if is_reference else None
+    is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
     names = module.output_names(results)
     types = called(place, program, data, results, names)
     if isinstance(types, tuple):
         return types
-    judged = _judged(place, program, data, types, names)
+    judged = _judged(place, program, data, types, names, own)
     found = _difference(place, program, data, types, names)
     if not isinstance(found, repeatability.Difference):
         ok, reason, outputs, facts = found or judged
         return ok, reason, outputs, facts | {"why": module.SAME_CODE} if is_reference and ok else facts
-    second = _judged(place, program, data, types, found.second)
+    second = _judged(place, program, data, types, found.second, own)
     kept = {f"second_{i}": place.store.put_file(place.scratch / found.second[i]) for i in found.verdicts}
     ok, reason, outputs, facts = judgement.doubted(found, _text(found, types), judged, second)
     return ok, reason, outputs | kept, facts
@@ -76,17 +78,15 @@ def called(
 ) -> Types | Result:
     """Call the module, write the results into the files `names`, and return their types.
 
-    Sizes that are not declared are printed by a separate call. The runtime cannot print them without the values, and
-    its `.npy` files, which have sizes, do not support bf16 or types of 8 or 4 bits."""
+    Sizes that are not declared are those of the call."""
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     types = list(results)
     if all(module.is_sized(declared) for declared in types):
         return types
-    if (failure := place.call(data, "given", (), program.function)) is not None:
-        ok, reason, outputs, facts = failure
-        return ok, f"the call that prints the results' sizes: {reason}", outputs, facts
-    printed = run_output.result_types((place.scratch / "stdout").read_text(encoding="utf-8", errors="replace"))
+    printed = place.result_types(data, program.function)
+    if isinstance(printed, tuple):
+        return printed
     for index, declared in enumerate(types):
         if module.is_sized(declared) or index not in printed:
             continue
@@ -131,7 +131,9 @@ def untyped(types: Types) -> list[str]:
     ]
 
 
-def _judged(place: ModuleCall, program: Module, data: Data, types: Types, names: Sequence[str]) -> Result:
+def _judged(
+    place: ModuleCall, program: Module, data: Data, types: Types, names: Sequence[str], own: str | None
+) -> Result:
     outputs: dict[str, Digest] = {}
     verdicts: dict[str, Verdict] = {}
     said = data.digests.get("expected_types")
@@ -154,7 +156,8 @@ def _judged(place: ModuleCall, program: Module, data: Data, types: Types, names:
             outputs[f"got_{index}"] = place.store.put_bytes(got)
     if not verdicts:
         return True, None, {}, {"verification": "not compared", "score": None}
-    doubts = [doubt(int(index), v) for index, v in verdicts.items() if v.word == "mistrusted"]
+    doubts = [own] if own else []
+    doubts += [doubt(int(index), v) for index, v in verdicts.items() if v.word == "mistrusted"]
     doubts += [f"result {i} was not compared" for i in range(len(types)) if str(i) not in verdicts]
     doubts += [f"the sizes of result {i} are unknown" for i, type in enumerate(types) if not module.is_sized(type)]
     return judgement.judged(verdicts, outputs, untyped(types), next(iter(doubts), None))

@@ -1,8 +1,9 @@
 """Runs one call of a provider's library; a script that imports this and the standard library only.
 
-It makes a single call and writes the result as raw bytes, or runs a block: a warm-up, then calls for a given time or a
+It makes a single call and writes the results as raw bytes, or runs a block: a warm-up, then calls for a given time or a
 given number of calls. A block is printed in the format of the runtime's benchmark tool. The library is imported in this
-separate process, after the number of threads is set: the BLAS of numpy and PyTorch reads that number only once."""
+separate process, after the number of threads is set: the BLAS of numpy and PyTorch reads that number only once.
+After a single call of a model, the types of its results are printed as JSON."""
 
 import argparse
 import contextlib
@@ -10,7 +11,10 @@ import ctypes
 import itertools
 import json
 import os
+import runpy
+import shutil
 import sys
+import tempfile
 import time
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
@@ -20,18 +24,31 @@ def _arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--path", help="where Python finds the library")
     parser.add_argument("--library", required=True)
-    parser.add_argument("--call", required=True, help="a Python file with a function main of the operands")
+    parser.add_argument("--call", required=True, help="a Python file with a function main of the operands, or a model")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--input", action="append", default=[], help="float32:4x8:FILE")
-    parser.add_argument("--output", help="one call, whose result is written to this file")
+    parser.add_argument("--output", action="append", help="one call, whose results are written to these files")
     parser.add_argument("--warmup", type=float, default=0.0, help="seconds")
     parser.add_argument("--length", default="0.1s", help="0.1s, or 100x for 100 calls")
     parser.add_argument("--sets", type=int, default=1, help="number of copies of the inputs, used in turn")
     return parser.parse_args()
 
 
-class Numpy:
+class Calls:
+    """A library whose calls are Python text; one result."""
+
+    def function(self, path, operands):
+        names = {}
+        with open(path) as stream:
+            exec(compile(stream.read(), path, "exec"), names)
+        return names["main"]
+
+    def contents(self, result):
+        return [self.content(result)]
+
+
+class Numpy(Calls):
     def __init__(self, device, threads):
         import ml_dtypes  # noqa: F401 (registers the names of its types with numpy.dtype)
         import numpy
@@ -54,7 +71,7 @@ class Numpy:
         pass
 
 
-class Torch:
+class Torch(Calls):
     def __init__(self, device, threads):
         import torch
 
@@ -75,6 +92,74 @@ class Torch:
 
     def content(self, result):
         return result.cpu().contiguous().flatten().view(self.torch.uint8).numpy().tobytes()
+
+
+class Onnxruntime:
+    """A library of models. The operands are bound once, and each call writes to the same results."""
+
+    def __init__(self, device, threads):
+        import ml_dtypes  # noqa: F401 (registers the names of its types with numpy.dtype)
+        import numpy
+        import onnxruntime
+
+        self.numpy, self.onnxruntime = numpy, onnxruntime
+        onnxruntime.set_default_logger_severity(4)
+        self.options = onnxruntime.SessionOptions()
+        self.options.intra_op_num_threads, self.options.inter_op_num_threads = threads, 1
+        self.options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        # The reference's script has the names of types.
+        self.names = runpy.run_path(os.path.join(os.path.dirname(__file__), "_onnxruntime.py"))
+
+    def read(self, element, shape, content):
+        return self.numpy.frombuffer(content, element).reshape(shape)
+
+    def function(self, path, operands):
+        with _gathered(path) as model:
+            session = self.onnxruntime.InferenceSession(model, self.options, providers=["CPUExecutionProvider"])
+        declared = session.get_inputs()
+        if len(declared) != len(operands):
+            raise ValueError(f"the model has {len(declared)} inputs; {len(operands)} are given")
+        binding = session.io_binding()
+        for each, operand in zip(declared, operands, strict=True):
+            name = each.type.removeprefix("tensor(").removesuffix(")")
+            own = operand.view(self.names["_TYPES"].get(name, name))  # MLIR's integers have no sign
+            # The value shares the operand's memory, which the caller keeps.
+            binding.bind_ortvalue_input(each.name, self.onnxruntime.OrtValue.ortvalue_from_numpy(own))
+        for each in session.get_outputs():
+            binding.bind_output(each.name)
+
+        def call(*operands):
+            session.run_with_iobinding(binding)
+            return binding
+
+        return call
+
+    def contents(self, binding):
+        results = binding.copy_outputs_to_cpu()
+        print(json.dumps([self.names["_spelling"](result) for result in results]))
+        return [result.tobytes() for result in results]
+
+    def wait(self):
+        pass
+
+
+@contextlib.contextmanager
+def _gathered(path):
+    """Yield the model's path in a folder without symbolic links, until the model is loaded.
+
+    onnxruntime refuses weights that are links to another folder."""
+    folder, model = os.path.split(path)
+    with tempfile.TemporaryDirectory(dir=".") as place:
+        for parent, _, names in os.walk(folder):
+            beside = os.path.join(place, os.path.relpath(parent, folder))
+            os.makedirs(beside, exist_ok=True)
+            for name in names:
+                found, to = os.path.realpath(os.path.join(parent, name)), os.path.join(beside, name)
+                try:
+                    os.link(found, to)
+                except OSError:  # another file system
+                    shutil.copyfile(found, to)
+        yield os.path.join(place, model)
 
 
 def _inputs(library, words):
@@ -121,22 +206,27 @@ def _block(function, library, operands, options):
         count = max(count + 1, round(count * min(10.0, 1.1 * wanted / took)))
 
 
+_LIBRARIES = {"numpy": Numpy, "torch": Torch, "onnxruntime": Onnxruntime}
+
+
 def main():
     options = _arguments()
     for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM"):
         os.environ[f"{name}_NUM_THREADS"] = str(options.threads)
     if options.path and options.path not in sys.path:
         sys.path.append(options.path)
-    library = {"numpy": Numpy, "torch": Torch}[options.library](options.device, options.threads)
-    names = {}
-    with open(options.call) as stream:
-        exec(compile(stream.read(), options.call, "exec"), names)
+    library = _LIBRARIES[options.library](options.device, options.threads)
     operands = list(_inputs(library, options.input))
+    function = library.function(options.call, operands)
     if options.output:
-        with open(options.output, "wb") as stream:
-            stream.write(library.content(names["main"](*operands)))
+        contents = library.contents(function(*operands))
+        if len(contents) != len(options.output):
+            raise ValueError(f"{len(contents)} results; {len(options.output)} are expected")
+        for path, content in zip(options.output, contents, strict=True):
+            with open(path, "wb") as stream:
+                stream.write(content)
         return
-    ns, count = _block(names["main"], library, operands, options)
+    ns, count = _block(function, library, operands, options)
     call = {"name": "main/real_time", "run_type": "iteration", "real_time": ns, "time_unit": "ns", "iterations": count}
     print(json.dumps({"benchmarks": [call]}))
 

@@ -15,19 +15,20 @@ _SCRIPT = Path(__file__).with_name("_harness.py")
 
 
 def call_argv(
-    library: str, installed: Installed, device: Device, tensors: Sequence[TensorType], recipe: str
+    library: str, installed: Installed, program: str, device: Device, tensors: Sequence[TensorType], recipe: str
 ) -> tuple[str, ...]:
     """Return the command line of one call.
 
-    The call and the inputs of the recipe, one for each tensor, are in the working directory. The call runs in an
-    isolated Python, which sees the library and none of the user's variables."""
+    The program and the inputs of the recipe, one for each tensor, are in the working directory. The call runs in an
+    isolated Python, which sees the library and none of the user's variables. Without any `--output=FILE` for the
+    results it is a block, see `block_argv`."""
     return (
         sys.executable,
         "-I",
         str(_SCRIPT),
         f"--path={installed.folder}",
         f"--library={library}",
-        "--call=call.py",
+        f"--call={program}",
         f"--device={device.uri}",
         f"--threads={device.threads}",
         *(

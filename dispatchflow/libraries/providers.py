@@ -1,7 +1,8 @@
-"""The providers that compute an operation: IREE, or a library with its own code.
+"""The providers that compute a case: IREE, or a library with its own code.
 
-A library's call is an expression that the operation writes (`Operation.library_call`). `cases/provider.py` turns it
-into a small program, and this program is emitted, shown and keyed like a module."""
+A library computes operations or model files. For an operation, its call is an expression that the operation writes
+(`Operation.library_call`), and `cases/provider.py` turns it into a small program. This program, or the model's files,
+are emitted, shown and keyed like a module."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from dispatchflow.iree.command_lines import libraries
 from dispatchflow.iree.targets import LOCAL, Device, Target
 from dispatchflow.keys import Digest, Ingredient, key_of
 from dispatchflow.mlir.types import ElementType, Signature
+from dispatchflow.workload import Kind
 
 if TYPE_CHECKING:
     from dispatchflow.libraries.installed import Installed
@@ -25,22 +27,25 @@ HARNESS = 1
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library that can compute operations."""
+    """A library that can compute operations, or model files.
+
+    The fields from `imports` on are for operations only."""
 
     name: str
     """The spec's word, the package's name and the name to import."""
-    imports: str
-    """The first lines of a call's program."""
-    casts: str
-    """The expression that converts `{value}` to `{element}`, an `ElementType.numpy_name`."""
-    whole: str
-    """The expression that makes `{value}` row-major in memory; a view of an operand may be transposed."""
-    wide_sums: bool
-    """Whether sums of narrow floats are kept wide and rounded once."""
     devices: Mapping[str, str] = field(hash=False)
     """The runtime's driver → the library's name for that device."""
     install: str
     """The command that installs it."""
+    computes: Kind = Kind.OPERATIONS
+    imports: str = ""
+    """The first lines of a call's program."""
+    casts: str = ""
+    """The expression that converts `{value}` to `{element}`, an `ElementType.numpy_name`."""
+    whole: str = ""
+    """The expression that makes `{value}` row-major in memory; a view of an operand may be transposed."""
+    wide_sums: bool = False
+    """Whether sums of narrow floats are kept wide and rounded once."""
 
     def cast(self, value: str, element: ElementType) -> str:
         return self.casts.format(value=value, element=element.numpy_name)
@@ -87,16 +92,22 @@ LIBRARIES = {
             devices={LOCAL: "cpu", "cuda": "cuda", "hip": "cuda", "metal": "mps"},
             install="pip install 'dispatchflow[torch]'",
         ),
+        Library(
+            "onnxruntime",
+            computes=Kind.ONNX,
+            devices={LOCAL: "cpu"},
+            install="pip install 'dispatchflow[onnx]'",
+        ),
     )
 }
 
 PROVIDERS = (IREE, *LIBRARIES)
 
 
-def code(text: Digest, library: Library, installed: Installed) -> Digest:
-    """Return the code digest of a call: a digest of its text and of the library."""
+def code(program: Digest, library: Library, installed: Installed) -> Digest:
+    """Return the code digest of a call: a digest of its program and of the library."""
     ingredients: dict[str, Ingredient] = {
-        "call": text,
+        "call": program,
         "library": library.name,
         "version": installed.version,
         "digest": installed.digest,

@@ -10,8 +10,8 @@ from typing import Protocol as Protocol_
 
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.case import Case
-from dispatchflow.cases.provider import operand_types
 from dispatchflow.engine.actions import Action
+from dispatchflow.engine.call import library_argv
 from dispatchflow.engine.resolver import Resolver
 from dispatchflow.engine.stages import Artifacts, StageExecutor
 from dispatchflow.engine.state import CaseState
@@ -22,7 +22,6 @@ from dispatchflow.iree.targets import TARGETS, Device
 from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest, Key, digest_of
 from dispatchflow.libraries import calls
-from dispatchflow.libraries.installed import Installed
 from dispatchflow.measurement.anchors import Moment
 from dispatchflow.operations import Operation
 from dispatchflow.timing import statistics
@@ -185,20 +184,17 @@ class ColdTrial(_Slow):
 
 @dataclass
 class LibraryTrial(_Slow):
-    case: Case | None = None
-    installed: Installed | None = None
+    call: Sequence[str] = ()
+    """The command line of one call."""
+    version: str = ""
+    """The library's version."""
     sets: int | None = None
 
     def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
-        assert self.case is not None and self.installed is not None
-        operation = self.case.operation
-        tensors, recipe = operand_types(operation), operation.recipes[-1]
-        call = calls.call_argv(self.case.provider, self.installed, self.device, tensors, recipe)
-        return calls.block_argv(call, self.protocol, self.iterations, self.sets)
+        return calls.block_argv(self.call, self.protocol, self.iterations, self.sets)
 
     def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
-        assert self.installed is not None
-        return {"runtime": self.installed.version}
+        return {"runtime": self.version}
 
 
 def rotated(resolver: Resolver, case: Case) -> tuple[bytes, tuple[str, ...]]:
@@ -245,7 +241,9 @@ def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
     }
     sets = resolver.sets(case)
     if case.library is not None:
-        return LibraryTrial(**shared, case=case, installed=resolver.installed(case), sets=sets)
+        installed = resolver.installed(case)
+        call = library_argv(case, installed, chain.device, made.data, recipe)
+        return LibraryTrial(**shared, call=call, version=installed.version, sets=sets)
     shared["dispatches"] = has_dispatches(chain)
     if sets is None:
         return Trial(**shared)

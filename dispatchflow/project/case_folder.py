@@ -9,8 +9,9 @@ from pathlib import Path
 
 from dispatchflow.cases import module
 from dispatchflow.cases.module import Module
-from dispatchflow.cases.provider import operand_types
+from dispatchflow.cases.provider import MODEL
 from dispatchflow.cases.rotating_inputs import FILE, HOT
+from dispatchflow.engine.call import library_argv
 from dispatchflow.engine.resolver import Resolver
 from dispatchflow.engine.state import CaseState
 from dispatchflow.iree import command_lines, parameters
@@ -43,8 +44,8 @@ def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites:
     wanted = links(chain, resolver)
     for name, digest in wanted.items():
         link(folder / name, store.path(digest))
-    for path in folder.iterdir():
-        if path.is_symlink() and path.name not in wanted:
+    for path in (*folder.iterdir(), *folder.glob(f"{MODEL}/**/*")):
+        if path.is_symlink() and path.relative_to(folder).as_posix() not in wanted:
             path.unlink()
     _write(folder / "case.txt", description(chain), 0o644)
     _write(folder / "repro.sh", repro(chain, resolver), 0o755)
@@ -127,17 +128,18 @@ def _inputs(program: Workload) -> dict[str, str]:
 def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
     """Return file name in the view → digest of the object."""
     found: dict[str, Digest] = {}
-    text = "module.mlir" if chain.case.library is None else "call.py"
+    program = chain.case.library_program
     names = {
         "vmfb": "module.vmfb",
-        "module": text,
+        "module": "module.mlir" if program is None else program.main,
         "configurations": "configurations.mlir",
         "labelled": "labelled.mlir",
     }
     for stage in ("emit", "compile", "verify"):
         record = chain[stage].record
         for output, digest in (record.outputs if record else {}).items():
-            own = output if "." in output else f"{output}.bin"  # a file that the compiler reads keeps its name
+            named = "." in output or "/" in output  # a file that the compiler or a library reads keeps its name
+            own = output if named else f"{output}.bin"
             found[names.get(output, f"{stage}.log" if output == "log" else own)] = digest
     if chain.sites is not None and chain.sites.state == "made" and chain.sites.record is not None:
         outputs = chain.sites.record.outputs
@@ -155,6 +157,7 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
 
 def link(path: Path, to: Path) -> None:
     """Make a link to an object, or change it; a file of the user stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     wanted = os.path.relpath(to, path.parent)
     if path.is_symlink():
         if os.readlink(path) == wanted:  # noqa: PTH115 (text, not a path: `..` must stay)
@@ -171,23 +174,21 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
     The compile writes module.vmfb to the working directory: run it in an empty one, as repro.sh does, or it writes
     through a link into the store."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
-    if case.library is not None:
-        tensors, recipe = operand_types(case.operation), case.operation.recipes[-1]
-        call = calls.call_argv(case.provider, resolver.installed(case), device, tensors, recipe)
-        protocol = resolver.settings.protocol
-        return {
-            "run": (*call, "--output=again.bin"),
-            "benchmark": calls.block_argv(call, protocol, None, resolver.sets(case)),
-        }
-    flags = command_lines.device_flags(device.uri, device.cpus)
     program = case.operation
     operands = resolver.supplies.operands(program)
+    declared = resolver.supplies.declaration(program) if isinstance(program, Module) else None
+    outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
+    if case.library is not None:
+        call = library_argv(case, resolver.installed(case), device, operands, program.recipes[-1])
+        return {
+            "run": (*call, *(f"--output={name}" for name in outputs)),
+            "benchmark": calls.block_argv(call, resolver.settings.protocol, None, resolver.sets(case)),
+        }
+    flags = command_lines.device_flags(device.uri, device.cpus)
     given = operands.inputs(program.recipes[-1]) if operands else ()
     weights = [value for value, _ in operands.parameters] if operands else []
-    declared = resolver.supplies.declaration(program) if isinstance(program, Module) else None
     emitted = chain["emit"].record if isinstance(program, Module) else None
     named = "".join(f'@"{name}"' for name in emitted.facts.get("functions", ())).encode() if emitted else b""
-    outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
     profiled = {}
     if chain.sites is not None and chain.sites.record is not None and "times" in chain.sites.record.outputs:
         profiled["sites"] = command_lines.profiled_benchmark_argv(

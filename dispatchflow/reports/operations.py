@@ -10,6 +10,7 @@ from dispatchflow.operations import OPERATIONS, OPTIONS, Operation
 from dispatchflow.planning.shapes import classes_of
 from dispatchflow.planning.sweep_words import AXES
 from dispatchflow.reports.table import markdown
+from dispatchflow.workload import Kind
 
 _HEAD = """\
 # Operations
@@ -71,6 +72,8 @@ def _providers(cls: type[Operation]) -> str:
     """Return IREE and the libraries that compute an operation, with what each cannot compute."""
     found = [IREE]
     for library in LIBRARIES.values():
+        if library.computes is not Kind.OPERATIONS:
+            continue
         reasons = [operation.library_lacks(library) for operation in _variants(cls)]
         if None in reasons:
             lacks = "; ".join(dict.fromkeys(filter(None, reasons)))

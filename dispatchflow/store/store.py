@@ -146,6 +146,7 @@ class Store:
         and a user can repeat its command line."""
         with self.writing():
             for name, digest in objects.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).symlink_to(self.path(digest))
 
     def put_bytes(self, content: bytes) -> Digest:

@@ -17,6 +17,7 @@ from dispatchflow.libraries import _harness
 from dispatchflow.libraries.providers import LIBRARIES, Library
 from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.verification import inputs, reference, verdict
+from dispatchflow.workload import Kind
 
 pytest_plugins = ["support.project"]
 
@@ -25,7 +26,7 @@ SMALL = ((7, 5, 9, 6), (1, 5, 7, 3))
 HARNESSES: dict[str, Any] = {"numpy": _harness.Numpy, "torch": _harness.Torch}
 
 
-@pytest.fixture(scope="session", params=LIBRARIES)
+@pytest.fixture(scope="session", params=[name for name, each in LIBRARIES.items() if each.computes is Kind.OPERATIONS])
 def library(request: pytest.FixtureRequest) -> Library:
     if importlib.util.find_spec(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
