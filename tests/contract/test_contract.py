@@ -52,8 +52,11 @@ def words_of(choice: tuple[object, ...], case: Case) -> Words:
 
 
 def covering(cases: dict[tuple[object, ...], Case], seen: Words = frozenset()) -> set[Case]:
-    """Few cases in which every word occurs that was not `seen`. Greedy, the same each time."""
-    choices = {choice: words_of(choice, case) for choice, case in cases.items()}
+    """Few cases in which every word occurs that was not `seen`. Greedy, the same each time.
+
+    Of equally good ones it takes the default tuning: packed types compile for up to ten times as long."""
+    quickly = sorted(cases.items(), key=lambda item: item[1].tuning.family != "default")
+    choices = {choice: words_of(choice, case) for choice, case in quickly}
     missing = set().union(*choices.values()) - set(seen)
     chosen = set()
     while missing:

@@ -38,7 +38,7 @@ class Idle:
 
     def settle(self) -> None:
         """Afterwards the next run is told."""
-        for _ in range(3):
+        for _ in range(6):
             if self.told():
                 return
             for path in (self.project.store / "answers").glob("*"):
