@@ -46,8 +46,10 @@ class Annotated:
 
 
 def record_argv(perf: str, output: str, frequency: int, command: Sequence[str]) -> tuple[str, ...]:
-    """Return a command line that takes `frequency` samples per second of CPU time of another command."""
-    return (perf, "record", "-e", "cpu-clock", "-F", str(frequency), "-o", output, "--", *command)
+    """Return a command line that takes `frequency` samples per second of CPU time of another command.
+
+    perf's cache of programs is not used (`-N`): it has hard links to them, which change the stamps of a toolchain."""
+    return (perf, "record", "-N", "-e", "cpu-clock", "-F", str(frequency), "-o", output, "--", *command)
 
 
 def annotate_argv(perf: str, samples: str, symbol: str) -> tuple[str, ...]:

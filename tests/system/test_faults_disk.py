@@ -171,7 +171,7 @@ def test_looking_and_cleaning_need_no_room(disk: Path, copied: Project) -> None:
         ["devices"],
     ):
         outcome = copied.doit(*words)
-        assert (outcome.code, outcome.err) == (0, ""), str(outcome)
+        assert (outcome.code, outcome.err) == (0, ""), f"{words}: {outcome}"
 
     outcome = copied.doit("store", "clean", "keep=0")
 
