@@ -101,7 +101,9 @@ class Progress:
             elif time.monotonic() - self._spoke_at > _SILENCE_S:
                 self._spoke_at = time.monotonic()
                 need = "needs" if undecided == 1 else "need"
-                self._print(f"block {number} of {most}; {units.count(undecided, trial.what)} {need} more blocks")
+                self._print(
+                    f"round {number} of at most {most}; {units.count(undecided, trial.what)} {need} more rounds"
+                )
 
     def _advance(self, stage: str) -> None:
         self._done[stage] += 1

@@ -130,7 +130,8 @@ class StageTasks:
             workspace.ceilings.copy_to_store(target, device)
             if wanted := kinds if anew else workspace.ceilings.missing(target, device, kinds):
                 self.progress.say(
-                    f"measuring what this machine can reach: {device.uri}, {units.count(device.threads, 'thread')}"
+                    "measuring the highest compute and memory rates of this machine, for the column peak: "
+                    f"{device.uri}, {units.count(device.threads, 'thread')}"
                 )
                 workspace.ceilings.calibrate(target, device, self.session, wanted)
 

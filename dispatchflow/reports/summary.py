@@ -233,7 +233,7 @@ def summary(
     if noisy := [row["case"] for row in unsteady["noisy"]]:
         lines.append(
             f"noisy: {_example(noisy[0], len(noisy))}; remeasure=noisy measures {'it' if len(noisy) == 1 else 'them'} "
-            "again, protocol=thorough measures longer"
+            "again; protocol=thorough instead measures all selected cases, for longer"
         )
         if told := noise.conditions([row for row in unsteady["noisy"] if row["case"] in fresh]):
             lines.append(told)
@@ -243,14 +243,14 @@ def summary(
     stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count)
     bad = {*unrecorded, *stale, *(row["case"] for row in failed)}
     idle = "up to date" if rows and not bad else "nothing to do"  # a recorded failure is not up to date
-    stages = stages or (f"{in_vain} tried" if in_vain else idle)
+    idle = f"{in_vain} tried" if in_vain else idle
     done = {row["case"] for row in known} | bad
     reused = sum(row["case"] not in done and row["case"] not in fresh for row in rows)
-    failures = f"known failure{'s' * (len(known) > 1)}"
-    counts = {"reused": reused, f"failed{earlier}": len(bad), failures: len(known)}
+    counts = {"reused": reused, f"failed{earlier}": len(bad), f"known failure{'s' * (len(known) > 1)}": len(known)}
     rest = ", ".join(f"{n:,} {word}" for word, n in counts.items() if n)
     skipped = f" (and {len(skips):,} skipped)" if skips else ""
-    lines.append(f"{units.count(len(rows), 'case')}{skipped}: {stages}{f' ({rest})' if rest else ''} in ")
+    counted = "; ".join(filter(None, (rest, stages))) if stages else f"{idle} ({rest})" if rest else idle
+    lines.append(f"{units.count(len(rows), 'case')}{skipped}: {counted} in ")
     return "\n".join(lines)
 
 

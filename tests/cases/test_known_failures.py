@@ -162,7 +162,7 @@ def test_known_failure_is_tried_once_and_is_no_failure_of_the_run(tmp_path) -> N
     assert f"compile {FAILING} known failure: compile failed: failed to legalize operation" in first.out
     assert f"known failure: vmvx has no f16 arithmetic ({FAILING})" in first.out
     assert "no longer fails: it was slow, https://example.org/1 (matmul_8x8x8_f32" in first.out
-    assert " (1 known failure) in " in first.out
+    assert ": 1 known failure; " in first.out
 
     made, again = project.made_by("verify")
     assert made == only()

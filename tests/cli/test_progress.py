@@ -20,7 +20,7 @@ def test_a_block_is_of_a_case_or_of_a_calibration_kernel(kind, counted, ahead, c
     progress, steps = Progress(dict.fromkeys(STAGES, 0)), []
     progress._spoke_at -= 60
     progress.block(trial, 7)
-    assert capsys.readouterr().out == f"block 1 of {PROTOCOLS['fast'].blocks}; 7 {counted} need more blocks\n"
+    assert capsys.readouterr().out == f"round 1 of at most {PROTOCOLS['fast'].blocks}; 7 {counted} need more rounds\n"
     progress._tasks = {"profile": 0}
     progress._live = SimpleNamespace(update=lambda task, advance, name: steps.append(advance))
     progress.block(trial, 7)

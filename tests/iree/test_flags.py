@@ -153,7 +153,7 @@ def test_flags_reach_the_compiler_and_one_that_it_does_not_know_is_a_failure(tmp
     for name, says in (("opt-levl.O1", unknown), ("opt-level.O9", value)):
         line = next(line for line in outcome.out.splitlines() if f"default+{name}@llvm-cpu-1t FAILED" in line)
         assert says in line
-    assert "4 cases: 1 emitted, 2 compiled (2 failed) in " in outcome.out
+    assert "4 cases: 2 failed; 1 emitted, 2 compiled in " in outcome.out
 
 
 def test_switch_that_names_no_file_is_taken():

@@ -21,9 +21,9 @@ def test_summary_counts_what_was_made_and_gives_each_reason_once():
         "logs and inputs of a failed case are in build/CASE/; retry=yes tries recorded failures again",
         "suspect: s: above the ceiling",
         "remeasure=yes measures suspect cases and their ceilings again",
-        "noisy: n; remeasure=noisy measures it again, protocol=thorough measures longer",
+        "noisy: n; remeasure=noisy measures it again; protocol=thorough instead measures all selected cases, for longer",
         "skipped: cannot (2 cases, such as x)",
-        "6 cases (and 2 skipped): 2 compiled (2 reused, 3 failed in an earlier run) in ",
+        "6 cases (and 2 skipped): 2 reused, 3 failed in an earlier run; 2 compiled in ",
     ]
 
 
@@ -114,7 +114,7 @@ def test_a_stage_that_an_exception_ended_counts_as_failed():
     rows = [row("a", status="not measured"), row("b", status="failed", reason="wrong")]
     *_, said, _, counts = summary.summary({"compile": 2}, {"a", "b"}, rows, [], [], 1, {"a", "b"}).splitlines()
     assert said == "failed: an exception in dispatchflow, shown above (a)"
-    assert counts == "2 cases: 2 compiled (2 failed) in "
+    assert counts == "2 cases: 2 failed; 2 compiled in "
 
 
 def test_a_measurement_that_failed_again_is_not_called_measured_now():
@@ -124,7 +124,7 @@ def test_a_measurement_that_failed_again_is_not_called_measured_now():
     failure = {"a": "benchmark failed: took longer than block_limit"}
     lines = summary.summary({"profile": 1}, {"b"}, rows, [], [], stale=failure).splitlines()
     assert f"measuring again failed, the earlier measurement stands: {failure['a']} (a)" in lines
-    assert lines[-1] == "2 cases: 1 measured (1 failed) in "
+    assert lines[-1] == "2 cases: 1 failed; 1 measured in "
 
 
 def test_a_mistrusted_operation_is_told_with_its_reason():

@@ -110,7 +110,7 @@ def test_a_new_case_alone_is_made(copied: Project) -> None:
     counts, outcome = copied.made_by("protocol=fast")
 
     assert counts == only(emit=1, compile=1, verify=1, profile=1)
-    assert "5 cases: 1 emitted, 1 compiled, 1 verified, 1 measured (4 reused) in " in outcome.out
+    assert "5 cases: 4 reused; 1 emitted, 1 compiled, 1 verified, 1 measured in " in outcome.out
     after = {row["case"]: row for row in copied.rows()}
     assert set(after) - set(before) == {"matmul_20x16x16_f32t_f32t_f32t_default@llvm-cpu-1t"}
     assert all(after[name] == row for name, row in before.items())

@@ -75,7 +75,7 @@ def test_a_compile_killed_on_its_way_is_made_by_the_next_run(copied: Project) ->
     assert wait_until(lambda: not processes_in(copied.root), 20)
     outcome = copied.doit("-n", "2", "verify")
     assert outcome.code == 0, str(outcome)
-    assert "2 verified (4 reused)" in outcome.out
+    assert "6 cases: 4 reused; " in outcome.out and "2 verified in " in outcome.out
     assert_whole(copied)
 
 

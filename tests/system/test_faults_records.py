@@ -191,7 +191,7 @@ def test_a_clock_that_jumps_during_a_run_loses_nothing(
     outcome = copied.doit("protocol=fast", **clock)
 
     assert outcome.code == 0, str(outcome)
-    assert "1 emitted, 1 compiled, 1 verified, 1 measured (4 reused) in " in outcome.out
+    assert "4 reused; 1 emitted, 1 compiled, 1 verified, 1 measured in " in outcome.out
     assert re.search(r" in \d[\d.]* (ms|s)$", outcome.out.rstrip()), str(outcome)
     assert_whole(copied)
     assert_each_row_once(copied)

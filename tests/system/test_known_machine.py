@@ -15,7 +15,7 @@ pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree
 
 WORDS = ("protocol=fast", "profile")
-CALIBRATION = "measuring what this machine can reach: "
+CALIBRATION = "measuring the highest compute and memory rates of this machine, "
 
 
 def new(root: Path, m: int = 16) -> Project:

@@ -213,7 +213,7 @@ def test_a_run_in_which_the_verification_fails_has_the_sites_without_times(tmp_p
     assert first.code == again.code == 1
     for outcome in (first, again):
         assert "arith.addf sum.mlir:2:8" in outcome.out and "no times: verification failed: 64 elements" in outcome.out
-    assert "1 with sites found (1 failed)" in first.out
+    assert "1 case: 1 failed; " in first.out and "1 with sites found in " in first.out
 
 
 def test_damaged_sites_are_reported_and_made_again(loops: Project, tmp_path: Path) -> None:

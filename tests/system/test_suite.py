@@ -23,9 +23,9 @@ def test_a_suite_is_verified_and_an_error_in_one_folder_is_that_folders_failure(
     assert "skipped: no flag file (run_module_io_flags.txt) (module_no_flags)" in outcome.out
     assert "failed: 7 elements of result 0 are wrong" in outcome.out
     assert "module_broken_broken_default@llvm-cpu-1t" in outcome.out
-    assert "6 cases (and 2 skipped): " in outcome.out and " (3 failed) in " in outcome.out
+    assert "6 cases (and 2 skipped): " in outcome.out and "3 failed; " in outcome.out
     (tmp_path / "suite/odd_flag/run_module_io_flags.txt").write_text(suite_folders.FLAGS)
-    assert "2 failed in an earlier run) in " in project.doit(*words).out
+    assert "2 failed in an earlier run; 1 verified in " in project.doit(*words).out
 
     project.doit("report", *words[:2], "stage=verify", "format=csv", "out=verdicts.csv")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "verdicts.csv").read_text())))
