@@ -1,4 +1,4 @@
-"""Cases of libraries: why one is unsupported, and the program that the library runs."""
+"""Cases that a library computes: why one is unsupported, and the program that the library runs."""
 
 from __future__ import annotations
 

@@ -136,7 +136,9 @@ class StageTasks:
                 workspace.ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
-        """Return each measured number of CPU threads and each other target, with the ceilings that it needs."""
+        """Return a target and a device for each place, with the kinds of ceilings that its cases need.
+
+        A place has ceilings of its own: a number of threads of the CPU, or another target."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
         ceilings = self.workspace.ceilings
         for case, trial in self.trials.items():

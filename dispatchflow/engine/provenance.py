@@ -49,11 +49,19 @@ class _Labels:
 def of_case(executor: StageExecutor, case: Case) -> Record | None:
     """Return the record of a case's provenance; None if the case did not compile.
 
-    Its outputs are `sites`, a `models.site.Program` as JSON, and `flow`, the module of the same compile when its
-    dispatches are outlined, as bytecode with the tags `df.op.N` and `df.site.N`. Its facts are the numbers of `sites`
-    and `operations`, of `unplaced` operations, of launches without a tag (`untagged`) and of dispatches that are never
-    launched (`unlaunched`), why no names are known (`unlabelled`), and the seconds of the compiler, `compile_s`.
-    A record that is not `ok` has the reason; the case itself is not affected."""
+    A record that is not `ok` has the reason; the case itself is not affected. Outputs of the others:
+
+    - `sites`: a `models.site.Program` as JSON.
+    - `flow`: the module of the same compile when its dispatches are outlined, as bytecode with the tags `df.op.N` and
+      `df.site.N`.
+
+    Facts:
+
+    - `sites`, `operations`, `unplaced`: the numbers of sites, of source operations, and of operations that compute and
+      are in no site.
+    - `untagged`, `unlaunched`: the numbers of launches without a tag, and of dispatches that are never launched.
+    - `unlabelled`: why no names of source operations are known, if they are not.
+    - `compile_s`: the seconds that the compiler took."""
     assert case.library is None
     compiled = executor.compile(case)
     if compiled is None or not compiled.ok:

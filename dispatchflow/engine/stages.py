@@ -193,7 +193,9 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make)
 
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
-        """Return (code digest, the files that are called); None if the compile failed."""
+        """Return the digest of a case's code, and of each file that its call needs.
+
+        None: the case has no code, because a stage before failed."""
         if (program := case.library_program) is not None:
             emitted = self.emit(case)
             return (self.resolver.call_code(case), program.files(emitted.outputs)) if emitted.ok else None

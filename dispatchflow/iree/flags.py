@@ -55,9 +55,9 @@ def of_meaning(flags: Flags) -> Flags:
 
 
 def behind(own: Flags, flags: Flags) -> Flags:
-    """Return all flags of a compile: `own`, of target and tuning, then `flags`.
+    """Return all flags of a compile: `own`, those of target and tuning, then `flags`, the spec's.
 
-    Those of `_DEFAULTS` take the place of the target's."""
+    A flag of the spec that is named in `_DEFAULTS` replaces the target's flag of that name."""
     replacing = {name: flag for flag in flags if (name := flag.partition("=")[0]) in _DEFAULTS}
     if not replacing:
         return own + flags

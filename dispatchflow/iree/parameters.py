@@ -71,9 +71,9 @@ def named(text: str) -> list[Named]:
 
 
 def twice(entries: Sequence[Entry]) -> Entry | None:
-    """Return the first weight that two files of a scope have; None if none is.
+    """Return the first weight that is also in another file of its scope; None if there is none.
 
-    The runtime would silently take either."""
+    The runtime would silently take one of the two."""
     seen: set[tuple[str, str]] = set()
     for entry in entries:
         if entry[:2] in seen:

@@ -36,9 +36,9 @@ class Release:
         return self.release >= {"matmul": (3, 1), "batch_matmul": (3, 3)}.get(op, (0, 0))
 
     def packs(self, backend: str) -> bool:
-        """Return whether this backend packs operands of products by default, in separate dispatches.
+        """Return whether this backend packs the operands of products by default, in dispatches of their own.
 
-        This was seen with 20241104 and 3.0 to 3.7."""
+        The releases 20241104 and 3.0 to 3.7 do."""
         return backend in ("llvm-cpu", "vmvx") and self.release < (3, 8)
 
     @property

@@ -141,7 +141,7 @@ class Ceilings:
         return [replace(device, threads=n) for n in range(1, device.threads if target.has_threads else 1)]
 
     def copy_to_store(self, target: Target, device: Device) -> None:
-        """Copy the rates into the store.
+        """Copy the highest rates, which are kept for all projects of the user, into this project's store.
 
         The store's rows then keep their ceilings if the user's cache directory is lost, as with a container, or if the
         store is moved to another machine."""
@@ -160,8 +160,8 @@ class Ceilings:
     ) -> None:
         """Measure kernels again and keep the highest rates.
 
-        The ceiling of a kernel that does not compile or run here stays unknown. `spare` kernels are measured only on
-        request."""
+        The ceiling of a kernel that does not compile or run here stays unknown. With `spare`, the kernels that are
+        reserved for suspect rates (`Kernel.spare`) are measured too."""
         device = self.calibrated(target, device)
         wanted = [kernel for kernel in self.kernels(target) if kernel.kind in kinds and spare >= kernel.spare]
         rates, enough = dict[str, float](), set[str]()

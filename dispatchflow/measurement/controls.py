@@ -45,10 +45,11 @@ _FAILURES = 2
 def questions(
     reused: Iterable[CaseState], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
 ) -> list[tuple[list[CaseState], list[CaseState]]]:
-    """Return (cases, controls) for each pair of runtimes and device that needs a judgement.
+    """Return the judgements to make: (cases, controls) for each other runtime and device.
 
-    The cases reuse measurements of another runtime; the controls are chosen from them. A judgement is needed if there
-    is none, if it has fewer controls than are available now, or if another run made it and left it undecided."""
+    The cases reuse measurements that the other runtime took on this device; the controls are chosen from them. A
+    judgement is to be made if there is none, if it has fewer controls than are available now, or if another run made it
+    and left it undecided."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)

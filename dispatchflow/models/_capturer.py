@@ -1,10 +1,10 @@
-"""Adds to a module what keeps the operands and results of its dispatches.
+"""Adds operations to a module that keep the operands and results of its dispatches.
 
 A script that imports a toolchain's bindings and the standard library only.
 
 It reads the module at phase `flow`, each dispatch tagged `df.site.N`. Each operand and result is cloned, exported
-and stored in a global. A new function calls the original one, and returns its results and all globals. The facts say
-what these are; `models/captured.py` reads them. Nothing is judged here."""
+and stored in a global. A new function calls the original one, and returns its results and all globals. The file
+`--facts` describes each of these; `models/captured.py` reads it. Nothing is judged here."""
 
 import argparse
 import json

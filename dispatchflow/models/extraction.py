@@ -109,14 +109,14 @@ def without_module(program: Program, extracted: Extracted, sites: Sequence[int])
 def sweep(
     program: Program, extracted: Extracted, number: int, sites: Sequence[Site], captured: Mapping[str, Value] | str
 ) -> Sweep:
-    """Return the sweep of a module, whose first site gives its name.
+    """Return the sweep of an extracted module. It is named after the first site that launches the module.
 
     Args:
         program: the program of the sites.
         extracted: its modules.
         number: the number of the module.
         sites: the sites that launch it.
-        captured: the values of the first site: `in0`, `out0`, …; or why there are none.
+        captured: the captured values of the first site by name, `in0`, `out0`, …; or the reason why there are none.
     """
     site, module, name = sites[0], extracted.modules[number], stem(sites[0].number, program)
     same = tuple(each.number for each in sites[1:])

@@ -120,9 +120,10 @@ def _is_users(kind: str) -> bool:
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
     """Return the candidates for each dispatch that has no located operation.
 
-    They are the source operations in no dispatch that are between what the dispatches before it and those after it
-    compute; of these, the ones that move data. If there are none, it is the operation before or after it whose location
-    it has."""
+    The candidates are source operations that are in no dispatch and lie, in data flow, between those that the
+    dispatches before it compute and those that the dispatches after it compute. If some of them move data, only these
+    are candidates. If there are none at all, the candidates are the operations before or after whose locations the
+    dispatch has."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

@@ -97,7 +97,7 @@ def _named_after(site: Site, operations: Mapping[int, SourceOperation]) -> list[
 
 
 def operation_name(operation: SourceOperation) -> str:
-    """Return an operation's own name, or its kind with its place; the number stands for an unknown place."""
+    """Return an operation's name; without a name, its kind and its place, or `#NUMBER` for a place."""
     if operation.name is not None:
         return operation.name
     return f"{operation.kind} {operation.place or f'#{operation.number}'}"

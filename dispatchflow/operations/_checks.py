@@ -55,7 +55,7 @@ def _require_tables(operation: type[Operation]) -> None:
 
 
 def _require_words(operation: type[Operation]) -> None:
-    """Check that each word, and each value of an option, can be written in a spec."""
+    """Check that the names of dims and options, and the values of options, can be written in a spec."""
     words = (*operation.dims, *operation.options)
     for word in words:
         if not (isinstance(word, str) and word.isascii() and word.isidentifier()):

@@ -105,7 +105,9 @@ class Summed(Operation):
         return int(self.accumulates) + int(_adds(self.epilogue))
 
     def parameters(self) -> tuple[Operand, ...]:
-        """Return the epilogue's operand, the last one, in the result's type; empty if it has none."""
+        """Return the operand that the epilogue reads, the last of the operation; empty if it reads none.
+
+        Its elements have the result's type."""
         if self.epilogue in ("none", "cast"):
             return ()
         result, axis = self.result(), self.channel_axis

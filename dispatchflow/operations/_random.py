@@ -23,7 +23,7 @@ def stream(index: int, recipe: int, count: int) -> Array:
 
 
 def bits(index: int, shape: tuple[int, ...], of: int = 1) -> Array:
-    """Return random booleans for an operation's own recipe; one of 2**`of` is true."""
+    """Return random booleans for an operation's own recipe; each is true with probability 2**-`of`."""
     raw: Array = stream(index, 3, prod(shape)).reshape(shape) >> np.uint64(64 - of) == 0
     return raw
 

@@ -169,7 +169,7 @@ class Operation(Workload):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The iteration space of the op that has `attribute`, outermost first; its dims name tile sizes.
+        """The loops of the op that has `attribute`, outermost first; tile sizes are named by their dims.
 
         Empty if the body does not use the attribute."""
         return ()

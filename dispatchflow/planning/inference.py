@@ -150,7 +150,7 @@ def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Return the operations that dims alone may choose (`by_dims`), or all if there are none."""
+    """Return the operations that dims may choose without a name (`by_dims`); if there are none, all."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

@@ -209,7 +209,7 @@ def _title(case: Case) -> str:
 
 
 def _place(out: Path, made: Bundle, files: Mapping[str, Path], workspace: Workspace, case: Case) -> None:
-    """Write the folder, the spec last: by it a folder counts as a bundle."""
+    """Write the files of a bundle; the spec is last, because a folder with one counts as a bundle."""
     texts = {bundle.README: bundle.readme(made), bundle.REPRO: bundle.repro(made), bundle.SPEC: bundle.spec(made)}
     texts = {**{file.name: file.text for file in case.tuning.files}, **texts}
     try:

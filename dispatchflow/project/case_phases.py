@@ -70,7 +70,7 @@ class CasePhases:
         return {phase: store.path(digest).stat().st_size for phase, digest in self.phases.items()}
 
     def lines(self, phase: Phase) -> list[str]:
-        """Return the module after a phase, in normal form."""
+        """Return the lines of the module after a phase, in normal form (`iree/normal_form.py`)."""
         text = self.workspace.store.path(self.phases[phase]).read_text(encoding="utf-8", errors="replace")
         return normal_form.lines(text)
 

@@ -17,7 +17,7 @@ def namespace(dodo: Path) -> dict[str, Any]:
 
 
 def task_names(names: Mapping[str, Any]) -> list[str]:
-    """Return the names of what defines tasks of the user; `names` is the dodo file's namespace."""
+    """Return the names in a dodo file's namespace, `names`, that define the user's own tasks of doit."""
     return sorted(name for name, of in names.items() if name.startswith("task_") or hasattr(of, "create_doit_tasks"))
 
 

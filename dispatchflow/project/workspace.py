@@ -54,7 +54,7 @@ class Workspace:
     """One user directory in one invocation.
 
     Args:
-        root: holds the spec folder, the store and the view.
+        root: the user's directory: it has the spec folder, the store, and `build/`, which is called the view.
         values: the parsed variables.
         seen: records everything that is read, for a later replay.
         say: prints a line about a long wait before the display of progress begins.
@@ -99,7 +99,7 @@ class Workspace:
     def with_toolchain(self, word: str) -> Workspace:
         """Return this workspace with `iree=WORD`, on the same store.
 
-        They share the store's connection, because SQLite allows only one on a full disk."""
+        Both use one connection to the store: on a full disk, the first one locks out a second."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other

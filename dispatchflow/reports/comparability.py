@@ -68,9 +68,9 @@ def outdated(row: Row) -> bool:
 
 
 def obstacle(one: Row, other: Row) -> str | None:
-    """Return why the times of two rows with one `place` have no meaningful ratio; None if they have.
+    """Return why the times of two rows cannot be compared; None if they can.
 
-    The reason is what differs in the other row, such as "another toolchain"."""
+    Both rows have the same `place`. The reason is what differs in the other row, such as "another toolchain"."""
     same_provider = provider(one) == provider(other)
     for why, of in _QUESTION.items():
         if (same_provider or why != "another toolchain") and of(one) != of(other):

@@ -60,7 +60,9 @@ def named(process: int) -> str:
 
 
 def is_ours(process: int) -> bool:
-    """Return whether a PID, which may be that of another container, is another run of dispatchflow here."""
+    """Return whether the process with this PID is another run of dispatchflow.
+
+    A PID that another container uses is here that of an unrelated process, or of none."""
     with suppress(OSError):
         words = Path(f"/proc/{process}/cmdline").read_bytes()
         return process != os.getpid() and (b"doit" in words or b"dispatchflow" in words)

@@ -78,12 +78,12 @@ def removal(
 ) -> Removal:
     """Return the objects and records that a clean removes.
 
-    Objects that no record names are always removed. If `keep` or `limit_bytes` is given, objects that no record of
-    `keep` names are removed too: all of them without a limit, otherwise the oldest until all objects together have at
-    most `limit_bytes`.
+    Objects that no record names are always removed. If `keep` or `limit_bytes` is given, objects that are named only
+    by records with keys outside of `keep` are removed too: all of them if there is no limit, otherwise the oldest ones,
+    until all objects together have at most `limit_bytes`.
 
-    An object is as old as the newest record that names it. A record outside of `keep` stays as long as all of its
-    objects do, because it takes no space and saves the work."""
+    An object is as old as the newest record that names it. A record outside of `keep` is removed with the first of its
+    objects; until then it stays, because it takes no space and saves the work."""
     records: dict[Digest, list[StoredRecord]] = {}
     for record in held:
         for digest in set(record.outputs.values()):

@@ -264,7 +264,7 @@ def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tup
 
 
 def _output(store: Store, program: Path, arguments: str, time_limit: str, limits: Limits, scratch: Path) -> str:
-    """Return the output of a program; the loader's reports are in `scratch`.
+    """Return what a program prints; the list of the files that it loads goes to `scratch`.
 
     Raises:
         ToolchainError: the program does not run.

@@ -198,7 +198,7 @@ def _expected(item: File | str, declared: str, index: int) -> tuple[str, bytes]:
 
 
 def _typed(item: File, declared: str, index: int) -> bytes:
-    """Return the raw bytes of an expected result whose type the spec has."""
+    """Return the bytes of an expected result that is given as a type and a raw file, `4x8xf32=@y.bin`."""
     assert item.type is not None
     if module.problem_with(item.type, declared) is not None:
         raise ToolError(f"expected result {index} is given as {item.type}; the function gives {declared}")

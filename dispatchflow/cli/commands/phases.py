@@ -77,7 +77,7 @@ def _list(asked: CasePhases) -> Iterator[str]:
 
 
 def _known(asked: CasePhases) -> dict[Phase, int]:
-    """Return the phases of a case, with their sizes.
+    """Return the size of the module after each phase that the compiler reached for a case.
 
     Raises:
         ToolError: the compiler ended before the first phase.
