@@ -80,14 +80,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the tests of slow.toml."""
-    if {item.nodeid, item.nodeid.partition("[")[0]} & _slow_tests():
+    if {item.nodeid, item.nodeid.partition("[")[0]} & _of_slow_toml("tests") and item.nodeid not in _of_slow_toml(
+        "but"
+    ):
         item.add_marker(pytest.mark.slow)
 
 
 @cache
-def _slow_tests() -> set[str]:
+def _of_slow_toml(key: str) -> set[str]:
     tables = tomllib.loads((Path(__file__).parent / "slow.toml").read_text(encoding="utf-8"))["slow"]
-    return {name for table in tables for name in table["tests"]}
+    return {name for table in tables for name in table.get(key, ())}
 
 
 _LONGEST = ("test_hidden_features.py", "test_adding.py", "test_readme.py")

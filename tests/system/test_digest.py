@@ -48,8 +48,7 @@ def study(workspace: Workspace) -> Study:
     return Study(workspace.store)
 
 
-_QUICK = ("llvm-cpu", "vmvx", "vulkan")
-_PARAMETERS = [pytest.param(b, marks=() if b in _QUICK else pytest.mark.slow) for b in BACKENDS]
+_PARAMETERS = [pytest.param(b, marks=() if b == "llvm-cpu" else pytest.mark.slow) for b in BACKENDS]
 
 
 @pytest.fixture(scope="module", params=_PARAMETERS)
