@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from dispatchflow.cases.case import Case
 from dispatchflow.engine import actions
 from dispatchflow.engine.actions import Action
 from dispatchflow.engine.data import DataResolver
@@ -65,12 +66,19 @@ def provenance_of(chain: CaseState) -> Action | None:
     return actions.provenance(key, actions.labels_of(chain.case.operation, emitted.outputs if emitted else {}))
 
 
-def _untimed(resolver: Resolver, chain: CaseState, traced: StageState) -> str | None:
-    """Return why the sites of a case have no times; None if they can be measured."""
+def unprofiled(resolver: Resolver, case: Case) -> str | None:
+    """Return why the runtime records no profile of a case; None if it does."""
     if not resolver.syntax.has_profiles:
         return f"IREE {resolver.toolchain.version} has no iree-profile; 3.12 and later have"
-    if chain.case.target.driver in _NO_PROFILES:
-        return f"the runtime records no profiles on {chain.case.target.driver}"
+    if case.target.driver in _NO_PROFILES:
+        return f"the runtime records no profiles on {case.target.driver}"
+    return None
+
+
+def _untimed(resolver: Resolver, chain: CaseState, traced: StageState) -> str | None:
+    """Return why the sites of a case have no times; None if they can be measured."""
+    if (why := unprofiled(resolver, chain.case)) is not None:
+        return why
     if traced.record is not None and not traced.record.facts.get("sites"):
         return "it launches no dispatch"
     if chain["profile"].state in ("absent", "blocked", "failed"):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dispatchflow.cases.case import Case
 from dispatchflow.engine import provenance
 from dispatchflow.engine.call import reason_of
-from dispatchflow.engine.stages import StageExecutor
+from dispatchflow.engine.stages import Artifacts, StageExecutor
 from dispatchflow.errors import SpecError, ToolError
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.targets import Device
@@ -30,18 +30,9 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
         SpecError: a library computes the case.
         ToolError: there is no Tracy runtime or no device, the case is wrong or cannot be called, or the capture fails.
     """
-    if case.library is not None:
-        raise SpecError(f"{case.provider} brings its own code, which is not instrumented", {"case": case.name})
+    refuse_library(case)
     runtime = tracing.runtime_beside(executor.resolver.toolchain.runtime)  # said before anything is compiled
-    if device.absent is not None:
-        raise ToolError(f"{case.name} cannot be run", {"found": device.absent})
-    verdict = executor.verify(case, device) if executor.resolver.settings.verify != "off" else None
-    found = executor.artifacts(case, expected=False)
-    if found is None:
-        step = executor.resolver.chain(case).failure
-        raise ToolError(f"{case.name} cannot be run", {"found": step.why if step else "its inputs do not exist"})
-    if verdict is not None and not verdict.ok and executor.resolver.settings.verify == "on":
-        raise ToolError(f"{case.name} is not traced: its results are wrong", {"found": verdict.reason}, _WARN)
+    found = verified(executor, case, device)
     recipe = next(iter(found.data.measured.digests))
     with executor.store.busy(), executor.store.scratch() as scratch:
         place = executor.place(scratch, device, {"module.vmfb": found.files["module.vmfb"]} | found.data.files(recipe))
@@ -61,6 +52,29 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
             said = reason_of(made.outcome, processes.shortened(scratch / "stderr"))
             raise ToolError("the traced calls failed", {"case": case.name, "found": said})
         yield made
+
+
+def refuse_library(case: Case) -> None:
+    if case.library is not None:
+        raise SpecError(f"{case.provider} brings its own code, whose dispatches are unknown", {"case": case.name})
+
+
+def verified(executor: StageExecutor, case: Case, device: Device) -> Artifacts:
+    """Verify a case, and return what its calls need.
+
+    Raises:
+        ToolError: there is no device, or the case is wrong or cannot be called.
+    """
+    if device.absent is not None:
+        raise ToolError(f"{case.name} cannot be run", {"found": device.absent})
+    verdict = executor.verify(case, device) if executor.resolver.settings.verify != "off" else None
+    found = executor.artifacts(case, expected=False)
+    if found is None:
+        step = executor.resolver.chain(case).failure
+        raise ToolError(f"{case.name} cannot be run", {"found": step.why if step else "its inputs do not exist"})
+    if verdict is not None and not verdict.ok and executor.resolver.settings.verify == "on":
+        raise ToolError(f"{case.name} is not traced: its results are wrong", {"found": verdict.reason}, _WARN)
+    return found
 
 
 _WARN = "verify=warn traces it nevertheless."

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from dispatchflow.cases.case import Case
-from dispatchflow.engine import provenance
+from dispatchflow.engine import provenance, site_states, trace
 from dispatchflow.engine.actions import Action
 from dispatchflow.engine.stages import Artifacts, StageExecutor
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import ToolError, in_one_line
 from dispatchflow.iree import command_lines, profile_events
+from dispatchflow.iree.profile_events import Profile, Repetition
+from dispatchflow.iree.targets import Device
 from dispatchflow.measurement.session import BlockRunner
 from dispatchflow.models import site_times
 from dispatchflow.models.site import Program
-from dispatchflow.models.site_times import Block, IncompleteProfile
+from dispatchflow.models.site_times import Block, Calls, IncompleteProfile
 from dispatchflow.store import disk
 from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
@@ -30,6 +35,20 @@ _ATTEMPTS = 5
 _INCOMPLETE = 20
 """The most attempts at a block whose profile is incomplete."""
 _FLUSH_MS = 1
+
+
+_Read = TypeVar("_Read")
+_Reader = Callable[[Program, Profile, Sequence[Repetition]], _Read]
+
+
+class _Profiled(NamedTuple):
+    """A process that is profiled."""
+
+    case: Case
+    device: Device
+    made: Artifacts
+    program: Program
+    calls: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +107,44 @@ class SiteTrials:
         flush_ms: int | None = None
         begin = time.monotonic()
         while len(blocks) < protocol.blocks and (not blocks or time.monotonic() - begin < protocol.budget_s):
-            for attempt in range(1, _INCOMPLETE + 1):
-                try:
-                    blocks.append(self._block(chain, made, program, max(1, round(calls)), flush_ms))
-                    break
-                except ToolError as error:
-                    flush_ms = _FLUSH_MS
-                    if attempt >= (_INCOMPLETE if isinstance(error, IncompleteProfile) else _ATTEMPTS):
-                        raise
+            profiled = _Profiled(chain.case, chain.device, made, program, max(1, round(calls)))
+            block, flush_ms = self._repeated(profiled, flush_ms, site_times.read_block)
+            blocks.append(block)
         return blocks
 
-    def _block(self, chain: CaseState, made: Artifacts, program: Program, calls: int, flush_ms: int | None) -> Block:
-        store, device, operation = self.executor.store, chain.device, chain.case.operation
-        toolchain, recipe = self.executor.resolver.toolchain, chain.case.operation.recipes[-1]
+    def one_call(self, case: Case, device: Device) -> tuple[Program, Calls]:
+        """Verify a case, and return its sites and the events of one call of it; nothing is recorded.
+
+        Raises:
+            SpecError: a library computes the case.
+            ToolError: the case is wrong or cannot be called or profiled, or its sites are not known.
+        """
+        trace.refuse_library(case)
+        if (why := site_states.unprofiled(self.executor.resolver, case)) is not None:
+            raise ToolError(f"{case.name} cannot be profiled", {"found": why})
+        made = trace.verified(self.executor, case, device)
+        traced = provenance.of_case(self.executor, case)
+        if traced is None or not traced.ok:
+            raise ToolError(f"the sites of {case.name} are unknown", {"found": traced.reason if traced else None})
+        program = provenance.program_of(self.executor, traced.outputs)
+        calls, _ = self._repeated(_Profiled(case, device, made, program, 1), None, site_times.measured_calls)
+        return program, calls
+
+    def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
+        """Return what `read` makes of a process's profile, and the flush interval with which it came whole."""
+        for attempt in count(1):
+            try:
+                return self._profile(profiled, flush_ms, read), flush_ms
+            except ToolError as error:
+                flush_ms = _FLUSH_MS
+                if attempt >= (_INCOMPLETE if isinstance(error, IncompleteProfile) else _ATTEMPTS):
+                    raise
+        raise AssertionError
+
+    def _profile(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> _Read:
+        case, device, made, program, calls = profiled
+        store, operation = self.executor.store, case.operation
+        toolchain, recipe = self.executor.resolver.toolchain, operation.recipes[-1]
         with store.scratch() as scratch:
             store.place(scratch, {**made.files, **made.data.files(recipe)})
             argv = command_lines.profiled_benchmark_argv(
@@ -120,7 +164,7 @@ class SiteTrials:
                 self._run(command_lines.profile_export_argv(toolchain.tool("iree-profile")), scratch, ())
                 profile = profile_events.parse((scratch / "calls.jsonl").read_bytes())
                 called = msgspec.structs.replace(program, sites=program.called_by(operation.function))
-                return site_times.read_block(called, profile, profile_events.repetitions(timed))
+                return read(called, profile, profile_events.repetitions(timed))
 
     def _run(self, argv: tuple[str, ...], scratch: Path, cpus: tuple[int, ...]) -> None:
         limits = self.bench.limits

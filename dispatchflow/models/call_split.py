@@ -37,7 +37,7 @@ class Split(msgspec.Struct, frozen=True):
     """The queues are empty: the host program runs, or wakes up after the last operation."""
 
 
-def split_of(launches: Iterable[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
+def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
     """Split the time of calls.
 
     An operation of which only the submission is recorded: an allocation takes the time until it is ready; an execution
@@ -46,12 +46,8 @@ def split_of(launches: Iterable[Launch], operations: Sequence[QueueOperation], c
     Raises:
         ToolError: the events together took longer than the calls.
     """
-    dispatching: list[Span] = []
-    executing: dict[int, Span] = {}
-    for launch in launches:
-        dispatching.append((launch.start_ns, launch.end_ns))
-        start, end = executing.get(launch.submission, dispatching[-1])
-        executing[launch.submission] = (min(start, launch.start_ns), max(end, launch.end_ns))
+    dispatching = [(launch.start_ns, launch.end_ns) for launch in launches]
+    executing = _executing(launches)
     busy, allocating, pending = list(executing.values()), [], []
     for each in operations:
         start, end = _span(each, executing.get(each.submission))
@@ -71,6 +67,21 @@ def split_of(launches: Iterable[Launch], operations: Sequence[QueueOperation], c
             "Measure again: a worker lost its CPU after it had reported to the host that it was done.",
         )
     return Split(call_ns, dispatches, executes - dispatches, allocated - executes, all_ns - allocated, call_ns - all_ns)
+
+
+def spans_of(launches: Iterable[Launch], operations: Iterable[QueueOperation]) -> list[Span]:
+    """Return when each operation was executed, as `split_of` takes it."""
+    executing = _executing(launches)
+    return [_span(each, executing.get(each.submission)) for each in operations]
+
+
+def _executing(launches: Iterable[Launch]) -> dict[int, Span]:
+    """Return submission → from the start of its first launch to the end of its last."""
+    found: dict[int, Span] = {}
+    for launch in launches:
+        start, end = found.get(launch.submission, (launch.start_ns, launch.end_ns))
+        found[launch.submission] = (min(start, launch.start_ns), max(end, launch.end_ns))
+    return found
 
 
 def _span(operation: QueueOperation, launches: Span | None) -> Span:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from dispatchflow.errors import ToolError
-from dispatchflow.iree.profile_events import Launch, Profile, Repetition
+from dispatchflow.iree.profile_events import Launch, Profile, QueueOperation, Repetition
 from dispatchflow.models.call_split import Split, apportioned, own_times, split_of
 from dispatchflow.models.matching import Group, matched, name_of
 from dispatchflow.models.site import Program
@@ -25,6 +25,19 @@ NOT_LAUNCHED: Final = "not launched"
 
 class IncompleteProfile(ToolError):
     """The runtime dropped records: the thread that empties its ring waited for a CPU."""
+
+
+class Calls(NamedTuple):
+    """The events of the measured calls of a block."""
+
+    launches: tuple[tuple[Group, Launch], ...]
+    """Each with its site."""
+    operations: tuple[QueueOperation, ...]
+    calls: int
+    total_ns: int
+    """Wall time of all calls together."""
+    steady: bool
+    """Whether all calls submitted the same operations. If not, warm-up is included."""
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
@@ -101,13 +114,24 @@ class ProgramTimes(msgspec.Struct, frozen=True):
 def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Block:
     """Match one process's profile with the program's sites, and split its calls.
 
+    Raises:
+        ToolError: as for `measured_calls`, or the events took longer than the calls.
+    """
+    found = measured_calls(program, profile, repetitions)
+    split = split_of([launch for _, launch in found.launches], found.operations, found.total_ns)
+    return Block(found.calls, found.steady, split, _sites(found.launches))
+
+
+def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Calls:
+    """Return the events of the calls of one process that count, with their sites.
+
     Args:
         program: the sites.
         profile: all events of the process, with nothing dropped.
         repetitions: the calls that the benchmark tool timed in the process.
 
     Raises:
-        ToolError: records were dropped, an event belongs to no site, or the events took longer than the calls.
+        ToolError: records were dropped, or an event belongs to no site.
     """
     if profile.dropped:
         raise IncompleteProfile(
@@ -119,11 +143,13 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
     first = first_measured(profile, repetitions)
     measured = repetitions if first is None else repetitions[-1:]
     start = first or 0
-    operations = [each for each in profile.operations if each.submission >= start]
-    launches = [(group, each) for group, each in placed if each.submission >= start]
-    calls, call_ns = sum(each.calls for each in measured), sum(each.total_ns for each in measured)
-    split = split_of([launch for _, launch in launches], operations, call_ns)
-    return Block(calls, first is not None, split, _sites(launches))
+    return Calls(
+        tuple((group, each) for group, each in placed if each.submission >= start),
+        tuple(each for each in profile.operations if each.submission >= start),
+        sum(each.calls for each in measured),
+        sum(each.total_ns for each in measured),
+        first is not None,
+    )
 
 
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:

@@ -1,4 +1,4 @@
-"""`doit trace` captures what IREE's instrumented runtime traces, and shows its zones."""
+"""`doit trace` captures a trace of IREE's instrumented runtime, or writes a timeline of one call."""
 
 from __future__ import annotations
 
@@ -12,25 +12,29 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dispatchflow import units
+from dispatchflow.cases.case import Case
 from dispatchflow.cli import output
 from dispatchflow.cli.commands._base import QueryCommand, join_users, one_case
 from dispatchflow.engine import trace
-from dispatchflow.errors import SpecError, escaped
+from dispatchflow.errors import SpecError, ToolError, escaped
 from dispatchflow.iree import tracy_file
+from dispatchflow.measurement.site_trials import SiteTrials
 from dispatchflow.models.site import Program
 from dispatchflow.project.workspace import Workspace
-from dispatchflow.reports import traces
+from dispatchflow.reports import timeline, traces
 from dispatchflow.reports.table import FORMATS
 from dispatchflow.tools import toolchain, tracing
 
 _SHOWN = 30
 _ENDING = ".tracy"
+_PERFETTO = ".json"
 
 
 class TraceCommand(QueryCommand):
     name = "trace"
     doc_purpose = (
-        "capture a Tracy trace and show its zones; usage: doit trace CASE [out=net.tracy], -- python x.py, or net.tracy"
+        "capture a Tracy trace and show its zones, or a timeline of one call, out=net.json; "
+        "usage: doit trace CASE [out=net.tracy], -- python x.py, or net.tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
 
@@ -39,8 +43,15 @@ class TraceCommand(QueryCommand):
         if program and args:
             raise SpecError("trace takes a case or a program", {"given": f"{' '.join(args)} -- {' '.join(program)}"})
         out = workspace.values.get("out")
+        if out is not None and out.endswith(_PERFETTO):
+            _refuse_zones(workspace, bool(program) or any(word.endswith(_ENDING) for word in args), out)
+            join_users(workspace)
+            _write_call(workspace, one_case(self.app, workspace, args, self.name), out)
+            return 0
         if out is not None and not out.endswith(_ENDING):
-            raise SpecError(f"out={out} must end with {_ENDING}", {"form": "out=net.tracy"})
+            raise SpecError(
+                f"out={out} must end with {_ENDING}, or {_PERFETTO} for ui.perfetto.dev", {"form": "out=net.tracy"}
+            )
         if len(args) == 1 and args[0].endswith(_ENDING):
             _show(workspace, args[0], _content(Path(args[0])), None)
             return 0
@@ -54,6 +65,29 @@ class TraceCommand(QueryCommand):
         sites = trace.program_of(workspace.executor, case)
         _show(workspace, f"{trace.CALLS} calls of {case.name}", content, sites)
         return 0
+
+
+def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
+    """Refuse what is Tracy's: a program, a file of it, or words for its zones."""
+    zones = [f"{name}=" for name in ("top", "format") if name in workspace.values]
+    if tracy or zones:
+        facts = {"form": f"doit trace CASE out={out}", "given": zones[0] if zones else "a program, or a trace of Tracy"}
+        raise SpecError(f"out={out} takes one call of a case, without zones", facts)
+
+
+def _write_call(workspace: Workspace, case: Case, out: str) -> None:
+    """Write the timeline of one call of a case."""
+    device = workspace.device(case.target, case.threads)
+    program, calls = SiteTrials(workspace.executor, workspace.bench).one_call(case, device)
+    if not calls.launches:
+        raise ToolError(f"{case.name} cannot be traced", {"found": "it launches no dispatch"})
+    output.to_file(timeline.trace(case.name, program, calls), out)
+    launched = f"{units.count(len(calls.launches), 'execution')} of "
+    launched += units.count(len({group for group, _ in calls.launches}), "site")
+    lines = [f"one call of {case.name}: {launched} in {units.nanoseconds(calls.total_ns)}"]
+    if not calls.steady:
+        lines = [f"{calls.calls} calls of {case.name}, which is stateful, so that each call differs: {launched}"]
+    output.say_last(escaped("\n".join([*lines, f"{out}  open it in https://ui.perfetto.dev"])))
 
 
 def _traced_program(workspace: Workspace, argv: Sequence[str], out: str | None) -> int:
