@@ -15,7 +15,7 @@ from dispatchflow.cli.progress import Progress
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import DispatchflowError
 from dispatchflow.iree.targets import Device, Target
-from dispatchflow.measurement import trials
+from dispatchflow.measurement import calibration, trials
 from dispatchflow.measurement.controls import Controls
 from dispatchflow.measurement.session import Session
 from dispatchflow.measurement.site_trials import SiteTrials
@@ -121,19 +121,20 @@ class StageTasks:
         new = [case for case in cases if case not in self._prepared]
         if not new:
             return
-        workspace = self.workspace
         self._prepared.update(dict.fromkeys(new))
         self.trials |= {case: trial for case in new if (trial := self._pending_trial(case)) is not None}
-        self.progress.measuring(len(self.session.undecided), workspace.settings.protocol.blocks)
-        anew = workspace.settings.remeasure == "yes"
+        self.progress.measuring(len(self.session.undecided), self.workspace.settings.protocol.blocks)
         for target, device, kinds in self._places_with_ceilings():
-            workspace.ceilings.copy_to_store(target, device)
-            if wanted := kinds if anew else workspace.ceilings.missing(target, device, kinds):
-                self.progress.say(
-                    "measuring the highest compute and memory rates of this machine, for the column peak: "
-                    f"{device.uri}, {units.count(device.threads, 'thread')}"
-                )
-                workspace.ceilings.calibrate(target, device, self.session, wanted)
+            self._calibrate(target, device, kinds)
+
+    def _calibrate(self, target: Target, device: Device, kinds: Sequence[str]) -> None:
+        """Measure the ceilings of these kinds, if they are unknown or everything is measured again."""
+        ceilings, anew = self.workspace.ceilings, self.workspace.settings.remeasure == "yes"
+        ceilings.copy_to_store(target, device)
+        if wanted := kinds if anew else ceilings.missing(target, device, kinds):
+            place = f"{device.uri}, {units.count(device.threads, 'thread')}"
+            self.progress.say(f"measuring this machine's highest compute and memory rates (column peak): {place}")
+            ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
         """Return a target and a device for each place, with the kinds of ceilings that its cases need.
@@ -204,7 +205,19 @@ class StageTasks:
         else:
             self.made.add(case)
             self.progress.end(SITES, case.name, record.cost_s, failure)
+        self._calibrate_for_sites(case)
         return record.ok
+
+    def _calibrate_for_sites(self, case: Case) -> None:
+        """Measure the ceilings of a case's sites; once more if a site exceeds one."""
+        w, chain = self.workspace, self.workspace.resolver.chain(case)
+        if (found := case_sites.load(w, chain)) is None or found.times is None:
+            return
+        timed = [site for site in found.program.sites if site.number not in found.times.untimed]
+        kinds = w.ceilings.kinds_of_sites(timed, case.target)
+        self._calibrate(case.target, chain.device, kinds)
+        if (found := case_sites.load(w, chain)) is not None and found.exceeds(calibration.MARGIN):
+            w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
         """Measure controls, if selected cases reuse times, to decide whether a runtime's speed has drifted.

@@ -92,11 +92,11 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
     return tuple(found)
 
 
-def compute_kind(signature: Signature, processor: Processor) -> str | None:
+def compute_kind(signature: Signature | None, processor: Processor) -> str | None:
     """Return the kind of compute ceiling that bounds these types; None if no kernel measures one.
 
     None is measured for integers and for wide dot products."""
-    if not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
+    if signature is None or not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"
 
@@ -203,7 +203,8 @@ ins(%arg0 : {t}) outs(%empty : {t}) {{
 class Work:
     """The amounts that determine which ceilings bound a call."""
 
-    signature: Signature
+    signature: Signature | None
+    """It is None if there is no arithmetic, or no kernel measures its types."""
     traffic_bytes: int
     read_bytes: int
     """The part of `traffic_bytes` that is read."""

@@ -21,6 +21,8 @@ from dispatchflow.measurement import calibration
 from dispatchflow.measurement.calibration import Kernel, Processor, Work
 from dispatchflow.measurement.session import Session
 from dispatchflow.measurement.trials import Trial
+from dispatchflow.mlir.types import ELEMENT_TYPES, Signature
+from dispatchflow.models.site import Program, Site
 from dispatchflow.operations import Operation
 from dispatchflow.store.entries import Record
 from dispatchflow.store.machine_facts import MachineFacts
@@ -49,6 +51,17 @@ def work_of(case: Case) -> Work | None:
     return Work(program.signature, moved_bytes, program.read_bytes(), case.cache == COLD)
 
 
+def work_of_site(site: Site) -> Work | None:
+    """Return the work that bounds one execution of a site; None if its traffic is unknown."""
+    if site.traffic_bytes is None:
+        return None
+    found = [element for name in site.elements if (element := ELEMENT_TYPES.get(name)) and element.is_float]
+    if not found or len(found) < len(site.elements):
+        return Work(None, site.traffic_bytes, 0)
+    narrowest = min(found, key=lambda element: element.bits)  # of several types, the fastest bounds them all
+    return Work(Signature(tuple(found), narrowest, narrowest), site.traffic_bytes, 0)
+
+
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
     """Return the higher one, for each kind, of the rate in `rates` and the recorded rate in `text`."""
     known: dict[str, float] = json.loads(text or "{}")
@@ -72,14 +85,28 @@ class Ceilings:
 
     def of(self, case: Case, device: Device) -> tuple[float | None, float | None]:
         """Return (flops per s, bytes per s), each None if unknown."""
-        if (work := work_of(case)) is None:
+        return self._of(work_of(case), case.target, device)
+
+    def of_sites(
+        self, program: Program, target: Target, device: Device
+    ) -> dict[int, tuple[float | None, float | None]]:
+        """Return site → what `of` returns for a case."""
+        return {site.number: self._of(work_of_site(site), target, device) for site in program.sites}
+
+    def _of(self, work: Work | None, target: Target, device: Device) -> tuple[float | None, float | None]:
+        if work is None:
             return None, None
-        return calibration.ceilings(self._highest_rates(case.target, device), work, self._processor(case.target))
+        return calibration.ceilings(self._highest_rates(target, device), work, self._processor(target))
 
     def kinds(self, case: Case) -> tuple[str, ...]:
         """Return the kinds of kernels that bound a case."""
         work = work_of(case)
         return work.kinds(self._processor(case.target)) if work else ()
+
+    def kinds_of_sites(self, sites: Iterable[Site], target: Target) -> tuple[str, ...]:
+        """Return the kinds of kernels that bound sites of a program."""
+        processor = self._processor(target)
+        return tuple(kind for site in sites if (work := work_of_site(site)) for kind in work.kinds(processor))
 
     def compilations(self, target: Target) -> list[Action]:
         """Return the compilations of all kernels for a target."""

@@ -68,6 +68,7 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple
         work.flops(dispatch) if dispatch else None,
         work.traffic_bytes(dispatch) if dispatch else None,
         launch.sites[0] if launch.sites else None,
+        work.elements(dispatch) if dispatch else (),
     )
 
 

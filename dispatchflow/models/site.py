@@ -65,6 +65,8 @@ class Site(msgspec.Struct, frozen=True):
     """Bytes of operands and results of one execution, each once; None if a size is unknown."""
     dispatch: int | None = None
     """The number of its dispatch: N of the tag `df.site.N` in the module `flow`; None without a tag."""
+    elements: tuple[str, ...] = ()
+    """The element types that its arithmetic reads and writes, sorted: `f32`; empty if it has none."""
 
 
 class Program(msgspec.Struct, frozen=True):

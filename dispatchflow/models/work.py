@@ -44,6 +44,15 @@ def domain(operation: Computation) -> int | None:
     return math.prod(sizes[dim] for dim in dims) if operation.maps and all(dim in sizes for dim in dims) else None
 
 
+def elements(dispatch: Dispatch) -> tuple[str, ...]:
+    """Return the element types of the operations that `flops` counts, sorted."""
+    found = set[str]()
+    for operation in dispatch.operations:
+        if not kinds.is_around(operation) and kinds.arithmetic(operation):
+            found |= {match[2] if (match := _TENSOR.fullmatch(type_)) else type_ for type_ in operation.types}
+    return tuple(sorted(found))
+
+
 def traffic_bytes(dispatch: Dispatch) -> int | None:
     """Return the bytes of all tensor operands and results, each once; None if a size is unknown."""
     total = 0

@@ -31,7 +31,8 @@ class CaseSites:
     """Their times; None if they cannot be measured."""
     doubt: str | None
     """The reason why they have no times."""
-    ceilings: sites.Ceilings
+    ceilings: Mapping[int, sites.Ceilings]
+    """Site → the ceilings of this machine for it."""
     configurations: Mapping[str, str]
     """Executable → the configuration that the compiler applied."""
     alone: Mapping[int, sites.Alone]
@@ -41,6 +42,10 @@ class CaseSites:
     def rows(self) -> list[dict[str, Any]]:
         """One row for each site, in program order."""
         return sites.rows(self.case, self.program, self.times, self.ceilings, self.configurations, self.alone)
+
+    def exceeds(self, margin: float) -> bool:
+        """Return whether a site is faster than its ceiling × `margin`, which is too low, then."""
+        return any((row["percent_of_peak"] or 0.0) > 100 * margin for row in self.rows)
 
     @property
     def text(self) -> str:
@@ -72,5 +77,5 @@ def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
         return None
     compiled = chain["compile"].record
     applied = {name: text for name, text in compiled.facts.get("dispatches", ())} if compiled else {}
-    ceilings = workspace.ceilings.of(chain.case, chain.device)
+    ceilings = workspace.ceilings.of_sites(program, chain.case.target, chain.device)
     return CaseSites(chain.case.name, program, times, step.doubt, ceilings, applied, found)

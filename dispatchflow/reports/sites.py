@@ -42,7 +42,7 @@ def rows(
     case: str,
     program: Program,
     times: ProgramTimes | None,
-    ceilings: Ceilings = (None, None),
+    ceilings: Mapping[int, Ceilings] | None = None,
     configurations: Mapping[str, str] | None = None,
     alone: Mapping[int, Alone] | None = None,
 ) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def rows(
         case: the name of the case.
         program: its sites.
         times: their times; None if they were not measured.
-        ceilings: the ceilings of this machine.
+        ceilings: site → the ceilings of this machine for it.
         configurations: executable → the configuration that the compiler applied.
         alone: site → its time by itself.
     """
@@ -66,7 +66,7 @@ def rows(
             continue
         row = _row(case, site, program, (configurations or {}).get(site.executable))
         if (time := timed.get(number)) is not None:
-            row |= _times(site, time, ceilings)
+            row |= _times(site, time, (ceilings or {}).get(number, (None, None)))
         by_itself = (alone or {}).get(number)
         row["alone_ns"] = by_itself.median_ns if by_itself else None
         found.append(row | {"untimed": untimed.get(number)})

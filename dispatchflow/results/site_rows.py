@@ -41,7 +41,7 @@ OF_SITE = {
     "traffic_bytes": Column("int64", "B", "bytes of operands and results of one execution; empty if a size is dynamic"),
     "flops_per_s": Column("double", "1/s", "rate of one execution"),
     "bytes_per_s": Column("double", "B/s", "rate of one execution"),
-    "bound": Column("string", "", "as in rows of cases, where the machine's ceilings for the case are known"),
+    "bound": Column("string", "", "as in rows of cases; empty if a ceiling for its element types is unknown"),
     "percent_of_peak": Column("double", "%", "share of the rate that this side of the roofline allows"),
     "alone_ns": Column("double", "ns", "one execution by itself: `dispatch_ns` of its extracted module's newest row"),
     "configuration": Column("string", "", "what the compiler applied to its executable"),

@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 
 from dispatchflow.iree.targets import TARGETS
+from dispatchflow.measurement import calibration
+from dispatchflow.measurement.ceilings import work_of_site
 from dispatchflow.measurement.session import Session
+from dispatchflow.models.site import Site
 from dispatchflow.project.workspace import Workspace
 
 
@@ -25,6 +28,31 @@ def test_more_threads_reach_the_rates_of_fewer(tmp_path, case_of):
         workspace.store.records.remember(workspace.ceilings.name(target, device), json.dumps(rates))
     found = {device.threads: workspace.ceilings.of(case_of(m=64), device) for device in (one, two)}
     assert found == {1: (40e9, 5e9), 2: (40e9, 8e9)}
+
+
+@pytest.mark.parametrize(
+    ("elements", "traffic", "found"),
+    [
+        (("f32",), 1000, (9e9, 4e9)),
+        (("f32",), 3000, (9e9, 3e9)),
+        (("f64",), 1000, (2e9, 4e9)),
+        (("f16", "f32"), 1000, (9e9, 4e9)),
+        (("f32", "f64"), 1000, (9e9, 4e9)),  # the faster of both bounds a mixture
+        (("bf16", "f32"), 1000, (None, 4e9)),  # wide dot products may be faster
+        (("f32", "i64"), 1000, (None, 4e9)),
+        (("complex<f32>",), 1000, (None, 4e9)),
+        ((), 1000, (None, 4e9)),
+    ],
+)
+def test_ceilings_of_a_site_are_those_of_its_element_types(elements, traffic, found):
+    site = Site(1, "main", False, "exe", "kernel", 0, 0, (), 100, traffic, elements=elements)
+    rates = {"f32": 9e9, "f64": 2e9, "cache": 4e9, "cache_read": 4e9, "memory": 3e9, "memory_read": 3e9}
+    of_cpu = calibration.processor(TARGETS["llvm-cpu"], "avx512f avx512_bf16", 1000)
+    assert calibration.ceilings(rates, work_of_site(site), of_cpu) == found
+
+
+def test_a_site_of_unknown_traffic_has_no_ceilings():
+    assert work_of_site(Site(1, "main", False, "exe", "kernel", 0, 0)) is None
 
 
 @pytest.mark.iree

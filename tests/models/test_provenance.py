@@ -218,6 +218,21 @@ def test_flops_are_those_of_the_iteration_domains(operations, flops):
 
 
 @pytest.mark.parametrize(
+    ("operations", "elements"),
+    [
+        ([MATMUL, moving()], ("f32",)),
+        ([Computation("linalg.fill", types=("f32", "tensor<4xf32>"))], ()),
+        ([Computation("linalg.generic", (), ("tensor<4xbf16>", "tensor<f64>"), (), True, ADD), MATMUL],
+         ("bf16", "f32", "f64")),
+        ([Computation("linalg.generic", (), ("tensor<4xcomplex<f32>>", "index"), (), True, ADD)],
+         ("complex<f32>", "index")),
+    ],
+)  # fmt: skip
+def test_element_types_are_those_of_the_arithmetic(operations, elements):
+    assert work.elements(Dispatch(0, tuple(operations), (), ())) == elements
+
+
+@pytest.mark.parametrize(
     ("type_", "size"),
     [
         ("tensor<4x8xf32>", 128),

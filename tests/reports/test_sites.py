@@ -42,7 +42,7 @@ def timed() -> ProgramTimes:
 
 
 def test_a_row_has_the_operations_times_and_rates_of_a_site(timed: ProgramTimes) -> None:
-    ceilings = (400e9, 160e9)
+    ceilings = {1: (400e9, 160e9), 2: (None, 160e9)}
     first, second, third = sites.rows("net", PROGRAM, timed, ceilings, {"exe_0": "matmul 8x8"})
     assert set(first) == set(sites.COLUMNS)
     assert first["operations"] == ["up"] and first["evidence"] == "location" and first["configuration"] == "matmul 8x8"

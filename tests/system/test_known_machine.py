@@ -11,11 +11,14 @@ import pytest
 from support.project import Project, only, sweep
 from support.tools import finished
 
+from dispatchflow.iree.targets import TARGETS
+from dispatchflow.project.workspace import Workspace
+
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree
 
 WORDS = ("protocol=fast", "profile")
-CALIBRATION = "measuring the highest compute and memory rates of this machine, "
+CALIBRATION = "measuring this machine's highest compute and memory rates "
 
 
 def new(root: Path, m: int = 16) -> Project:
@@ -99,3 +102,43 @@ def test_two_new_projects_at_once_share_what_they_find(tmp_path: Path) -> None:
     assert [outcome.code for outcome in outcomes] == [0, 0], "\n".join(map(str, outcomes))
     ((one,), (other,)) = (project.rows() for project in projects)
     assert one["anchors_reference_ns"] == other["anchors_reference_ns"]
+
+
+def test_the_sites_of_a_module_have_ceilings_of_their_own_types(tmp_path: Path) -> None:
+    project, cache = Project.make(tmp_path / "p"), {"DISPATCHFLOW_CACHE": str(tmp_path / "cache")}
+    peaks = {}
+    for file, elements in (("one.mlir", ("f64", "i32")), ("two.mlir", ("f64",)), ("three.mlir", ("f32",))):
+        (project.root / file).write_text("".join(_product(element) for element in elements))
+        words = (f"file={file}", "threads=1", "protocol=fast", "sites")
+        outcome = project.doit(*words, **cache)
+        assert (outcome.code, CALIBRATION in outcome.out) == (0, file != "two.mlir"), str(outcome)
+        rows = [json.loads(line) for line in project.doit(*words, "format=jsonl", **cache).out.splitlines()]
+        peaks |= {(file, row["function"]): (row["bound"], row["percent_of_peak"]) for row in rows if row["executions"]}
+    assert peaks.pop(("one.mlir", "i32")) == (None, None)  # no kernel measures the arithmetic of integers
+    assert len(peaks) == 3 and all(bound is not None and percent > 0 for bound, percent in peaks.values())
+
+
+def test_ceilings_that_a_site_exceeds_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISPATCHFLOW_CACHE", str(tmp_path / "cache"))
+    project, target = Project.make(tmp_path / "p"), TARGETS["llvm-cpu"]
+    (project.root / "net.mlir").write_text(_product("f32"))
+    workspace = Workspace(project.root, {})
+    name = workspace.ceilings.name(target, workspace.device(target, 1))
+    workspace.store.records.remember(name, json.dumps({"f32": 1.0, "cache": 1.0, "cache_read": 1.0}))
+    words = ("file=net.mlir", "threads=1", "protocol=fast", "sites")
+    outcome = project.doit(*words)
+    assert (outcome.code, CALIBRATION in outcome.out) == (0, False), str(outcome)
+    (row,) = [json.loads(line) for line in project.doit(*words, "format=jsonl").out.splitlines()]
+    assert 0 < row["percent_of_peak"] < 10_000
+
+
+def _product(element: str) -> str:
+    kind, zero = f"tensor<128x128x{element}>", "0.0" if element.startswith("f") else "0"
+    return f"""func.func @{element}(%x: {kind}, %y: {kind}) -> {kind} {{
+  %z = arith.constant {zero} : {element}
+  %e = tensor.empty() : {kind}
+  %f = linalg.fill ins(%z : {element}) outs(%e : {kind}) -> {kind}
+  %m = linalg.matmul ins(%x, %y : {kind}, {kind}) outs(%f : {kind}) -> {kind}
+  return %m : {kind}
+}}
+"""

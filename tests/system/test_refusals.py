@@ -224,10 +224,7 @@ def test_remeasure_adds_rows_and_takes_none_away(copied: Project) -> None:
 
     # The kernels of a calibration are compiled by the first project on this machine that needs one.
     assert counts == only(compile=counts["compile"], profile=counts["profile"])
-    assert (
-        "1 measured" in outcome.out
-        and "measuring the highest compute and memory rates of this machine, " in outcome.out
-    )
+    assert "1 measured" in outcome.out and "measuring this machine's highest compute and memory rates " in outcome.out
     after = copied.rows()
     assert after[: len(before)] == before
     assert [row["case"] for row in after[len(before) :]] == [NAME]
