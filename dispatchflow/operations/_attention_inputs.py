@@ -45,6 +45,18 @@ def _split(shape: Shape, score: float) -> tuple[float, float]:
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
 
+def single(shape: Shape) -> list[Array]:
+    """Return inputs in which the last key has a score above all others, and these are equal.
+
+    Queries that see the last key see nothing else, so that a last tile that does not rescale the sums before it shows,
+    however few keys it has. Values are 1 or -1; a mask is 0."""
+    b, m, n, k1, k2, *_ = shape
+    q, k = np.zeros((b, m, k1)), np.zeros((b, k2, k1))
+    q[:, :, 0], k[:, -1, 0] = _split(shape, _GAP)
+    v = np.where(bits(2, (b, k2, n)), 1.0, -1.0)
+    return [q, k, v, np.zeros((b, m, k2))] if shape.masked else [q, k, v]
+
+
 def balanced(shape: Shape, turned: bool) -> list[Array]:
     """Return inputs in which all keys have the same score; each place adds 8 to it or subtracts 8.
 

@@ -61,10 +61,10 @@ class Attention(Operation):
     @property
     def recipes(self) -> tuple[str, ...]:
         """The recipes. A single query has one sign only, so `balanced` is repeated with the other sign."""
-        return ("counted", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
+        return ("counted", "single", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of a recipe; for `balanced` and `peaked` see `_attention_inputs`.
+        """Return the inputs of a recipe; for `single`, `balanced` and `peaked` see `_attention_inputs`.
 
         `counted`: a query has equal scores for some keys, and for all others scores so low that their exponentials are
         zero. The exponentials of the equal scores are ones, their sum counts the keys, and a result is a mean of small
@@ -87,6 +87,8 @@ class Attention(Operation):
             b, m, n, k1, k2 = self.sizes
             last = k2 - 1 - (np.arange(m)[::-1] if self._causal else np.zeros(m, int))
             shape = _attention_inputs.Shape(b, m, n, k1, k2, round(-np.log2(self._scale)), self._masked, last)
+            if recipe == "single":
+                return _attention_inputs.single(shape)
             if recipe == "peaked":
                 return _attention_inputs.peaked(shape, self.signature.operands[0])
             return _attention_inputs.balanced(shape, recipe == "balanced2")
@@ -219,6 +221,7 @@ class Attention(Operation):
         `counted`: 8·ULPS·u for the exponentials, sums and the quotient, and 2·u · Σ|terms| for each addition within a
         score, because equal scores may be added up in different orders; both times Σ weight · |v|. Rounding to the
         operands' type, with unit w, changes all queries or weights equally: this adds 2·w times the result.
+        `single`: as `counted`.
 
         `balanced`: (2·growth + 4)·u · Σ|terms| of a score, because all its places contribute, and 2·w for the weights.
 
@@ -236,10 +239,11 @@ class Attention(Operation):
         weights, _ = self._weights(operands)
         y, sizes = weights @ operands[2], weights @ abs(operands[2])
         additions = (operands[0] != 0).sum(axis=2, keepdims=True) - 1
-        added = additions if recipe == "counted" else growth(self.sizes[3]) + 2
+        counts = recipe in ("counted", "single")
+        added = additions if counts else growth(self.sizes[3]) + 2
         off = 2 * unit * added * terms + 4 * ULPS * unit
         bound: Array = (weights * (off + (weights * off).sum(axis=2, keepdims=True))) @ abs(operands[2])
-        if recipe == "counted":
+        if counts:
             bound += 2 * own * abs(y)
             return bound
         rounded = (4 * ULPS * unit + 2 * own) * sizes

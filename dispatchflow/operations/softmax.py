@@ -32,7 +32,8 @@ class Softmax(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        return ("counted", "peaked", "random")
+        """The recipes. Fewer than eight rows have no row with a single largest element in `counted`."""
+        return ("counted", *(["single"] if self.sizes[0] < 8 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe.
@@ -47,26 +48,31 @@ class Softmax(Operation):
         exponentials overflow or vanish in f32 and f16 if the maximum is not subtracted, or if it counts a zero of
         padding. Every third row is 2**14 or more away from 0, so that a maximum that begins with a wrong number shows.
 
-        `peaked`: one element of a row is 128, another is larger by a little that half of the type's digits cannot hold,
-        and all others are 256 less. The results of the two elements show their difference. In the first row the larger
-        element is the last one, so that online code whose last tile does not rescale the sum shows."""
+        `single`: each row has a single largest element, 2**14 or more, and all others are 256 less. In the first row it
+        is the last element, so that a maximum without the last tile shows, or online code whose last tile does not
+        rescale the sum.
+
+        `peaked`: one element of a row is 128, its neighbour is larger by a little that half of the type's digits cannot
+        hold, and all others are 256 less. The results of the two elements show their difference. They are neighbours so
+        that a maximum of other elements shows; in the first row they are the first two."""
         if recipe == "random":
             return None
         import numpy as np
 
         m, n = self.sizes
+        far, turned = 2.0 ** (14 if self.signature.operands[0].bits == 16 else 24), np.arange(m) * int(0.618 * n)
+        if recipe == "single":
+            return [far - 256.0 * (np.arange(n) != (n - 1 + turned[:, None]) % n)]
         if recipe == "peaked":
             x = np.full((m, n), -128.0)
-            first = (n - 1 + np.arange(m) * int(0.618 * n)) % n
-            x[np.arange(m), (first + n // 2) % n] = 128.0
-            x[np.arange(m), first] = 128.0 * (1 + 2.0 ** -(self.signature.operands[0].digits // 2 + 1))
+            x[np.arange(m), (turned + 1) % n] = 128.0
+            x[np.arange(m), turned % n] = 128.0 * (1 + 2.0 ** -(self.signature.operands[0].digits // 2 + 1))
             return [x]
         apart = -(-n // 2 ** min(self.signature.result.digits - 1, 18))
         row, column = np.arange(m)[:, None], np.arange(n)
         single = row % 8 == 7
         among = (n - 1 - column) % apart == (row - row // 8) % apart
         alone = column == (n - 1 + row // 8 * int(0.618 * n)) % n
-        far = 2.0 ** (14 if self.signature.operands[0].bits == 16 else 24)
         largest = np.where(row % 2 == 0, -128.0, 128.0) * np.where(row % 3 == 0, far / 128, 1.0)
         return [largest - 256.0 * ~np.where(single, alone, among)]
 
@@ -119,9 +125,9 @@ class Softmax(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`, except for the recipes `counted` and `peaked`.
+        """Return the bound `error`, except for the recipes `counted`, `single` and `peaked`.
 
-        For these two the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient, and it is
+        For these the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient, and it is
         less than the effect of one term on the sum. `peaked` adds 2·|x|·u, because a kernel with powers of two rounds
         x · log2(e). An expected 0 has a bound of 4 times the smallest normal number, because its exponential may be
         flushed to zero."""

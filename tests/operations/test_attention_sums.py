@@ -90,23 +90,51 @@ def test_a_right_attention_passes(types: str, options: Any, k2: int) -> None:
         passes(Judge(operation, recipe))
 
 
+@pytest.mark.parametrize("types", ATTENTION.signatures)
+@pytest.mark.parametrize("options", [{}, {"mask": "yes"}, {"causal": "yes"}, {"mask": "yes", "causal": "yes"}], ids=str)
+@pytest.mark.parametrize(
+    ("sizes", "tile"), [((1, 1, 64, 64, 129), 64), ((2, 17, 16, 16, 17), 16), ((1, 3, 8, 4, 33), 16)]
+)
+def test_a_last_tile_of_one_key_that_rescales_nothing_is_reported(
+    types: str, options: Any, sizes: Any, tile: int
+) -> None:
+    operation = ATTENTION.make(sizes, types, **options)
+    judges = [Judge(operation, recipe) for recipe in operation.recipes]
+    assert all(judge.verdict(online(judge, tile)).passed for judge in judges)
+    assert not all(judge.verdict(online(judge, tile, rescaled=False)).passed for judge in judges)
+
+
 def passes(judge: Judge) -> None:
+    scores, v = scored(judge), judge.operands[2].astype(np.float32)
+    own = dtype_of(judge.operation.signature.operands[0])
+    assert judge.verdict(online(judge, 48)).passed
+    powers = np.exp2(scores - scores.max(axis=2, keepdims=True))
+    assert judge.verdict((powers / powers.sum(axis=2, keepdims=True)).astype(own).astype(np.float32) @ v).passed
+
+
+def scored(judge: Judge) -> Any:
+    """The scores times log2(e)."""
     operation = judge.operation
     _, m, _, _, k2 = operation.sizes
-    q, k, v, *masks = (array.astype(np.float32) for array in judge.operands)
-    own = dtype_of(operation.signature.operands[0])
+    q, k, _, *masks = (array.astype(np.float32) for array in judge.operands)
     scores = q @ k.swapaxes(1, 2) * np.float32(operation._scale * np.log2(np.e))
     scores = scores + masks[0] * np.float32(np.log2(np.e)) if masks else scores
     if operation.option("causal") == "yes":
         scores = np.where(np.tri(m, k2, k2 - m, dtype=bool), scores, np.float32(-3e38))
-    largest, total, found = np.full((1, m, 1), -3e38, np.float32), np.float32(0), np.float32(0)
-    for start in range(0, k2, 48):
-        part = scores[:, :, start : start + 48]
+    return scores
+
+
+def online(judge: Judge, tile: int, rescaled: bool = True) -> Any:
+    """Tile by tile. If not `rescaled`, the last tile adds to sums that belong to the largest score before it."""
+    (b, m, _, _, k2), scores, v = judge.operation.sizes, scored(judge), judge.operands[2].astype(np.float32)
+    own = dtype_of(judge.operation.signature.operands[0])
+    largest, total, found = np.full((b, m, 1), -3e38, np.float32), np.float32(0), np.float32(0)
+    for start in range(0, k2, tile):
+        part = scores[:, :, start : start + tile]
         new = np.maximum(largest, part.max(axis=2, keepdims=True))
         powers, old = np.exp2(part - new), np.exp2(largest - new)
+        old = old if rescaled or start + tile < k2 else np.ones_like(old)
         total = total * old + powers.sum(axis=2, keepdims=True)
-        found = found * old + powers.astype(own).astype(np.float32) @ v[:, start : start + 48]
+        found = found * old + powers.astype(own).astype(np.float32) @ v[:, start : start + tile]
         largest = new
-    assert judge.verdict(found / total).passed
-    powers = np.exp2(scores - largest)
-    assert judge.verdict((powers / powers.sum(axis=2, keepdims=True)).astype(own).astype(np.float32) @ v).passed
+    return found / total

@@ -77,10 +77,35 @@ def online(x: Any, tile: int = 37, rescaled: bool = True) -> Any:
 @pytest.mark.parametrize("types", ["f32", "f16_f32_f16"])
 @pytest.mark.parametrize(("n", "tile"), [(129, 64), (1000, 64), (4096, 512)])
 def test_a_last_tile_that_rescales_nothing_shows_in_a_single_row(types: str, n: int, tile: int) -> None:
-    judge = Judge(SOFTMAX.make((1, n), types), "peaked")
+    judge = Judge(SOFTMAX.make((1, n), types), "single")
     x = judge.operands[0].astype(np.float32)
     assert judge.verdict(online(x, tile)).passed
     assert not judge.verdict(online(x, tile, rescaled=False)).passed
+
+
+@pytest.mark.parametrize("types", ["f32", "f16_f32_f16", "f16"])
+@pytest.mark.parametrize(("m", "n"), [(1, 3), (1, 129), (1, 512), (3, 17), (7, 500)])
+def test_a_maximum_of_a_part_of_the_row_is_reported_whatever_the_number_of_rows(types: str, m: int, n: int) -> None:
+    operation = SOFTMAX.make((m, n), types)
+    judges = [Judge(operation, recipe) for recipe in operation.recipes]
+    dtype = np.float16 if types == "f16" else np.float32
+    parts = {
+        "the first half": np.s_[: max(n // 2, 1)],
+        "the second half": np.s_[n // 2 + 1 :],
+        "all but the last": np.s_[: n - 1],
+        "all but the last tile": np.s_[: max(n - 1, 1) // 64 * 64 or 1],
+        "all but the first two": np.s_[2:],
+    }
+
+    def found(judge: Judge, part: slice) -> Any:
+        x = judge.operands[0]
+        with np.errstate(all="ignore"):
+            powers = np.exp((x - x[:, part].max(axis=1, keepdims=True)).astype(dtype))
+            return powers / powers.sum(axis=1, keepdims=True)
+
+    assert all(judge.verdict(found(judge, np.s_[:])).passed for judge in judges)
+    for what, part in parts.items():
+        assert not all(judge.verdict(found(judge, part)).passed for judge in judges), what
 
 
 def test_each_row_of_narrow_results_sees_every_second_fourth_element() -> None:
