@@ -18,7 +18,7 @@ from dispatchflow.operations._exact import exact_range
 from dispatchflow.operations._random import below, dtype_of
 
 if TYPE_CHECKING:
-    from dispatchflow.operations.api import Array, ElementType, Operand, Operation
+    from dispatchflow.operations.api import Array, ElementType, Operand, Operation, TensorType
 
 _FURTHEST = 300
 """The largest exponent that is used. Only f64 has larger ones, and numpy's squares must be finite."""
@@ -72,7 +72,28 @@ def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
     """Return a power of two for each line: the span's largest for the first line, others for the rest."""
     count = span[1] - span[0] + 1
-    return 2.0 ** (span[1] - line_numbers(shape, lines) * (int(0.618 * count) | 1) % count)
+    sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
+    cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)
+    return np.resize(cycle, prod(sizes)).reshape(sizes)
+
+
+def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
+    """Return a power of two for each line, from which `codes` counts `count` exponents up."""
+    (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
+    return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
+
+
+def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
+    """Return numbers of a narrow type with any significand and `count` exponents.
+
+    The exponents begin with that of `line`. Numbers that the type does not hold become its largest number, or lose the
+    digits below its smallest number."""
+    info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
+    significand = 1 + below(raw, 2 ** (element.digits - 1)) * element.unit * 2
+    size = line * significand * (2.0 ** np.arange(count))[below(raw << np.uint64(32), count)]
+    smallest = float(info.smallest_subnormal)
+    values: Array = np.minimum(np.floor(size / smallest) * smallest, float(info.max))
+    return np.where(raw & np.uint64(1), -values, values)
 
 
 def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:

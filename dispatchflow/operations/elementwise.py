@@ -62,16 +62,30 @@ class Elementwise(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of the recipes `exact` and `far`.
 
-        `exact`, for `max` and `relu`: only negative numbers for `max` and only positive numbers for `relu`, so that a
-        lost element shows. `far`, for a curved function: see `_functions.far`; the signs are the opposite of those in
-        the recipe `random`."""
+        `exact`: integers up to 15 with both signs; only negative ones for `max` and only positive ones for `relu`, so
+        that a lost element shows. Floating-point numbers are multiplied by powers of two over the type's range, so that
+        a clamp or a flush to 0 shows: both operands of one result by the same power, in a product one of them in turn.
+        Integers that are added or multiplied are made by `inputs`. `far`, for a curved function: see `_functions.far`;
+        the signs are the opposite of those in the recipe `random`."""
+        import numpy as np
+
         from dispatchflow.operations._random import below, stream, uniform
+        from dispatchflow.operations._range import exponents, powers
 
         element, size = self.signature.operands[0], self.sizes[0] * self.sizes[1]
-        if recipe == "exact" and self._kind in ("max", "relu"):
-            sign = -1.0 if self._kind == "max" else 1.0
-            numbers = (sign * (1 + below(stream(i, 0, size), 100)) for i in range(len(self.operands())))
-            return [x.reshape(self.sizes) for x in numbers]
+        if recipe == "exact" and (element.is_float or self._kind in ("max", "relu")):
+            room = 7 if self._kind == "mul" else 4  # 15 · 15 < 2 ** 8, 15 + 15 < 2 ** 5
+            least, most = exponents(element) if element.is_float else (0, room)
+            power, made = powers((size,), (0,), (least, most - room)), []
+            for index in range(len(self.operands())):
+                raw = stream(index, 0, size)
+                numbers = 1.0 + below(raw, 15)
+                if self._kind != "relu":
+                    np.negative(numbers, out=numbers, where=self._kind == "max" or raw & np.uint64(1) == 0)
+                turn = slice(index, None, 2) if self._kind == "mul" else slice(None)
+                numbers[turn] *= power[turn]
+                made.append(numbers.reshape(self.sizes))
+            return made
         if recipe == "far":
             signs = 1.0 - 2 * (uniform(stream(0, 1, size), element) > 0)
             return [_functions.far(self._kind, element, stream(0, 0, size), signs).reshape(self.sizes)]

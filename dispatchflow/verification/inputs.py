@@ -16,7 +16,7 @@ operation makes itself (`Operation.made`):
 
 from __future__ import annotations
 
-from math import gcd, prod
+from math import ceil, gcd, log2, prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from dispatchflow.operations._random import dtype_of as dtype_of
 from dispatchflow.operations._random import full
 from dispatchflow.operations._random import stream as stream
 from dispatchflow.operations._random import uniform as uniform
-from dispatchflow.operations._range import one_sided, powers, spans
+from dispatchflow.operations._range import codes, line_powers, one_sided, powers, spans
 
 if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
@@ -108,7 +108,7 @@ def wide_digits(operation: Operation) -> tuple[int, int]:
 def wide(operation: Operation) -> list[Array]:
     """Return the operands of the wide recipe, in the shapes of `operation.operands()`."""
     digits, terms = wide_digits(operation)
-    operands = operation.operands()
+    operands, coded = operation.operands(), _all_codes(operation)
     factors = [index for index, operand in enumerate(operands) if operand.shared is not None]
     found = []
     for index, operand in enumerate(operands):
@@ -120,6 +120,9 @@ def wide(operation: Operation) -> list[Array]:
             continue
         values = full(raw, own).reshape(tensor.shape)
         one = _held(np.sign(values), tensor.element)
+        if coded and index in factors:
+            line = line_powers(tensor, operand.lines, coded)
+            values, one = codes(raw.reshape(tensor.shape), tensor.element, line, coded), one * line
         # An operand that is added to a sum or multiplied with a sum has all digits too: this causes a single rounding,
         # which is the same in any order of summation.
         turn = _turn(tensor.shape, operand.shared, factors.index(index) if index in factors else 0)
@@ -131,9 +134,22 @@ def wide(operation: Operation) -> list[Array]:
     return found
 
 
+def _all_codes(operation: Operation) -> int:
+    """Return the number of exponents in a line of the wide recipe; 0 if lines have one.
+
+    Types of 8 bits are decoded by tables, so that each number counts. All sums are exact with so few exponents."""
+    (digits, terms), types = wide_digits(operation), operation.types
+    narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
+    if not narrow or operation.addends or operation.clips:
+        return 0
+    return max(1, min(types.accumulator.digits, types.result.digits) - digits - ceil(log2(terms)) + 1)
+
+
 def _scales(shape: tuple[int, ...], index: int) -> Array:
-    """Return powers of two from 2**-120 to 2**120 along the last axis; the next operand has the inverses."""
-    exponents = np.arange(shape[-1]) * 37 % 241 - 120.0
+    """Return powers of two from 2**-110 to 2**110 along the last axis; the next operand has the inverses.
+
+    The product of a scale and an element is in the range of f32."""
+    exponents = np.arange(shape[-1]) * 37 % 221 - 110.0
     return np.broadcast_to(2.0 ** (exponents * (-1) ** index), shape)
 
 

@@ -116,6 +116,54 @@ def test_kernel_that_is_right_for_small_numbers_alone_is_reported(
     assert is_reported(OPERATIONS[name].make(sizes, types, None, **options), kernel)
 
 
+@pytest.mark.parametrize("types", ["f32", "f16", "f64"])
+@pytest.mark.parametrize("kind", ["add", "sub", "mul", "max", "relu"])
+def test_elements_that_are_clamped_or_flushed_are_reported(types: str, kind: str) -> None:
+    operation = OPERATIONS["elementwise"].make((5, 17), types, None, kind=kind)
+    small = 1e-3 if types == "f16" else 1e-30
+
+    def on_operands(change: Kernel) -> Kernel:
+        return lambda *x: operation.reference([change(one) for one in x])
+
+    def on_result(change: Kernel) -> Kernel:
+        return lambda *x: change(operation.reference(x))
+
+    for place in (on_operands, on_result):
+        assert is_reported(operation, place(lambda x: np.clip(x, -200, 200)))
+        assert is_reported(operation, place(lambda x: np.where(abs(x) < small, 0, x)))
+    assert not is_reported(operation, on_result(lambda x: x))
+
+
+@pytest.mark.parametrize("types", ["f8E4M3FN", "f8E5M2"])
+@pytest.mark.parametrize("name", ["matmul", "scaled_matmul"])
+def test_each_number_of_eight_bits_is_among_the_inputs(types: str, name: str) -> None:
+    for sizes in ((64, 64, 512), (8, 8, 4096)):
+        operation = OPERATIONS[name].make(sizes, types)
+        element = dtype_of(operation.signature.operands[0])
+        numbers = np.arange(256, dtype=np.uint8).view(element).astype(np.float64)
+        numbers = numbers[np.isfinite(numbers) & (numbers != 0)]
+        for which in (0, 1):
+            found = [made(operation, recipe)[which].astype(np.float64) for recipe in operation.recipes]
+            assert set(numbers.tolist()) <= {x for values in found for x in np.unique(values).tolist()}
+
+
+@pytest.mark.parametrize("types", ["f8E4M3FN", "f8E5M2"])
+@pytest.mark.parametrize("k", [64, 4096, 65536])
+def test_wide_sums_of_eight_bits_are_exact_in_any_order(types: str, k: int) -> None:
+    for name in ("matmul", "scaled_matmul"):
+        operation = OPERATIONS[name].make((4, 4, k), types)
+        a, b, *scales = (x.astype(np.float32) for x in made(operation, "wide"))
+        if scales:
+            a, b = ((x * s[..., None]).reshape(4, k) for x, s in zip((a, b), scales, strict=True))
+            assert np.isfinite(a).all() and np.isfinite(b).all()
+            b = b.T
+        products, right = a[:, :, None] * b[None], expected(operation, made(operation, "wide"))
+        order = np.random.default_rng(0).permutation(k)
+        for sums in (products.cumsum(axis=1), products[:, ::-1].cumsum(axis=1), products[:, order].cumsum(axis=1)):
+            assert (sums[:, -1] == right).all()
+        assert (products.reshape(4, -1, 2, 4).sum(axis=2).sum(axis=1) == right).all()
+
+
 @pytest.mark.parametrize("types", ["f8E4M3FN", "f8E5M2", "f4E2M1FN"])
 def test_exact_inputs_hold_the_largest_numbers_of_a_narrow_type(types: str) -> None:
     operation = OPERATIONS["scaled_matmul"].make((32, 32, 64), types)
