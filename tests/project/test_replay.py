@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.echo_module import MODULE
+from support.once import once
 from support.project import DODO, Project, sweep
 from support.tools import finished, toolchain
 
@@ -48,15 +49,22 @@ class Idle:
         raise AssertionError("never told again")
 
 
-@pytest.fixture(scope="module")
-def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Idle]:
-    root = tmp_path_factory.mktemp("recall")
+def _measured(root: Path) -> None:
+    """Make a project with everything done, and tools of its own."""
     project = Project.make(root / "project", sweep(m=[8, 16]))
     (project.root / "specs/echo.mlir").write_text(MODULE)
     project.add('[[sweep]]\noperation = "module"\nfile = "echo.mlir"\nthreads = 1\n')
+    project.add(sweep(m=16), "less.toml")
     # The linked tools make no toolchain of their own: their bytes are the same.
     toolchain(root / "tools" / PYTHON)
-    yield Idle(project, "protocol=fast", f"iree={root / 'tools'}")
+    assert project.doit("protocol=fast", f"iree={root / 'tools'}").code == 0
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Idle:
+    root = tmp_path_factory.mktemp("recall") / "own"
+    shutil.copytree(once(tmp_path_factory, "recall", _measured), root, symlinks=True)
+    return Idle(Project(root / "project"), "protocol=fast", f"iree={root / 'tools'}")
 
 
 def specs(project: Project) -> Path:
@@ -72,7 +80,7 @@ CHANGES: dict[str, Callable[[Project], object]] = {
     "a spec": lambda p: p.add(sweep(m=8) + sweep(m=24, tags="new"), "a.toml"),
     "a spec's comment": lambda p: p.add((specs(p) / "a.toml").read_text() + "# why\n", "a.toml"),
     "a spec more": lambda p: p.add(sweep(m=16), "c.toml"),
-    "a spec less": lambda p: (specs(p) / "c.toml").unlink(),
+    "a spec less": lambda p: (specs(p) / "less.toml").unlink(),
     "a module's file": lambda p: (specs(p) / "echo.mlir").write_text(MODULE + "// why\n"),
     "no view": lambda p: shutil.rmtree(p.root / "build"),
     "a view less": lambda p: shutil.rmtree(next((p.root / "build").glob("matmul*"))),
