@@ -131,6 +131,10 @@ class Contraction(Summed):
         return (*factors, *added, *self.parameters())
 
     def result(self) -> TensorType:
+        return self._result
+
+    @cached_property
+    def _result(self) -> TensorType:
         return self._tensor(self.out, 3)
 
     def body(self, attribute: str) -> str:
@@ -148,7 +152,7 @@ class Contraction(Summed):
     def _row_major(self) -> bool:
         return set(self.layout) == {"t"}
 
-    @property
+    @cached_property
     def _total(self) -> TensorType:
         return self._tensor(self.out, 2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -183,14 +183,24 @@ class _Reader:
 
     sources: Sources
     folder: Path
+    _plainer: dict[str, bool] = field(default_factory=dict)
+    """For each `folder/..` whether it is the folder's parent; a suite has thousands of files below one."""
 
     def __call__(self, name: str) -> tuple[str, bytes]:
         path = self.folder / name
-        return _plain(path), self.sources.content(path)
+        return self._plain(path), self.sources.content(path)
 
     def digest(self, name: str) -> tuple[str, Digest]:
         path = self.folder / name
-        return _plain(path), self.sources.digest(path)
+        return self._plain(path), self.sources.digest(path)
+
+    def _plain(self, path: Path) -> str:
+        """Return the path without `folder/..` if no symbolic link makes that another file."""
+        plain, text = os.path.normpath(path), os.fspath(path)
+        up = text[: text.rindex("..") + 2] if ".." in path.parts else ""
+        if up not in self._plainer:
+            self._plainer[up] = os.path.realpath(os.path.normpath(up)) == os.path.realpath(up)
+        return plain if self._plainer[up] else text
 
     def entries(self, folder: str) -> list[tuple[str, bool]]:
         return self.sources.entries(self.folder / folder)
@@ -216,14 +226,6 @@ def _check_regular(path: Path) -> None:
 def _from_anywhere(path: Path) -> str:
     """Return an absolute path that keeps `..`, because os.path.abspath resolves `LINK/..` wrongly."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (of two strings)
-
-
-def _plain(path: Path) -> str:
-    """Return the path without `folder/..` if that is the same file."""
-    plain = os.path.normpath(path)
-    if plain == os.fspath(path):
-        return plain
-    return plain if os.path.realpath(plain) == os.path.realpath(path) else os.fspath(path)
 
 
 def _relative(path: Path, root: Path) -> Path:
