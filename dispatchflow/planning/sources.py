@@ -184,7 +184,7 @@ class _Reader:
     sources: Sources
     folder: Path
     _plainer: dict[str, bool] = field(default_factory=dict)
-    """For each `folder/..` whether it is the folder's parent; a suite has thousands of files below one."""
+    """Whether each `folder/..` is the folder's parent: a suite has thousands of files below one."""
 
     def __call__(self, name: str) -> tuple[str, bytes]:
         path = self.folder / name
