@@ -87,7 +87,7 @@ def to_file(text: str, out: str) -> None:
 
 
 def say_or_write(text: str, out: str | None) -> None:
-    """Print a text as the last one, or write it to the file of `out=` if that is given.
+    """Print the last text of a command, or write it to the file of `out=` if that is given.
 
     Raises:
         SpecError: the file cannot be written.

@@ -54,10 +54,11 @@ def of_case(
 
     Each operand and result is an output, `3.in0` or `3.out1` with the number of the site: the elements of a tensor, or
     a number in 8 bytes (`index`, `i64`, `f64`) or 4. The facts are those of `models.captured.Capture`. Undefined
-    elements are zeros here, and `3.out1.undefined` has a byte for each element, which is 1 if it depends on them.
+    elements are zeros here, and `3.out1.undefined` has a byte for each element of the result: 1 if the element depends
+    on undefined ones.
 
     Returns None if the case did not compile or has no data, and the record of the provenance if that failed. A record
-    that is not `ok` has the reason: the program's results are not reproducible, or are others with the capture.
+    that is not `ok` has the reason: the program's results are not reproducible, or differ while they are captured.
 
     Args:
         executor: executes the actions.

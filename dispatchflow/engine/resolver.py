@@ -125,7 +125,7 @@ class Resolver:
         return self._records.found(action.key)
 
     def installed(self, case: Case) -> Installed:
-        """Return the installed library of a case. It is installed, because other cases of libraries are skips."""
+        """Return the installed library of a case; a case whose library is missing is a skip."""
         found = self._installed(case.provider)
         assert found is not None
         return found

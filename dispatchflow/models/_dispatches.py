@@ -1,4 +1,4 @@
-"""Reads the outlined dispatches of a module at phase `flow`, beside its toolchain's bindings."""
+"""Reads the outlined dispatches of a module at phase `flow`, with the toolchain's Python bindings."""
 
 import _reading as reading
 from iree.compiler import ir

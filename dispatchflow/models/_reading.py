@@ -21,7 +21,7 @@ def walk(operation, inside=lambda operation: True):
 def names(location, prefix):
     """Return the numbers N of all `prefix.N` in a location, each once.
 
-    Inside such a name nothing is read."""
+    Locations that are nested in such a name are not searched."""
     return list(dict.fromkeys(numbers(location, prefix)))
 
 

@@ -145,7 +145,7 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 
 
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
-    """Return the operations with no other dims; if dims alone may choose some of them, only those."""
+    """Return the operations that have exactly these dims, or those among them that dims may choose."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
     """Return the files that a module names, relative to its own folder.
 
-    A file that cannot be read is left out. If the module needs it, printing fails, and with it only this case."""
+    A file that cannot be read is left out. If the module needs it, the module cannot be printed later, and its case
+    fails, but no other."""
     found = []
     named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
     for written in named:
