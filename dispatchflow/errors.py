@@ -36,7 +36,7 @@ class DispatchflowError(Exception):
     """A problem in one line, facts that locate it, and a hint.
 
     Args:
-        problem: lower case, the thing quoted.
+        problem: in lower case, with the word at fault in quotes: `unknown operation 'conv3d'`.
         facts: label → value, printed aligned below the problem.
         hint: one sentence that states what to do.
     """

@@ -32,7 +32,7 @@ class OutputLost(DispatchflowError):
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Treat every OSError raised within as one of standard output, not of a file.
+    """Treat every OSError raised within as a failure to write to standard output, not to a file.
 
     Raises:
         OutputLost: an OSError was raised.

@@ -146,7 +146,7 @@ def compilation(module: Digest, form: Form) -> Action:
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
     """Return the text with the source's names and places, and its file's name; None for an operation.
 
-    `emitted` are the outputs of `emit`; an importer's has such a text, otherwise it is the user's file."""
+    `emitted` are the outputs of `emit`. An import has such a text as an output; else the text is the user's file."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name

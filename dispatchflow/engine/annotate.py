@@ -33,7 +33,7 @@ _OUTPUT_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """The samples of one kernel, and how its machine code relates to that of the case."""
+    """The samples of one kernel, and how its machine code relates to the case's own."""
 
     function: Annotated
     same_code: bool | None

@@ -143,7 +143,7 @@ class LibraryCall(ModuleCall):
 
 
 def library_argv(case: Case, installed: Installed, device: Device, data: Data | None, recipe: str) -> tuple[str, ...]:
-    """Return the command line of a library's call; without its data, that of a model has no inputs."""
+    """Return the command line of a library's call; a model's has no inputs if `data` is None."""
     program = case.library_program
     assert program is not None
     tensors = operand_types(case.operation, data.arguments if data else ())
@@ -164,7 +164,8 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
 def failed(what: str, outcome: Outcome, scratch: Path, facts: dict[str, Any], store: Store, limits: Limits) -> Result:
     """Return the result of a failed tool.
 
-    If the tool hit a limit, or may have hit one, the facts name it: the action is tried again once it is raised.
+    If the tool hit a limit, or may have hit one, the limit is among the facts, and the action is tried again once the
+    limit is raised.
 
     Args:
         what: what failed, `compile` or `run`; or the problem in full, `cannot read x.mlir`.
@@ -210,7 +211,7 @@ _CALLED = re.compile(r"; (?:; |while |invoking )")
 
 
 def _first_error(stderr: str) -> str | None:
-    """Return the line of stderr that names the cause; None if stderr is empty.
+    """Return the line of stderr that states the cause; None if stderr is empty.
 
     This is the first specific line with `error`, else the first line with `error`, without its location; else the
     runtime's status; else the last line."""

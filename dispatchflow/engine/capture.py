@@ -33,7 +33,7 @@ LIMIT_BYTES = 2**30
 
 
 class _Failed(Exception):
-    """The capture is refused, or a tool failed; the result is the action's."""
+    """The capture is refused, or a tool failed; `result` is the result of the action."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result[1])
@@ -53,7 +53,7 @@ def of_case(
     A case whose verification failed is captured too: nothing is compared with expected results.
 
     Each operand and result is an output, `3.in0` or `3.out1` with the number of the site: the elements of a tensor, or
-    a number in 8 bytes (`index`, `i64`, `f64`) or 4. The facts are those of `models.captured.Capture`. Undefined
+    a number in 8 bytes (`index`, `i64`, `f64`) or 4. The facts are the fields of `models.captured.Capture`. Undefined
     elements are zeros here, and `3.out1.undefined` has a byte for each element of the result: 1 if the element depends
     on undefined ones.
 
@@ -121,14 +121,14 @@ def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program
 
 
 def capture_of(record: Record) -> Capture:
-    """Return what a record of `of_case` that is `ok` has captured."""
+    """Return what was captured, from a record of `of_case` that is `ok`."""
     return msgspec.convert(record.facts, Capture)
 
 
 def chosen_sites(
     program: Program, function: str, sites: Sequence[int] | None, case: str
 ) -> tuple[list[Site], list[Missing]]:
-    """Return the sites to capture in a call of a function, and those that cannot be, with the reasons.
+    """Return the sites to capture in a call of a function, and the others with the reasons.
 
     Raises:
         SpecError: the program has no site of this number.
@@ -156,7 +156,7 @@ class _Capturing:
     found: Artifacts
     data: Data
     objects: Mapping[str, Digest]
-    """The files that the module names."""
+    """The files to which the module refers."""
     sites: Mapping[int, int]
     """Number of a dispatch → number of its site."""
     execution: int | None
@@ -202,7 +202,7 @@ class _Capturing:
         return [place.scratch / name for name in names]
 
     def _place_files(self) -> None:
-        """Write the files that the flags or the module name for the compiler."""
+        """Write the files to which the flags or the module refer where the compiler looks for them."""
         for file in self.case.dispatch.tuning.files:
             (self.scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
         self.executor.store.place(self.scratch, self.objects)
@@ -254,8 +254,8 @@ class _Capturing:
         """Call the module that captures; return the capture and its content by name.
 
         Raises:
-            _Failed: the call failed, its results are not those of the case's own code, or the tensors are larger than
-                the limit.
+            _Failed: the call failed, its results differ from the results of the case's own code, or the tensors are
+                larger than the limit.
         """
         place = self._place(name, {})
         (self.scratch / f"{name}.vmfb").rename(place.scratch / "module.vmfb")

@@ -99,8 +99,8 @@ class ActionExecutor:
             flags: flags of the compiler.
             demanded: the requested configuration, which enters the key.
             missed: returns why the dumped configurations are not the requested ones; then the action fails.
-            files: files that the flags name.
-            objects: files that the module's text names, by content.
+            files: files to which the flags refer.
+            objects: name → object of each file to which the module's text refers.
             explain: returns the reason of a failure from the compiler's log and the reason found there.
         """
 
@@ -140,7 +140,9 @@ class ActionExecutor:
 
 
 def dumped(scratch: Path, to: str) -> bytes:
-    """Return the configurations that the compiler wrote to `to`, a value of `command_lines.dump_of`."""
+    """Return the configurations that the compiler wrote.
+
+    `to` is where it wrote them, a directory or `-` (stdout), as `command_lines.dump_of` returns it."""
     files = [scratch / "stdout"] if to == "-" else sorted(filter(_is_regular, (scratch / to).glob("*")))
     return b"".join(path.read_bytes() for path in files)
 

@@ -27,8 +27,8 @@ def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> A
 def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …
 
-    Files with weights are outputs by their names in a tool's working directory. They are compared with the weights that
-    the printed module names, so its digest is then an ingredient."""
+    Each file with weights is an output too; its name is the file's name in a tool's working directory. The sizes of the
+    weights are compared with those in the printed module, so that module's digest is then an ingredient."""
     weights: dict[str, Any] = {}
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)

@@ -32,14 +32,15 @@ def stored(
 
     Args:
         program: the module.
-        action: the action that makes its inputs; it names the printed module.
+        action: the action that makes the module's inputs; the printed module is one of its ingredients.
         scratch: a directory of the store, for the copies.
         store: the store.
-        toolchain: its `iree-dump-parameters` reads the files; if it has none, they are not looked into.
+        toolchain: its `iree-dump-parameters` reads the files; without this tool, formats and sizes are not checked.
         limits: the limits of this tool.
 
     Raises:
-        ToolError: a file is in another format, two files of a scope have the same weight, or one has another size.
+        ToolError: a file is in another format, two files of a scope have the same weight, or a weight has another
+            size than in the module.
         OSError: a file cannot be read, or has changed since it was planned.
     """
     if not program.parameters:

@@ -20,7 +20,7 @@ def dump(executor: StageExecutor, case: Case, source: Source) -> Record:
     """Return the record of a compile that dumps all phases.
 
     Its outputs are the files of the phases (`phases.Phase.file`). If the compile fails, the record is not `ok`, and
-    has the phases before the failure. The fact `doubt` says why they may not be those of the case."""
+    has the phases before the failure. The fact `doubt` says why these phases may differ from the case's own."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         folder = scratch / phases.FOLDER

@@ -82,7 +82,7 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
 
 
 def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:
-    """Return a model's results by a library as expected results: outputs `0`, `1`, …, and `types`."""
+    """Compute a model's results with a library, as expected results: outputs `0`, `1`, …, and `types`."""
     from dispatchflow.cases import module
     from dispatchflow.engine import verify_module
 

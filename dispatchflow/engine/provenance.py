@@ -31,7 +31,7 @@ _Facts = TypeVar("_Facts")
 
 
 class _Failed(Exception):
-    """A tool failed; the result is the action's."""
+    """A tool failed; `result` is the result of the action."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result[1])
@@ -49,13 +49,13 @@ class _Labels:
 def of_case(executor: StageExecutor, case: Case) -> Record | None:
     """Return the record of a case's provenance; None if the case did not compile.
 
-    A record that is not `ok` has the reason; the case itself is not affected. Outputs of the others:
+    A record that is not `ok` has the reason; the case itself is not affected. The outputs of an `ok` record:
 
     - `sites`: a `models.site.Program` as JSON.
     - `flow`: the module of the same compile when its dispatches are outlined, as bytecode with the tags `df.op.N` and
       `df.site.N`.
 
-    Facts:
+    Its facts:
 
     - `sites`, `operations`, `unplaced`: the numbers of sites, of source operations, and of operations that compute and
       are in no site.
@@ -106,7 +106,7 @@ def _content(executor: StageExecutor, program: Any, labels: _Labels) -> bytes:
 class _Tagging:
     """The compile of a tagged module in a scratch directory.
 
-    `module.mlir` is there, and `labels.mlir` if the module itself has not the source's locations."""
+    `module.mlir` is there, and `labels.mlir` if the module itself does not have the source's locations."""
 
     executor: StageExecutor
     scratch: Path

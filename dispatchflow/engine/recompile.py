@@ -35,7 +35,7 @@ class Source:
 
     text: bytes
     objects: dict[str, Digest]
-    """Files that the text names."""
+    """Files to which the text refers."""
     compile: Key
     code: Digest | None
     """The code digest of the case's own compile; None if that failed without code."""

@@ -58,8 +58,8 @@ class Regressions:
     def _verified(self, ingredients: Mapping[str, Any], version: str | None) -> Iterator[str]:
         """Yield `version` for each passed verification of these ingredients.
 
-        `version` is that of the toolchain that made the code. It is None if the present toolchain makes the same code;
-        then the version of the runtime that verified it is yielded."""
+        `version` is the version of the toolchain that made the code. It is None if the present toolchain makes the same
+        code; then the version of the runtime that verified it is yielded."""
         for own in ({}, *({"runtime": runtime} for runtime in self._runtimes)):
             record = self._records.found(key_of("verify", {**ingredients, **own}))
             if record is not None and record.ok:

@@ -47,7 +47,7 @@ class Difference:
     """The files of the second call."""
 
     def text(self, of: str, unit: str = "element") -> str:
-        """Return the difference in one line; `of` names the first of these results."""
+        """Return the difference in one line; `of` is what the first of these results is called."""
         differing = next(iter(self.verdicts.values()))
         worst, what = differing.worst, f"{units.count(differing.wrong, unit)} of {of}"
         assert worst is not None

@@ -70,7 +70,7 @@ class Resolver:
         self.measured_elsewhere: set[Key] = set()
         """Measurements that another invocation took while this one waited for them; they are not repeated."""
         self.unjudged: dict[Case, CaseState] = {}
-        """Cases that reuse a measurement of another runtime, with no judgement on it or one of few controls."""
+        """Cases that reuse another runtime's measurement with no judgement, or with one that has few controls."""
         self.asked_to_measure: Collection[Case] = ()
         """The cases whose pending measurements run in this invocation."""
         self.asked_for_sites: Collection[Case] = ()

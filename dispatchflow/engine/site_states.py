@@ -1,4 +1,4 @@
-"""A case's state in stage `sites`: that of its provenance first, then that of the sites' times."""
+"""A case's state in stage `sites`: first its provenance's state, then the state of the sites' times."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _imported(name: str) -> list[str]:
 
 
 def versions() -> dict[str, str | None]:
-    """Return the versions of the packages that make all inputs."""
+    """Return package → version for the packages whose code makes the inputs of every case."""
     return {name: _version(name) for name in ("ml_dtypes", "numpy")}
 
 

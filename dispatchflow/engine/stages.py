@@ -41,7 +41,7 @@ class Artifacts(NamedTuple):
 
 
 class Reprinted(NamedTuple):
-    """A printed module. `objects`: the files that its text names; `record`: that of the print action."""
+    """A printed module. `objects` are the files to which its text refers; `record` is the print action's."""
 
     text: bytes
     objects: dict[str, Digest]
@@ -207,8 +207,8 @@ class StageExecutor(ActionExecutor):
     def artifacts(self, case: Case, expected: bool) -> Artifacts | None:
         """Return the code and data of a call; None if the compile failed or the data cannot be made.
 
-        Every object is compared with its digest. A damaged object is dropped with the records that name it, and is made
-        again here."""
+        Every object is compared with its digest. A damaged object is dropped with the records that refer to it, and is
+        made again here."""
         program, resolver = case.operation, self.resolver
         for _ in range(_ATTEMPTS):
             try:

@@ -40,7 +40,7 @@ class StageState(msgspec.Struct, frozen=True):
     record: RecordHead | None = None
     measurement: Measurement | None = None
     brought: Digest | None = None
-    """The digest of the code that a library brings; the stage is a compile."""
+    """The digest of the code that a library brings, in the state of its stage `compile`."""
     own: Action | None = None
     """The verification by the present runtime; the verdict may be another runtime's."""
     doubt: str | None = None

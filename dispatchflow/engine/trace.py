@@ -24,7 +24,7 @@ CALLS = 20
 def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Traced]:
     """Verify a case, and yield the trace of a few calls of it, whose file is removed afterwards.
 
-    The times in a trace are those of an instrumented runtime, longer than without: nothing is recorded.
+    An instrumented runtime takes longer than the usual one, so the times in a trace are not recorded.
 
     Raises:
         SpecError: a library computes the case.

@@ -1,4 +1,4 @@
-"""Decide which verdict on code counts: that of the present runtime, or that of the first runtime.
+"""Decide which verdict on code counts: the present runtime's or the first runtime's.
 
 The first runtime's verdict is looked up by the code alone; if the code passed, the verdict holds for all runtimes.
 Another runtime verifies the code again if the code failed with the first runtime, or if the code is measured now. Each

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
     """Verify an operation's results on each recipe, and call it again on the last one.
 
-    Results of exact inputs are compared bit by bit, those of random inputs within the bound. The second call is that of
-    `repeatability`."""
+    Results of exact inputs are compared bit by bit, and results of random inputs within the bound. `repeatability`
+    describes the second call."""
     verdicts: dict[str, Verdict] = {}
     result = operation.result()
     dtype, name = inputs.dtype_of(result.element), ""

@@ -78,7 +78,7 @@ def called(
 ) -> Types | Result:
     """Call the module, write the results into the files `names`, and return their types.
 
-    Sizes that are not declared are those of the call."""
+    Sizes that are not declared are taken from the call."""
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     types = list(results)

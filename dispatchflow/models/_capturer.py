@@ -39,7 +39,7 @@ def _i64():
 
 
 def _create(name, operands=(), results=(), **attributes):
-    """Return the first result of a new operation at the present place."""
+    """Add an operation at the current insertion point; return its first result, None if it has none."""
     made = ir.Operation.create(name, results=list(results), operands=list(operands), attributes=attributes)
     return made.results[0] if results else None
 
@@ -137,7 +137,7 @@ class Capturer:
         return {"slot": slot, "dims": sizes}
 
     def number(self, value):
-        """Keep a bare number as the bits of an i64; return its slot, None for a type that the host has not."""
+        """Keep a bare number as the bits of an i64; return its slot, None if the host has no such type."""
         type_, bits = str(value.type), value
         if type_ in ("f32", "f64"):
             bits = _create("arith.bitcast", [value], [ir.IntegerType.get_signless(int(type_[1:]))])

@@ -13,7 +13,7 @@ from dispatchflow.models.site import Program, Site
 
 SPEC, REPRO, README = "sites.toml", "repro.sh", "README"
 MARK = "# Sites of "
-"""The beginning of a bundle's spec, by which a later extraction recognizes the folder as one."""
+"""The beginning of a bundle's spec, by which a later extraction recognizes the folder as a bundle."""
 
 
 class Bundle(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class Bundle(msgspec.Struct, frozen=True):
     target: str
     threads: int | None
     flags: str
-    """The flags that a spec adds to those of the target, as the word `flags` has them."""
+    """The flags that a spec adds to the target's flags, in the form of the word `flags`."""
     compiler: tuple[str, ...]
     """All flags of the compiler."""
     device: tuple[str, ...]
@@ -35,7 +35,7 @@ class Bundle(msgspec.Struct, frozen=True):
     program: Program
     sweeps: tuple[Sweep, ...]
     left_out: str | None = None
-    """The tuning that the sweeps do not have, because it reads a file."""
+    """The tuning that is left out of the sweeps, because it reads a file."""
     replay: bool = False
     """Whether `repro.sh run` records the call for `iree-run-replay`."""
     execution: int | None = None

@@ -40,8 +40,8 @@ class Split(msgspec.Struct, frozen=True):
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
     """Split the time of calls.
 
-    An operation of which only the submission is recorded: an allocation takes the time until it is ready; an execution
-    the time from its first dispatch to its last.
+    If only the submission of an operation is recorded, an allocation takes the time until it is ready, and an execution
+    takes the time from the start of its first dispatch to the end of its last.
 
     Raises:
         ToolError: the events together took longer than the calls.

@@ -1,4 +1,4 @@
-"""The operands and results that were captured of a program's sites, and the facts of `_capturer.py`."""
+"""The operands and results that were captured at a program's sites, and the facts of `_capturer.py`."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ class Tensor(msgspec.Struct, frozen=True):
     type: str
     """The type with the sizes at run time, in the tools' spelling.
 
-    It is `4x8xf32`, or `tensor<f32>` for rank 0; that of a number is `index`, `i32`, …"""
+    It is `4x8xf32`, or `tensor<f32>` for rank 0; a bare number has `index`, `i32`, …"""
     nbytes: int
     undefined: bool = False
-    """Whether elements follow the fill of undefined ones; then the object `undefined_name` says which."""
+    """Whether elements depend on undefined ones; then the object `undefined_name` says which."""
 
     @property
     def name(self) -> str:
@@ -80,14 +80,14 @@ class Tensor(msgspec.Struct, frozen=True):
 
     @property
     def undefined_name(self) -> str:
-        """The output with a byte for each element: 1 where it follows the fill.
+        """The output with a byte for each element: 1 if the element depends on undefined ones.
 
         Elements that are narrower than a byte have one for each byte of the tensor."""
         return f"{self.name}.undefined"
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A site, or a value of one, that is not captured."""
+    """A site, or an operand or result of a site, that is not captured."""
 
     site: int
     value: str | None
@@ -170,7 +170,7 @@ def with_fills(
     """Return a capture with its undefined tensors marked, and a mask for each of these by its name.
 
     `contents` and `other` are the tensors of two calls, which filled undefined elements in different ways. A tensor
-    whose size differs is left out, because its sizes follow the fill."""
+    whose size differs is left out, because its sizes depend on undefined elements."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}

@@ -14,7 +14,7 @@ Point = int | str
 class DefUse:
     """The operations of a module, in which those inside another one's body are part of it.
 
-    A loop is a node that all values pass which enter, leave or go around it."""
+    A loop is one node, which all values pass that enter the loop, leave it, or go from one iteration to the next."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes

@@ -1,4 +1,4 @@
-"""Sites as cases: the facts that `_extractor.py` tells, and a sweep for each module that it wrote."""
+"""Sites as cases: the facts that `_extractor.py` writes, and a sweep for each module that it wrote."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Argument(msgspec.Struct, frozen=True):
     type: str
     """Its type in MLIR: `tensor<4x?xf32>`, `index`."""
     value: str
-    """The operand that it is, `in0`, or whose size it is; `workload0` for a number of the workload only."""
+    """The operand that is passed, or whose size is: `in0`; `workload0` for a number of the workload only."""
     dim: int | None = None
-    """If it is a size, the dimension of `value`, which may also be a result, `out0`."""
+    """If a size is passed, the dimension of `value`, which may also be a result, `out0`."""
 
 
 class Extract(msgspec.Struct, frozen=True):
@@ -102,7 +102,7 @@ def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict
 
 
 def without_module(program: Program, extracted: Extracted, sites: Sequence[int]) -> list[int]:
-    """Return those of these sites that have no module."""
+    """Return the sites, among these, that have no module."""
     return [s.number for s in program.sites if s.number in sites and s.dispatch not in extracted.dispatches]
 
 
@@ -183,7 +183,7 @@ def _file(name: str, value: str, type_: str, files: dict[str, str]) -> str:
 
 
 def _number(type_: str, content: bytes) -> str | None:
-    """Return the words of a bare number; None for a type that the tools do not take so."""
+    """Return the words of a bare number; None for a type that the tools do not take as a bare number."""
     if type_ not in _SCALARS:
         return None
     form = _SCALARS[type_]

@@ -35,12 +35,12 @@ _AROUND = re.compile(
 
 
 def is_control(kind: str) -> bool:
-    """Return whether the operations inside count by themselves, as those of a loop do."""
+    """Return whether the operations inside one of this kind count by themselves, as in a loop."""
     return _CONTROL.match(kind) is not None
 
 
 def is_frame(kind: str) -> bool:
-    """Return whether it only holds or names others: a module, a function, a return, a loop."""
+    """Return whether an operation only holds or refers to others: a module, a function, a return, a loop."""
     return _FRAME.match(kind) is not None or is_control(kind)
 
 

@@ -16,7 +16,7 @@ from dispatchflow.iree.profile_events import Launch, Profile
 from dispatchflow.models.site import Program, Site
 
 Group = tuple[int, ...]
-"""The numbers of the sites of which one was launched, ascending; mostly one."""
+"""The numbers of sites, ascending, one of which was launched; mostly a single number."""
 
 
 def name_of(group: Group) -> str:

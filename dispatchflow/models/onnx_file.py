@@ -27,7 +27,7 @@ def function(content: bytes) -> str:
 
 
 def weight_files(content: bytes) -> list[str]:
-    """Return the files with the model's external data, as it names them relative to its own folder."""
+    """Return the files with the model's external data, as paths relative to the model's folder."""
     if b"location" not in content:  # a search of some ms, where reading every node takes seconds
         return []
     graphs = _of(memoryview(content), _GRAPH)

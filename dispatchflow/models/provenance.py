@@ -73,7 +73,7 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple
 
 
 def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceOperation, ...]:
-    """Return the user's operations, and all that sites name.
+    """Return the user's operations, and those in `named`, which sites compute.
 
     Constants, functions, loops, and what is inside another operation's body are not among the user's."""
     variable = graph.depends_on_arguments()

@@ -25,7 +25,7 @@ NO_SOURCE = "(no source operation)"
 """The part of sites whose source operations are not known."""
 
 _SETUP = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "onnx.Constant"})
-"""Operations that a part is called after only if it has no others."""
+"""Operations that are left out of a part's name if the part has others."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class Part(msgspec.Struct, frozen=True):
     blocks_ns: tuple[float, ...]
     """The sum of the executions' times in one call, of each block."""
     own_ns: int
-    """Its part of `Split.dispatches_ns`; the sum over all parts is exactly that."""
+    """Its part of `Split.dispatches_ns`; the sum over all parts is exactly `dispatches_ns`."""
     share: float
     """`own_ns` as a fraction of the call."""
 

@@ -23,13 +23,13 @@ class SourceOperation(msgspec.Struct, frozen=True):
     kind: str
     """`linalg.matmul`, or an ONNX operator, `onnx.Conv`."""
     name: str | None = None
-    """Its importer's name: of an ONNX node, or a path of PyTorch modules, `blocks.0.attn/linear`."""
+    """The name in the model: an ONNX node's, or a path of PyTorch modules, `blocks.0.attn/linear`."""
     place: str | None = None
     """`net.mlir:12:8`."""
     computes: bool = True
     """Whether it computes or moves the elements of tensors.
 
-    A reshape, a fill, or arithmetic of single numbers, which the host does, is none."""
+    It does not if it is a reshape, a fill, or arithmetic of single numbers, which the host does."""
     constant: bool = False
     """Whether it depends on no argument of a function, so that the compiler may compute it."""
 
@@ -85,7 +85,7 @@ class Program(msgspec.Struct, frozen=True):
     """Function → the functions that it calls."""
 
     def called_by(self, function: str) -> tuple[Site, ...]:
-        """Return the sites that a call of a function may launch; those of other functions are left out."""
+        """Return the sites that a call of a function may launch; sites of other functions are left out."""
         reached, waiting = {function}, [function]
         while waiting:
             new = set(self.calls.get(waiting.pop(), ())) - reached
@@ -94,7 +94,7 @@ class Program(msgspec.Struct, frozen=True):
         return tuple(site for site in self.sites if site.at_load or site.function in reached)
 
     def sites_of(self, operation: int) -> tuple[Site, ...]:
-        """Return the sites whose origins name a source operation."""
+        """Return the sites that have a source operation among their origins."""
         return tuple(site for site in self.sites if any(origin.operation == operation for origin in site.origins))
 
     @property

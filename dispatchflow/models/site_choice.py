@@ -1,4 +1,4 @@
-"""The sites of a program that a user names, by number or by kernel."""
+"""Find the sites of a program that a user asks for by number or by kernel."""
 
 from __future__ import annotations
 

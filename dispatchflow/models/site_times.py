@@ -1,8 +1,8 @@
 """Compute the time of each site, and what else the time of a call consists of.
 
-A block is one profiled process: repetitions of as many calls, of which the last is read and those before are warm-up.
-Which events belong to it is known because each call submits the same operations. If calls differ, as those of a program
-with state may, all repetitions are read."""
+A block is one profiled process, which repeats the same number of calls. The last repetition is read; the others are
+warm-up. Its events are found because each call submits the same operations. If calls differ, as they may in a
+program with state, all repetitions are read."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SiteTime(msgspec.Struct, frozen=True):
     blocks_ns: tuple[float, ...]
     """The sum of the executions' times in one call, of each block."""
     own_ns: int
-    """Its part of `Split.dispatches_ns`; the sum over all sites is exactly that."""
+    """Its part of `Split.dispatches_ns`; the sum over all sites is exactly `dispatches_ns`."""
     share: float
     """`own_ns` as a fraction of the call."""
     workgroups: tuple[int, int, int] | None
@@ -220,7 +220,7 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 
 
 def _groups(blocks: Iterable[Block]) -> list[Group]:
-    """Return the groups of all blocks; those of different blocks that share a site are one."""
+    """Return the groups of all blocks; groups of different blocks that share a site become one."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

@@ -1,4 +1,4 @@
-"""The facts that `_tagger.py` reads from the modules of a compile, as values, and its command lines."""
+"""Types of the facts that `_tagger.py` writes about a compile's modules, and its command lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Node(msgspec.Struct, frozen=True):
     uses: tuple[int, ...]
     """The nodes whose results are its operands."""
     arguments: tuple[tuple[int, int], ...]
-    """(node, i): its operands that are argument i of a block of that node, which is around it."""
+    """(node, i) for each operand that is argument i of a block of that node, which encloses this one."""
     name: str | None = None
     place: str | None = None
 
@@ -100,6 +100,6 @@ NO_BINDINGS = 3
 
 
 def tagger_argv(python: str, bindings: str, command: str, source: str, **files: str) -> tuple[str, ...]:
-    """Return a command line of the script; `files` are its options, names in the working directory."""
+    """Return a command line of the script; `files` has option → name of a file in the working directory."""
     options = (f"--{option}={name}" for option, name in files.items())
     return (python, "-I", "-S", str(_SCRIPT), command, f"--bindings={bindings}", f"--input={source}", *options)

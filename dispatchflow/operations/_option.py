@@ -1,4 +1,4 @@
-"""The further choices of an operation, besides sizes, types and layout."""
+"""The parameters of an operation besides its sizes, types and layout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dispatchflow.units import whole
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One axis of an operation besides its sizes, types and layout."""
+    """One parameter of an operation besides its sizes, types and layout, such as a stride."""
 
     values: Sequence[str] | range
     meaning: str

@@ -86,8 +86,8 @@ def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
 def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
     """Return numbers of a narrow type with any significand and `count` exponents.
 
-    The exponents begin with that of `line`. Numbers that the type does not hold become its largest number, or lose the
-    digits below its smallest number."""
+    The smallest exponent is the exponent of `line`, a power of two. Numbers that the type does not hold become its
+    largest number, or lose the digits below its smallest number."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     significand = 1 + below(raw, 2 ** (element.digits - 1)) * element.unit * 2
     size = line * significand * (2.0 ** np.arange(count))[below(raw << np.uint64(32), count)]

@@ -1,4 +1,4 @@
-"""Infer a sweep's operation from its dims or shapes; suggest one for the names of other libraries."""
+"""Infer a sweep's operation from its dims or shapes; suggest one for another library's name (`gemm`)."""
 
 from __future__ import annotations
 

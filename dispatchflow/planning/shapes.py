@@ -22,7 +22,7 @@ class Shape:
     """The layer or purpose of the shape."""
 
     def chosen(self, words: Sequence[str], values: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return the values of these words, replaced by the shape's own values if it has them."""
+        """Return a value for each of these words: the shape's own if it has one, else the one in `values`."""
         own = dict(self.options)
         return tuple(own.get(word, value) for word, value in zip(words, values, strict=True))
 

@@ -61,10 +61,10 @@ class Control:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The judgement on two runtimes; it applies in both directions."""
+    """The judgement on two runtimes: whether a measurement with either of them counts with the other."""
 
     old: str
-    """The version of one runtime; `new` is that of the other."""
+    """The version of one runtime; `new` is the version of the other."""
     new: str
     device: str
     """The device's URI."""
@@ -78,7 +78,7 @@ class Judgement:
 
     @cached_property
     def unknown(self) -> bool:
-        """Whether the machine was too noisy: no control has drifted, and none is the same."""
+        """Whether the machine was too noisy: the comparison of every control is undecided, and none failed."""
         return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
 
     @cached_property

@@ -41,7 +41,7 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The prior's weight: runs weigh more if the sum of squares of their anchors' times is larger."""
+        """The weight of the prior; the weight of runs is the sum of their anchors' squared deviations."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:

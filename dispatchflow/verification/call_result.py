@@ -18,6 +18,6 @@ class CallResult:
     array: Array | None
     """Its elements in the shape of the type; None for a number that cannot be read.
 
-    They are bytes if the type is unknown, and flat."""
+    If the type is unknown, they are bytes in a flat array."""
     is_bytes: bool = False
     """Whether the array has the bytes of elements of an unknown type."""

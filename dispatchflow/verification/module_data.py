@@ -249,13 +249,13 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return the files that a module names, by content-based names, and the text with these names.
+    """Return (name → content of each file to which a module refers, the text with these names).
 
-    The compiler finds the files by these names. The text's digest therefore covers the files' content, and their paths
-    do not matter.
+    A name is the digest of the content with the file's suffix; the compiler finds the file under it. The text's digest
+    therefore covers the files' content, and their paths do not matter.
 
     Raises:
-        ToolError: a file cannot be read, or is named in a way that is not supported.
+        ToolError: a file cannot be read, or the module refers to one in a way that is not supported.
     """
     if (option := module.reading_pass(printed)) is not None:
         raise ToolError(f"the module runs a pass that reads a file, {option}: its content would be in no key")

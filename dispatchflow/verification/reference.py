@@ -44,8 +44,8 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
 
     On inputs that an operation makes itself, the error may be far below the result's last digit. The final rounding is
     then applied instead of bounded: the result must lie between reference - error and reference + error, both rounded
-    to the result's type. A change of the sum that is too small for the result's type then shows in the elements that
-    it moves across the midpoint between two numbers of that type."""
+    to the result's type. A fault that changes a sum by less than the last digit of that type can then still be
+    found: it moves some elements across the midpoint between two numbers of the type, which rounds them differently."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)
