@@ -1,7 +1,8 @@
 """Find the source files that decide an operation's inputs and expected results.
 
-These are the operation's own file and all files of operations/ that it imports, also indirectly. Imports are found in
-the text, so imports inside functions count too, and nothing is executed."""
+These are the operation's own file, the files of verification/ that make inputs and expected results, and all files of
+operations/ that these import, also indirectly. Imports are found in the text, so imports inside functions count too,
+and nothing is executed."""
 
 from __future__ import annotations
 
@@ -22,12 +23,15 @@ _INDIFFERENT = {"dispatchflow", "msgspec"}
 @cache
 def of_operation(module: str) -> tuple[str, ...]:
     """Return the source files of the operation that this module defines, relative to the package."""
-    found, open_ = [], [f"operations/{name}.py" for name in (module.rpartition(".")[2], "_exact", "_random")]
+    always = [f"verification/{name}.py" for name in _ALWAYS]
+    found, open_ = [], [f"operations/{module.rpartition('.')[2]}.py"]
+    for name in always:
+        open_ += _imported(name)
     while open_:
         if (name := open_.pop()) not in found:
             found.append(name)
             open_ += _imported(name)
-    return (*sorted(found), *(f"verification/{name}.py" for name in _ALWAYS), "mlir/types.py")
+    return (*sorted(found), *always, "mlir/types.py")
 
 
 @cache

@@ -1,6 +1,7 @@
 """What enters the key of each action, and what does not."""
 
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import chain, product
 from pathlib import Path
 from typing import ClassVar
@@ -13,6 +14,7 @@ from dispatchflow.engine import actions, source_files
 from dispatchflow.iree.release import NEWEST
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest
+from dispatchflow.operations import OPERATIONS
 from dispatchflow.timing.protocols import PROTOCOLS
 from dispatchflow.tunings import TUNINGS
 from dispatchflow.tunings.default import Default
@@ -122,6 +124,19 @@ def test_source_of_data_is_the_text_of_the_modules_that_make_it(case_of, monkeyp
         monkeypatch.setattr(Path, "read_bytes", lambda path, edited=edited: read(path) + b"#" * (path.name == edited))
         found.add(actions.sources.__wrapped__(*modules))
     assert len(found) == 1 + len(names)
+
+
+def test_what_makes_all_inputs_is_among_the_sources_of_every_operation():
+    makers = (
+        import_module(f"dispatchflow.verification.{name}") for name in ("inputs", "power", "reference", "verdict")
+    )
+    modules = {getattr(value, "__module__", None) or "" for maker in makers for value in vars(maker).values()}
+    used = {
+        f"operations/{name.rpartition('.')[2]}.py" for name in modules if name.startswith("dispatchflow.operations._")
+    }
+    assert {"operations/_exact.py", "operations/_random.py", "operations/_range.py"} <= used
+    for cls in OPERATIONS.values():
+        assert used <= set(source_files.of_operation(cls.__module__)), cls.name
 
 
 def test_emit_key_is_of_the_text_alone(case_of):
