@@ -80,9 +80,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the tests of slow.toml."""
-    if {item.nodeid, item.nodeid.partition("[")[0]} & _of_slow_toml("tests") and item.nodeid not in _of_slow_toml(
-        "but"
-    ):
+    names = {item.nodeid, item.nodeid.partition("[")[0]}
+    if names & _of_slow_toml("tests") and not names & _of_slow_toml("but"):
         item.add_marker(pytest.mark.slow)
 
 

@@ -55,7 +55,7 @@ class Case:
     def shape_name(self) -> str:
         return self.operation.shape_name
 
-    @property
+    @cached_property
     def library_program(self) -> LibraryProgram | None:
         """The program that a library runs; None for IREE."""
         return None if self.library is None else program_of(self.library, self.operation)

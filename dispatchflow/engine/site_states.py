@@ -12,6 +12,7 @@ from dispatchflow.engine.actions import Action
 from dispatchflow.engine.data import DataResolver
 from dispatchflow.engine.settings import Settings
 from dispatchflow.engine.state import CaseState, StageState
+from dispatchflow.errors import SpecError
 from dispatchflow.iree.release import Release
 from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.stages import SITES
@@ -37,7 +38,7 @@ def state(resolver: Resolver, chain: CaseState) -> StageState:
     Where their times cannot be measured, the sites without times are the result, and `doubt` is the reason."""
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:
-        return StageState(SITES, "off", f"{case.provider} brings its own code, whose dispatches are unknown")
+        return StageState(SITES, "off", _unknown(case))
     if compiled.pending:
         return StageState(SITES, "later", "depends on the compiled code")
     if (tracing := provenance_of(chain)) is None:
@@ -64,6 +65,16 @@ def provenance_of(chain: CaseState) -> Action | None:
     if chain.case.library is not None or key is None or not chain.made("compile"):
         return None
     return actions.provenance(key, actions.labels_of(chain.case.operation, emitted.outputs if emitted else {}))
+
+
+def refuse_library(case: Case) -> None:
+    """Raise a SpecError for a case that a library computes."""
+    if case.library is not None:
+        raise SpecError(_unknown(case), {"case": case.name})
+
+
+def _unknown(case: Case) -> str:
+    return f"{case.provider} brings its own code, whose dispatches are unknown"
 
 
 def unprofiled(resolver: Resolver, case: Case) -> str | None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dispatchflow.cases.case import Case
-from dispatchflow.engine import provenance
+from dispatchflow.engine import provenance, site_states
 from dispatchflow.engine.call import reason_of
 from dispatchflow.engine.stages import Artifacts, StageExecutor
-from dispatchflow.errors import SpecError, ToolError
+from dispatchflow.errors import ToolError
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.targets import Device
 from dispatchflow.models.site import Program
@@ -30,7 +30,7 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
         SpecError: a library computes the case.
         ToolError: there is no Tracy runtime or no device, the case is wrong or cannot be called, or the capture fails.
     """
-    refuse_library(case)
+    site_states.refuse_library(case)
     runtime = tracing.runtime_beside(executor.resolver.toolchain.runtime)  # said before anything is compiled
     found = verified(executor, case, device)
     recipe = next(iter(found.data.measured.digests))
@@ -52,11 +52,6 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
             said = reason_of(made.outcome, processes.shortened(scratch / "stderr"))
             raise ToolError("the traced calls failed", {"case": case.name, "found": said})
         yield made
-
-
-def refuse_library(case: Case) -> None:
-    if case.library is not None:
-        raise SpecError(f"{case.provider} brings its own code, whose dispatches are unknown", {"case": case.name})
 
 
 def verified(executor: StageExecutor, case: Case, device: Device) -> Artifacts:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -119,7 +118,7 @@ class SiteTrials:
             SpecError: a library computes the case.
             ToolError: the case is wrong or cannot be called or profiled, or its sites are not known.
         """
-        trace.refuse_library(case)
+        site_states.refuse_library(case)
         if (why := site_states.unprofiled(self.executor.resolver, case)) is not None:
             raise ToolError(f"{case.name} cannot be profiled", {"found": why})
         made = trace.verified(self.executor, case, device)
@@ -131,15 +130,15 @@ class SiteTrials:
         return program, calls
 
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
-        """Return what `read` makes of a process's profile, and the flush interval with which it came whole."""
-        for attempt in count(1):
+        """Return what `read` makes of a complete profile, and the flush interval that made it complete."""
+        attempt = 1
+        while True:
             try:
                 return self._profile(profiled, flush_ms, read), flush_ms
             except ToolError as error:
-                flush_ms = _FLUSH_MS
                 if attempt >= (_INCOMPLETE if isinstance(error, IncompleteProfile) else _ATTEMPTS):
                     raise
-        raise AssertionError
+            attempt, flush_ms = attempt + 1, _FLUSH_MS
 
     def _profile(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> _Read:
         case, device, made, program, calls = profiled

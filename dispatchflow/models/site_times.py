@@ -37,7 +37,7 @@ class Calls(NamedTuple):
     total_ns: int
     """Wall time of all calls together."""
     steady: bool
-    """Whether all calls submitted the same operations. If not, warm-up is included."""
+    """Whether all calls submitted the same operations; if not, the calls of the warm-up are among these."""
 
 
 class SiteBlock(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import Module, is_scalar
-from dispatchflow.engine import capture, provenance
+from dispatchflow.engine import capture, provenance, site_states
 from dispatchflow.engine import extraction as extracting
 from dispatchflow.errors import SpecError, StoreError, ToolError
 from dispatchflow.iree import command_lines
@@ -78,8 +78,7 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
     if workspace.values.get("replay", False) and not os.access(workspace.toolchain.tool(_REPLAY), os.X_OK):
         facts = {"toolchain": workspace.toolchain.version}
         raise SpecError(f"replay=yes needs {_REPLAY}, which this toolchain does not have", facts, "IREE 3.13 has it.")
-    if case.library is not None:
-        raise SpecError(f"{case.provider} brings its own code, whose dispatches are unknown", {"case": case.name})
+    site_states.refuse_library(case)
     executor = workspace.executor
     for _ in range(_ATTEMPTS):
         traced = made_of(workspace, case, provenance.of_case(executor, case), "its sites")

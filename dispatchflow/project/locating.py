@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dispatchflow.cases.case import Case
 from dispatchflow.engine import extraction as extracting
-from dispatchflow.engine import provenance, site_check
+from dispatchflow.engine import provenance, site_check, site_states
 from dispatchflow.engine.site_check import Operands
 from dispatchflow.errors import SpecError, StoreError, ToolError
 from dispatchflow.iree.targets import TARGETS, Device, Target
@@ -53,8 +53,7 @@ def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequenc
         SpecError: a library computes the case, or the program has no such site, or no such execution of one.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
-    if case.library is not None:
-        raise SpecError(f"{case.provider} brings its own code, whose dispatches are unknown", {"case": case.name})
+    site_states.refuse_library(case)
     device = workspace.device(reference, 1)
     if device.absent is not None:
         raise ToolError(f"the reference {reference.name} has no device", {"found": device.absent})

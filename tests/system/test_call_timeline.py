@@ -7,33 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.loops import loop, program
 from tests.support.project import Project
 
 pytestmark = pytest.mark.iree
 
-NET = """
-func.func @main(%x: tensor<16x16xf32>, %n: i32) -> tensor<16x16xf32> {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %z = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<16x16xf32>
-  %r:2 = scf.while (%a = %x, %i = %c0) : (tensor<16x16xf32>, i32) -> (tensor<16x16xf32>, i32) {
-    %lt = arith.cmpi slt, %i, %n : i32
-    scf.condition(%lt) %a, %i : tensor<16x16xf32>, i32
-  } do {
-  ^bb0(%a: tensor<16x16xf32>, %i: i32):
-    %f = linalg.fill ins(%z : f32) outs(%e : tensor<16x16xf32>) -> tensor<16x16xf32>
-    %m = linalg.matmul ins(%a, %x : tensor<16x16xf32>, tensor<16x16xf32>) outs(%f : tensor<16x16xf32>)
-      -> tensor<16x16xf32> loc("blocks.0/matmul")
-    %j = arith.addi %i, %c1 : i32
-    scf.yield %m, %j : tensor<16x16xf32>, i32
-  }
+LAST = """
   %g = linalg.fill ins(%z : f32) outs(%e : tensor<16x16xf32>) -> tensor<16x16xf32>
   %s = linalg.matmul ins(%x, %r#0 : tensor<16x16xf32>, tensor<16x16xf32>) outs(%g : tensor<16x16xf32>)
-    -> tensor<16x16xf32> loc("head/matmul")
-  return %s : tensor<16x16xf32>
-}
-"""
+    -> tensor<16x16xf32> loc("head/matmul")"""
+NET = program(16, ("%n",), loop("r", "%x", "%n", 16, "blocks.0/matmul") + LAST, "%s")
 CASE = ("file=net.mlir", "inputs=16x16xf32;3", "protocol=fast")
 
 

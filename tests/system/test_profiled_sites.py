@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support import lavapipe
+from support import lavapipe, loops
+from support.loops import loop
 from support.programs_by_hand import program
 from support.project import REPOSITORY
 
@@ -78,32 +79,8 @@ def times_of(made: Program, profile: Profile, found: Sequence[Repetition]) -> Pr
     return times
 
 
-def loop(name: str, value: str, count: str, size: int) -> str:
-    """A loop of matmuls by `%x`."""
-    kind = f"tensor<{size}x{size}xf32>"
-    return f"""
-  %{name}:2 = scf.while (%a = {value}, %i = %c0) : ({kind}, i32) -> ({kind}, i32) {{
-    %less = arith.cmpi slt, %i, {count} : i32
-    scf.condition(%less) %a, %i : {kind}, i32
-  }} do {{
-  ^bb0(%a: {kind}, %i: i32):
-    %f = linalg.fill ins(%z : f32) outs(%e : {kind}) -> {kind}
-    %m = linalg.matmul ins(%a, %x : {kind}, {kind}) outs(%f : {kind}) -> {kind}
-    %j = arith.addi %i, %c1 : i32
-    scf.yield %m, %j : {kind}, i32
-  }}"""
-
-
 def two_loops(size: int) -> str:
-    kind = f"tensor<{size}x{size}xf32>"
-    return f"""func.func @main(%x: {kind}, %n: i32, %k: i32) -> {kind} {{
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %z = arith.constant 0.0 : f32
-  %e = tensor.empty() : {kind}{loop("r", "%x", "%n", size)}{loop("s", "%r#0", "%k", size)}
-  return %s#0 : {kind}
-}}
-"""
+    return loops.program(size, ("%n", "%k"), loop("r", "%x", "%n", size) + loop("s", "%r#0", "%k", size), "%s#0")
 
 
 def matmul(name: str, left: str, right: str, result: str, sizes: Sequence[str], dynamic: str = "") -> str:
