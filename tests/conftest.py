@@ -50,9 +50,11 @@ def pytest_configure(config: pytest.Config) -> None:
     measurements. And `doit` of the tests, which is started over a thousand times and writes no bytecode, finds it."""
     # Thousands of tests are objects that stay: to go through them again and again took a quarter of the collection.
     gc.set_threshold(100_000, 20, 100)
-    # A shell's background job ignores Ctrl-C, and so would `doit` of the tests, which inherits that.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell's background job ignores Ctrl-C, and what `nohup` starts ignores the end of the terminal; `doit` of the
+    # tests would inherit that.
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
     os.environ["DISPATCHFLOW_CACHE"] = os.fspath(config.rootpath / ".pytest_cache" / "dispatchflow")
     if "PYTEST_XDIST_WORKER" not in os.environ:
         # Of the workers, which start later: numpy's threads, of more workers than there are cores, wait for each other by
