@@ -6,91 +6,182 @@ second module copies the inputs until the copies fill twice the last-level cache
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from dispatchflow import units
+from dispatchflow.cases.module import is_scalar, nbytes_of, shape_of
+from dispatchflow.iree import rotation
+from dispatchflow.iree.rotation import FILE, Operand
 from dispatchflow.iree.targets import LOCAL, Target
-from dispatchflow.mlir.types import TensorType
+from dispatchflow.mlir.functions import Declaration
 from dispatchflow.operations import Operation
 from dispatchflow.workload import ENTRY, Workload
+
+__all__ = [
+    "CACHES",
+    "COLD",
+    "FILE",
+    "HOT",
+    "VERSION",
+    "Rotation",
+    "module",
+    "not_coldable",
+    "of_module",
+    "of_operation",
+]
 
 HOT, COLD = "hot", "cold"
 CACHES = (HOT, COLD)
 
-FILE = "rotation.vmfb"
-"""The module's name in the directory where it runs."""
-
 VERSION = 1
 """Increase this when the behaviour of a cold call changes."""
 
-_ALIGNMENT = 64
 _PART_OF_MEMORY = 4
+_ASYNCHRONOUS = "--iree-execution-model=async-external"
 
 
-def sets(operation: Operation, cache_bytes: int) -> int:
-    """Return the number of copies of the inputs that fill twice the cache; at least two."""
-    return max(2, -(-2 * cache_bytes // _stride_sum(operation)))
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """A function whose inputs are rotated."""
+
+    callee: str
+    """The name of the measured module."""
+    function: str
+    operands: tuple[Operand, ...]
+    results: tuple[str, ...]
+    """The types of the results in the runtime tools' spelling."""
+    count: int
+    """The number of copies."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all copies."""
+        return self.count * sum(operand.stride for operand in self.operands if operand.cold)
 
 
-def not_coldable(program: Workload, target: Target, cache_bytes: int | None, memory_bytes: int) -> str | None:
-    """Return why the inputs cannot be rotated here, as the reason of a skip; None if they can."""
-    if not isinstance(program, Operation):
-        return "not coldable: only the inputs of operations are rotated, not those of a user's module"
+def of_operation(operation: Operation, cache_bytes: int) -> Rotation:
+    """Return the rotation of all inputs of an operation."""
+    tensors = [operand.type.passed for operand in operation.operands()]
+    operands = tuple([Operand(tensor.shape, tensor.element.mlir, tensor.nbytes, True) for tensor in tensors])
+    result = operation.result().passed.spelling
+    return Rotation("dispatch", ENTRY, operands, (result,), rotation.copies(operands, cache_bytes))
+
+
+def of_module(
+    name: str, function: str, declared: Declaration, arguments: Sequence[str], cache_bytes: int
+) -> Rotation | None:
+    """Return the rotation of a user's module; None if no input is a tensor of a known element type.
+
+    Args:
+        name: the name of the module.
+        function: the name of its function.
+        declared: the types of the function.
+        arguments: the type of each tensor with all its sizes.
+        cache_bytes: the size of the last-level cache.
+    """
+    operands = tuple(map(_operand, declared.inputs, arguments))
+    if not any(operand.cold for operand in operands):
+        return None
+    return Rotation(name, function, operands, declared.results, rotation.copies(operands, cache_bytes))
+
+
+def _operand(declared: str, argument: str) -> Operand:
+    """Return an operand, which stays hot if it is a number, empty, or of unknown size in bytes."""
+    if is_scalar(declared):
+        return Operand(None, declared, 0, False)
+    nbytes, known = nbytes_of(argument), shape_of(argument)
+    if known is None or not nbytes:
+        return Operand((), "i8", 0, False)
+    return Operand(tuple(size or 0 for size in known[0]), known[1].mlir, nbytes, True)
+
+
+def not_coldable(
+    program: Workload, library: str | None, target: Target, cache_bytes: int | None, memory_bytes: int
+) -> str | None:
+    """Return why the inputs cannot be rotated here, as the reason of a skip; None if they can.
+
+    The sizes of a module's inputs are not known before it is printed: `module_problem` is asked later."""
     if target.driver != LOCAL:
         return f"not coldable: the size of the last cache of {target.driver} devices is not known"
     if cache_bytes is None:
         return "not coldable: the system does not report the size of the last-level cache"
-    needed = sets(program, cache_bytes) * _stride_sum(program)
-    if needed > memory_bytes // _PART_OF_MEMORY:
-        found = f"the last-level cache is {units.size(cache_bytes)}, and this machine has {units.size(memory_bytes)}"
-        return f"not coldable: {units.size(needed)} of input copies are over a quarter of the memory ({found})"
+    if not isinstance(program, Operation):
+        return None if library is None else f"not coldable: {library} takes the same inputs in each call of a model"
+    return too_large(of_operation(program, cache_bytes), memory_bytes)
+
+
+def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequence[str]) -> str | None:
+    """Return why the inputs of a user's module cannot be rotated; None if they can.
+
+    Args:
+        found: the rotation, from `of_module`.
+        stored: the globals to which the module stores.
+        flags: the flags of its compile.
+    """
+    if found is None:
+        return "not coldable: no input is a tensor with a known size in bytes"
+    if "." in found.callee:
+        return f"not coldable: the module's name, {found.callee}, has a dot, so that no other module can import from it"
+    if stored:
+        return (
+            f"not coldable: the module stores to @{', @'.join(stored)}, so its calls differ in more than their inputs"
+        )
+    if _ASYNCHRONOUS in flags:
+        return f"not coldable: with {_ASYNCHRONOUS}, the function takes fences"
     return None
 
 
-def _stride(tensor: TensorType) -> int:
-    return -(-max(tensor.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+def too_large(found: Rotation, memory_bytes: int) -> str | None:
+    """Return the reason if the copies take more than a quarter of the memory; None if they do not."""
+    if found.nbytes <= memory_bytes // _PART_OF_MEMORY:
+        return None
+    copies = f"{units.size(found.nbytes)} of input copies, to fill twice the last-level cache"
+    return f"not coldable: {copies}, are over a quarter of the memory ({units.size(memory_bytes)})"
 
 
-def _stride_sum(operation: Operation) -> int:
-    return sum(_stride(operand.type) for operand in operation.operands())
-
-
-def module(operation: Operation, count: int) -> str:
-    """Emit a module whose function has the operation's arguments and result.
+def module(found: Rotation) -> str:
+    """Emit a module whose function has the measured one's name, arguments and results.
 
     The copies are selected inside the branch and not loaded after it: the compiler would move the load of a global
     before the branch that stores to it (IREE 3.13).
     """
-    tensors = [operand.type.passed for operand in operation.operands()]
-    indices = range(len(tensors))
+    operands = found.operands
+    cold = [i for i, operand in enumerate(operands) if operand.cold]
+    callee = rotation.symbol(f"{found.callee}.{found.function}")
+    takes = [operand.type for operand in operands]
+    gives = rotation.types_of(found.results)
 
     def joined(text: str) -> str:
-        return ", ".join(text.format(i=i) for i in indices)
+        return ", ".join(text.format(i=i) for i in cold)
 
-    views, buffers = joined("!hal.buffer_view"), joined("!hal.buffer")
-    repeated = "".join(_repeated(i, tensor, count) for i, tensor in enumerate(tensors))
+    buffers = joined("!hal.buffer")
+    globals_ = "".join(f"  util.global private mutable @copies{i} : !hal.buffer\n" for i in cold)
+    arguments = ", ".join(f"%arg{i}: {type}" for i, type in enumerate(takes))
     text = f"""\
 module @rotation {{
-  util.func private @dispatch.{ENTRY}({joined("%x{i}: !hal.buffer_view")}) -> !hal.buffer_view
+  util.func private {callee}({arguments}) -> ({gives})
   util.global private mutable @next = 0 : index
   util.global private mutable @ready = 0 : i32
-{"".join(f"  util.global private mutable @copies{i} : !hal.buffer" + chr(10) for i in indices)}{repeated}\
-  util.func public @{ENTRY}({joined("%arg{i}: !hal.buffer_view")}) -> !hal.buffer_view {{
+{globals_}{"".join(_repeated(i, operands[i], found.count) for i in cold)}\
+  util.func public {rotation.symbol(found.function)}({arguments}) -> ({gives}) {{
     %zero = arith.constant 0 : i32
     %one = arith.constant 1 : i32
     %step = arith.constant 1 : index
-    %count = arith.constant {count} : index
+    %count = arith.constant {found.count} : index
     %encoding = hal.encoding_type<dense_row_major> : i32
     %ready = util.global.load @ready : i32
     %first = arith.cmpi eq, %ready, %zero : i32
-    %copies:{len(tensors)} = scf.if %first -> ({buffers}) {{
+    %copies:{len(cold)} = scf.if %first -> ({buffers}) {{
       util.global.store %one, @ready : i32
 """
-    for i in indices:
+    for i in cold:
         text += f"""\
       %made{i} = util.call @repeated{i}(%arg{i}) : (!hal.buffer_view) -> !hal.buffer
       util.global.store %made{i}, @copies{i} : !hal.buffer
 """
     text += f"      scf.yield {joined('%made{i}')} : {buffers}\n    }} else {{\n"
-    text += "".join(f"      %kept{i} = util.global.load @copies{i} : !hal.buffer\n" for i in indices)
+    text += "".join(f"      %kept{i} = util.global.load @copies{i} : !hal.buffer\n" for i in cold)
     text += f"""\
       scf.yield {joined("%kept{i}")} : {buffers}
     }}
@@ -99,30 +190,18 @@ module @rotation {{
     %next = arith.remui %after, %count : index
     util.global.store %next, @next : index
 """
-    for i, tensor in enumerate(tensors):
-        sizes = ", ".join(f"%size{i}_{axis}" for axis in range(len(tensor.shape)))
-        for axis, size in enumerate(tensor.shape):
-            text += f"    %size{i}_{axis} = arith.constant {size} : index\n"
-        text += f"""\
-    %stride{i} = arith.constant {_stride(tensor)} : index
-    %bytes{i} = arith.constant {tensor.nbytes} : index
-    %type{i} = hal.element_type<{tensor.element.mlir}> : i32
-    %offset{i} = arith.muli %this, %stride{i} : index
-    %x{i} = hal.buffer_view.create buffer(%copies#{i} : !hal.buffer)[%offset{i}, %bytes{i}] \
-shape([{sizes}]) type(%type{i}) encoding(%encoding) : !hal.buffer_view
-"""
+    text += "".join(rotation.next_copy(i, operands[i], f"%copies#{place}") for place, i in enumerate(cold))
     return f"""\
 {text}\
-    %result = util.call @dispatch.{ENTRY}({joined("%x{i}")}) : ({views}) -> !hal.buffer_view
-    util.return %result : !hal.buffer_view
+{rotation.call(callee, operands, found.results)}\
   }}
 }}
 """
 
 
-def _repeated(index: int, tensor: TensorType, count: int) -> str:
+def _repeated(index: int, operand: Operand, count: int) -> str:
     """Emit a function from an input to a buffer with `count` aligned copies of its bytes."""
-    size, stride = max(tensor.nbytes, 1), _stride(tensor)
+    size, stride = max(operand.nbytes, 1), operand.stride
     padded = f"""\
     %padding = arith.constant 0 : i8
     %x = tensor.pad %bytes low[0] high[{stride - size}] {{

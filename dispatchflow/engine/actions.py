@@ -25,7 +25,7 @@ from dispatchflow.workload import Workload
 CONFIGURATION_CHECK = 5
 """Version of `configurations.parse` and `Dispatch.missed`. Raise it when they judge differently."""
 
-PRINTING = 4
+PRINTING = 5
 """Version of the facts that are read from a user's module when it is printed."""
 
 VERIFICATION = 8

@@ -15,7 +15,7 @@ from dispatchflow.engine.executor import ActionExecutor
 from dispatchflow.errors import ToolError
 from dispatchflow.iree import command_lines, configurations
 from dispatchflow.keys import Digest
-from dispatchflow.mlir.functions import declarations, foreign_format, stored, to_facts, without_resources
+from dispatchflow.mlir.functions import declarations, foreign_format, module_name, stored, to_facts, without_resources
 from dispatchflow.models import onnx_nodes
 from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
@@ -59,7 +59,8 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
     outputs["module"] = store.put_bytes(text.encode(errors="surrogateescape"))
     code = without_resources(text)
     functions, asks = to_facts(declarations(code)), configurations.requested_by(code)
-    return True, None, outputs, {"functions": functions, "asks": asks, "stored": stored(code), **imported}
+    facts = {"name": module_name(code), "functions": functions, "asks": asks, "stored": stored(code)}
+    return True, None, outputs, {**facts, **imported}
 
 
 def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str) -> Result | None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.known_failures import KnownFailures
 from dispatchflow.cases.module import Module
-from dispatchflow.engine import actions, site_states, verdicts
+from dispatchflow.cases.rotating_inputs import HOT, Rotation
+from dispatchflow.engine import actions, rotations, site_states, verdicts
 from dispatchflow.engine.actions import Action, Data
 from dispatchflow.engine.data import DataResolver
 from dispatchflow.engine.regressions import Regressions
@@ -29,7 +29,6 @@ from dispatchflow.iree.release import syntax_of
 from dispatchflow.iree.targets import Device, Target
 from dispatchflow.keys import Digest, Form, Key
 from dispatchflow.libraries import providers
-from dispatchflow.operations import Operation
 from dispatchflow.timing.statistics import NOISY
 from dispatchflow.workload import Workload
 
@@ -140,13 +139,11 @@ class Resolver:
         """Return whether the compiler packs a product's operands by default."""
         return self.syntax.packs(case.target.backend)
 
-    def sets(self, case: Case) -> int | None:
-        """Return the number of copies of the inputs that calls rotate through; None for one copy."""
-        if case.cache == rotating_inputs.HOT:
-            return None
-        assert isinstance(case.operation, Operation)
-        assert self._cache_bytes is not None
-        return rotating_inputs.sets(case.operation, self._cache_bytes)
+    def rotation(self, case: Case) -> Rotation | None:
+        """Return how calls rotate through copies of the inputs; None for one copy.
+
+        A user's module has None while its inputs are unknown, too."""
+        return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:
         assert emitted.action is not None
@@ -231,7 +228,7 @@ class Resolver:
         return msgspec.structs.replace(step, state="off", why=f"verify=off{known}")
 
     def _profile(self, case: Case, compiled: StageState, verified: StageState, device: Device) -> StageState:
-        program, sets = case.operation, self.sets(case)
+        program, rotation = case.operation, self.rotation(case)
         if verified.state == "absent" and (device.absent is not None or self.settings.verify == "on"):
             return StageState("profile", "absent", verified.why)
         operands = self.supplies.operands(program)
@@ -241,8 +238,11 @@ class Resolver:
             return StageState(
                 "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it anyway"
             )
+        if case.cache != HOT and (problem := rotations.problem(program, self.supplies, rotation, self.flags(case))):
+            return StageState("profile", "failed", problem)
         assert compiled.code is not None and operands is not None
         call = actions.Call(compiled.code, program.function, device)
+        sets = None if rotation is None else rotation.count
         action = actions.measurement(call, operands.measured, self.settings.protocol, sets)
         found = self._records.measurement(action.key)
         refusal = self.reuse.refusal(found, device) if found is not None else None

@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from dispatchflow.cases.case import Case
+from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.engine import actions
 from dispatchflow.engine.actions import Action
 from dispatchflow.engine.data import DataResolver
@@ -83,6 +84,8 @@ def unprofiled(resolver: Resolver, case: Case) -> str | None:
         return f"IREE {resolver.toolchain.version} has no iree-profile; 3.12 and later have"
     if case.target.driver in _NO_PROFILES:
         return f"the runtime records no profiles on {case.target.driver}"
+    if case.cache != HOT:
+        return "the sites of a call are measured with hot inputs; the case with cache=hot has them"
     return None
 
 

@@ -54,19 +54,20 @@ def module(callee: str, function: str, operands: Sequence[Operand], results: Seq
         results: the declared types of the results.
         count: the number of copies.
     """
-    target = f'@"{callee}.{function}"'
-    takes = [operand.type for operand in operands]
-    gives = ", ".join(_number(result) if _is_number(result) else _VIEW for result in results)
-    text = "".join(_next(index, operand) for index, operand in enumerate(operands) if operand.cold)
-    given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(operands))
-    names = [f"%result{index}" for index in range(len(results))]
-    assigned = f"{', '.join(names)} = " if names else ""
-    returned = f"util.return {', '.join(names)} : {gives}" if names else "util.return"
+    target = symbol(f"{callee}.{function}")
+    arguments = ", ".join(f"%arg{i}: {operand.type}" for i, operand in enumerate(operands))
+    gives = types_of(results)
+    text = "".join(
+        f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {_VIEW}> : !hal.buffer\n"
+        + next_copy(i, operand, f"%buffer{i}")
+        for i, operand in enumerate(operands)
+        if operand.cold
+    )
     return f"""\
 module @{MODULE} {{
-  util.func private {target}({", ".join(f"%arg{i}: {type}" for i, type in enumerate(takes))}) -> ({gives})
+  util.func private {target}({arguments}) -> ({gives})
   util.global private mutable @next = 0 : index
-  util.func public @"{function}"({", ".join(f"%arg{i}: {type}" for i, type in enumerate(takes))}) -> ({gives}) {{
+  util.func public {symbol(function)}({arguments}) -> ({gives}) {{
     %one = arith.constant 1 : index
     %count = arith.constant {count} : index
     %encoding = hal.encoding_type<dense_row_major> : i32
@@ -75,15 +76,16 @@ module @{MODULE} {{
     %next = arith.remui %after, %count : index
     util.global.store %next, @next : index
 {text}\
-    {assigned}util.call {target}({given}) : ({", ".join(takes)}) -> ({gives})
-    {returned}
+{call(target, operands, results)}\
   }}
 }}
 """
 
 
-def _next(index: int, operand: Operand) -> str:
-    """Emit a view of the copy of an operand that this call reads."""
+def next_copy(index: int, operand: Operand, buffer: str) -> str:
+    """Emit `%cold{index}`, a view of copy `%this` of an operand; `buffer` holds all copies.
+
+    The text uses `%encoding` of the function."""
     sizes = operand.shape or ()
     constants = "".join(f"    %size{index}_{axis} = arith.constant {size} : index\n" for axis, size in enumerate(sizes))
     shape = ", ".join(f"%size{index}_{axis}" for axis in range(len(sizes)))
@@ -93,10 +95,29 @@ def _next(index: int, operand: Operand) -> str:
     %bytes{index} = arith.constant {operand.nbytes} : index
     %type{index} = hal.element_type<{operand.element}> : i32
     %offset{index} = arith.muli %this, %stride{index} : index
-    %buffer{index} = hal.buffer_view.buffer<%arg{index} : {_VIEW}> : !hal.buffer
-    %cold{index} = hal.buffer_view.create buffer(%buffer{index} : !hal.buffer)[%offset{index}, %bytes{index}] \
+    %cold{index} = hal.buffer_view.create buffer({buffer} : !hal.buffer)[%offset{index}, %bytes{index}] \
 shape([{shape}]) type(%type{index}) encoding(%encoding) : {_VIEW}
 """
+
+
+def call(target: str, operands: Sequence[Operand], results: Sequence[str]) -> str:
+    """Emit the call of the measured function with copies of cold operands, and a return."""
+    given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(operands))
+    takes, gives = ", ".join(operand.type for operand in operands), types_of(results)
+    names = ", ".join(f"%result{index}" for index in range(len(results)))
+    assigned, returned = (f"{names} = ", f"util.return {names} : {gives}") if names else ("", "util.return")
+    return f"    {assigned}util.call {target}({given}) : ({takes}) -> ({gives})\n    {returned}\n"
+
+
+def types_of(results: Sequence[str]) -> str:
+    """Return the types by which the runtime passes results, given those that are declared."""
+    return ", ".join(_number(result) if _is_number(result) else _VIEW for result in results)
+
+
+def symbol(name: str) -> str:
+    """Return a reference to a symbol of any name."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'@"{escaped}"'
 
 
 def _is_number(type: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Protocol as Protocol_
 
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.case import Case
+from dispatchflow.cases.rotating_inputs import Rotation
 from dispatchflow.engine.actions import Action
 from dispatchflow.engine.call import library_argv
 from dispatchflow.engine.resolver import Resolver
@@ -23,9 +24,9 @@ from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest, Key, digest_of
 from dispatchflow.libraries import calls
 from dispatchflow.measurement.anchors import Moment
-from dispatchflow.operations import Operation
 from dispatchflow.timing import statistics
 from dispatchflow.timing.protocols import Protocol
+from dispatchflow.tools import machine
 from dispatchflow.workload import ENTRY
 
 _DISPATCH_BLOCKS = 6
@@ -197,22 +198,19 @@ class LibraryTrial(_Slow):
         return {"runtime": self.version}
 
 
-def rotated(resolver: Resolver, case: Case) -> tuple[bytes, tuple[str, ...]]:
+def rotated(resolver: Resolver, rotation: Rotation) -> tuple[bytes, tuple[str, ...]]:
     """Return (text, flags) of the module that uses the copies of a cold case's inputs in turn.
 
     It is compiled for this CPU, whatever the case's target."""
-    sets = resolver.sets(case)
-    assert sets is not None
-    assert isinstance(case.operation, Operation)
     flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host, resolver.syntax)
-    return rotating_inputs.module(case.operation, sets).encode(), flags
+    return rotating_inputs.module(rotation).encode(), flags
 
 
 def rotation_action(resolver: Resolver, case: Case) -> Action | None:
     """Return the compilation of a case's rotation; None if the case needs none."""
-    if resolver.sets(case) is None or case.library is not None:
+    if case.library is not None or (rotation := resolver.rotation(case)) is None:
         return None
-    text, flags = rotated(resolver, case)
+    text, flags = rotated(resolver, rotation)
     return resolver.compilation(digest_of(text), flags)
 
 
@@ -239,15 +237,16 @@ def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
         "parameters": [value for value, _ in made.data.parameters],
         "shape": case.shape_name,
     }
-    sets = resolver.sets(case)
+    rotation = resolver.rotation(case)
     if case.library is not None:
         installed = resolver.installed(case)
         call = library_argv(case, installed, chain.device, made.data, recipe)
-        return LibraryTrial(**shared, call=call, version=installed.version, sets=sets)
+        return LibraryTrial(**shared, call=call, version=installed.version, sets=rotation.count if rotation else None)
     shared["dispatches"] = has_dispatches(chain)
-    if sets is None:
+    if rotation is None:
         return Trial(**shared)
-    compiled = executor.compile_module(*rotated(resolver, case))
-    if compiled.ok:
-        shared["objects"][rotating_inputs.FILE] = compiled.outputs["vmfb"]
-    return ColdTrial(**shared, problem=compiled.reason)
+    if (problem := rotating_inputs.too_large(rotation, machine.memory_bytes())) is None:
+        compiled = executor.compile_module(*rotated(resolver, rotation))
+        if (problem := compiled.reason) is None:
+            shared["objects"][rotating_inputs.FILE] = compiled.outputs["vmfb"]
+    return ColdTrial(**shared, problem=problem)

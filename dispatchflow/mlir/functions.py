@@ -102,6 +102,12 @@ def mentions(text: str, name: str) -> bool:
     return re.search(rf'[@"]{re.escape(name)}(?![\w.$-])', unescaped(text)) is not None
 
 
+def module_name(text: str) -> str:
+    """Return the name that the compiled module of a printed one has: `module` if it has none."""
+    match = re.search(rf"^module @({_SYMBOL})", text, re.MULTILINE)
+    return _symbol(match[1]) if match else "module"
+
+
 def declarations(text: str) -> dict[str, Declaration]:
     """Return the types of the outermost public functions of a module that the compiler printed.
 

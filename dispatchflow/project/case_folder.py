@@ -179,10 +179,13 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
     declared = resolver.supplies.declaration(program) if isinstance(program, Module) else None
     outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
     if case.library is not None:
-        call = library_argv(case, resolver.installed(case), device, operands, program.recipes[-1])
+        call, rotation = (
+            library_argv(case, resolver.installed(case), device, operands, program.recipes[-1]),
+            resolver.rotation(case),
+        )
         return {
             "run": (*call, *(f"--output={name}" for name in outputs)),
-            "benchmark": calls.block_argv(call, resolver.settings.protocol, None, resolver.sets(case)),
+            "benchmark": calls.block_argv(call, resolver.settings.protocol, None, rotation.count if rotation else None),
         }
     flags = command_lines.device_flags(device.uri, device.cpus)
     given = operands.inputs(program.recipes[-1]) if operands else ()

@@ -146,7 +146,9 @@ class Workspace:
             return reason
         if missing := next((name for name in case.packages if self._library(name) is None), None):
             return f"{missing} is not installed; {case.packages[missing]}"
-        if case.cache == COLD and (reason := not_coldable(operation, target, self._cache_bytes, self._memory_bytes)):
+        library = case.provider if case.library else None
+        known = library, target, self._cache_bytes, self._memory_bytes
+        if case.cache == COLD and (reason := not_coldable(operation, *known)):
             return reason
         if case.threads is not None and case.threads > (cores := len(machine.cores())):
             return f"{case.threads} threads; this machine has {cores} cores"

@@ -1,5 +1,5 @@
 module @rotation {
-  util.func private @dispatch.main(%x0: !hal.buffer_view, %x1: !hal.buffer_view) -> !hal.buffer_view
+  util.func private @"dispatch.main"(%arg0: !hal.buffer_view, %arg1: !hal.buffer_view) -> (!hal.buffer_view)
   util.global private mutable @next = 0 : index
   util.global private mutable @ready = 0 : i32
   util.global private mutable @copies0 : !hal.buffer
@@ -40,7 +40,7 @@ module @rotation {
     %copies = hal.tensor.export %all : tensor<3x128xi8> -> !hal.buffer
     util.return %copies : !hal.buffer
   }
-  util.func public @main(%arg0: !hal.buffer_view, %arg1: !hal.buffer_view) -> !hal.buffer_view {
+  util.func public @"main"(%arg0: !hal.buffer_view, %arg1: !hal.buffer_view) -> (!hal.buffer_view) {
     %zero = arith.constant 0 : i32
     %one = arith.constant 1 : i32
     %step = arith.constant 1 : index
@@ -70,15 +70,15 @@ module @rotation {
     %bytes0 = arith.constant 96 : index
     %type0 = hal.element_type<f32> : i32
     %offset0 = arith.muli %this, %stride0 : index
-    %x0 = hal.buffer_view.create buffer(%copies#0 : !hal.buffer)[%offset0, %bytes0] shape([%size0_0, %size0_1]) type(%type0) encoding(%encoding) : !hal.buffer_view
+    %cold0 = hal.buffer_view.create buffer(%copies#0 : !hal.buffer)[%offset0, %bytes0] shape([%size0_0, %size0_1]) type(%type0) encoding(%encoding) : !hal.buffer_view
     %size1_0 = arith.constant 6 : index
     %size1_1 = arith.constant 5 : index
     %stride1 = arith.constant 128 : index
     %bytes1 = arith.constant 120 : index
     %type1 = hal.element_type<f32> : i32
     %offset1 = arith.muli %this, %stride1 : index
-    %x1 = hal.buffer_view.create buffer(%copies#1 : !hal.buffer)[%offset1, %bytes1] shape([%size1_0, %size1_1]) type(%type1) encoding(%encoding) : !hal.buffer_view
-    %result = util.call @dispatch.main(%x0, %x1) : (!hal.buffer_view, !hal.buffer_view) -> !hal.buffer_view
-    util.return %result : !hal.buffer_view
+    %cold1 = hal.buffer_view.create buffer(%copies#1 : !hal.buffer)[%offset1, %bytes1] shape([%size1_0, %size1_1]) type(%type1) encoding(%encoding) : !hal.buffer_view
+    %result0 = util.call @"dispatch.main"(%cold0, %cold1) : (!hal.buffer_view, !hal.buffer_view) -> (!hal.buffer_view)
+    util.return %result0 : !hal.buffer_view
   }
 }

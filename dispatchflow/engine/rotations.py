@@ -1,0 +1,38 @@
+"""Find how the calls of a cold case rotate through copies of its inputs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dispatchflow.cases import rotating_inputs
+from dispatchflow.cases.module import Module
+from dispatchflow.cases.rotating_inputs import Rotation
+from dispatchflow.engine.data import DataResolver
+from dispatchflow.operations import Operation
+from dispatchflow.workload import Workload
+
+
+def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Rotation | None:
+    """Return the rotation of a cold case, whose skips have been ruled out.
+
+    Returns None for a user's module while its inputs do not exist, or if none of them can be rotated."""
+    assert cache_bytes is not None
+    if isinstance(program, Operation):
+        return rotating_inputs.of_operation(program, cache_bytes)
+    assert isinstance(program, Module)
+    printed, operands, declared = supplies.printed(program), supplies.operands(program), supplies.declaration(program)
+    if printed is None or operands is None or declared is None:
+        return None
+    name = printed.facts["name"]
+    return rotating_inputs.of_module(name, program.function, declared, operands.arguments, cache_bytes)
+
+
+def problem(program: Workload, supplies: DataResolver, rotation: Rotation | None, flags: Sequence[str]) -> str | None:
+    """Return why the inputs of a printed user's module cannot be rotated; None if they can.
+
+    `flags` are those of its compile."""
+    if not isinstance(program, Module):
+        return None
+    printed = supplies.printed(program)
+    assert printed is not None
+    return rotating_inputs.module_problem(rotation, printed.facts["stored"], flags)
