@@ -19,7 +19,7 @@ __all__ = ["cases", "main", "read", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the Python interface on first use: a command does not need it."""
+    """Import `interface` when `read` or `run` is first used, since commands do not need it."""
     if name in ("read", "run"):
         from dispatchflow import interface
 
@@ -30,8 +30,8 @@ def __getattr__(name: str) -> Any:
 class _Package(ModuleType):
     """This package, whose attribute `cases` is the function, not the subpackage.
 
-    Importing a subpackage would bind it as an attribute of this package. Nothing relies on that: `import` statements
-    find subpackages in `sys.modules`."""
+    An import of the subpackage `cases` would replace the function, so the setter ignores it. `import` statements still
+    find the subpackage, in `sys.modules`."""
 
     @property
     def cases(self) -> Any:

@@ -15,9 +15,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-# Patterns are text, so that a run without errors compiles none of them.
+# These patterns are strings, compiled on first use, because most runs print no error.
 _STEERING = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
-"""Sequences that colour text, move the cursor, or set a title."""
+"""A pattern for terminal sequences: they colour text, move the cursor, or set a title."""
 
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 
@@ -28,7 +28,7 @@ def plain(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return text with control characters as escapes, `\x1b`, which a terminal shows and does not obey."""
+    r"""Replace control characters by visible escapes (`\x1b`), so that a terminal does not obey them."""
     return re.sub(_CONTROL, lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
@@ -100,7 +100,7 @@ def in_one_line(error: Exception) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """Return what a user's code raised, and where.
+    """Describe an exception that a user's code raised, and its place.
 
     For example `ZeroDivisionError: division by zero (matmul.py, line 30)`."""
     import traceback  # only on the way to an error message
@@ -112,5 +112,5 @@ def raised(error: BaseException) -> str:
 
 
 def written(value: object) -> str:
-    """Return a value in a spec's notation: `'yes'`, `3`, `true`."""
+    """Return a value as a spec spells it: `'yes'`, `3`, `true`."""
     return str(value).lower() if isinstance(value, bool) else repr(value)

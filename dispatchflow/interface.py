@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 _COMMAND = "from dispatchflow.cli.main import command; command()"
 _PATIENCE_S = 10.0
-"""The time that an interrupted command has to end by itself."""
+"""The time in which an interrupted command should end; then it is sent another SIGINT."""
 
 
 def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
     """Execute `dispatchflow WORDS` in a directory with a dodo.py, in a process of its own.
 
-    It prints what the command prints, also where Python's output is not a file, as in a notebook.
+    The command's output goes to `sys.stdout` and `sys.stderr`, also in a notebook.
 
     Args:
         words: the words of the command line, unquoted: `"profile:matmul_*"`, `"target=vmvx"`.
         directory: the directory of the project.
 
     Returns:
-        The exit code: 0 success, 1 a case failed, 2 wrong input, 3 nothing matched; negative for a signal.
+        The exit code: 0 success, 1 a case failed, 2 wrong input, 3 nothing matched; -N if signal N ended the command.
 
     Raises:
         SpecError: the directory has no dodo.py.
@@ -60,7 +60,7 @@ def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
     )  # fmt: skip
     try:
         out, err = child.communicate()
-    except KeyboardInterrupt:  # which a terminal sends to the command too
+    except KeyboardInterrupt:  # a terminal sends SIGINT to the command too
         try:
             child.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -73,7 +73,7 @@ def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
 
 
 def _streams() -> Sequence[int]:
-    """Return the descriptors of Python's own output, or pipes where it has none."""
+    """Return the file descriptors of `sys.stdout` and `sys.stderr`; `PIPE` for one that has none."""
     found = []
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -127,7 +127,7 @@ def cases(spec: str | os.PathLike[str]) -> list[dict[str, Any]]:
     Returns:
         One dict for each case, with values as in the columns of a row: `case`, `operation`, `shape`, `element_types`,
         `layout`, `file`, `provider`, `tuning`, `flags`, `target`, `cache`, `tags`, each size and option by its name.
-        `threads` is None for one on each core.
+        `threads` is None for one thread per core.
 
     Raises:
         SpecError: the spec is wrong or cannot be read.

@@ -30,13 +30,13 @@ Ingredient = str | int | bool | bytes | None | tuple["Ingredient", ...] | Mappin
 
 
 def canonical(value: Ingredient) -> bytes:
-    """Return a value's bytes: a type letter, a length, the content; mappings are sorted by name.
+    """Encode a value as bytes: a type letter, a length, the content; mappings are sorted by name.
 
     Raises:
         TypeError: the value is a float (several spellings), a set (no order), a path (machine-dependent) or any other
             type.
     """
-    match value:  # most frequent types first: a plan of thousands of cases calls this for each of its words
+    match value:  # most frequent types first: a plan of thousands of cases encodes each of its words
         case str():
             content, letter = value.encode("utf-8", "surrogatepass"), b"s"
         case tuple() | list():
@@ -62,15 +62,16 @@ def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
 
 
 _STAND_INS = 30
-"""The largest number of strings in a template.
+"""The largest number of strings in a template; ASCII has 31 control characters besides NUL.
 
-In the template, a string is represented by a control character that is repeated to the string's length in bytes."""
+In the template, each string is represented by another control character, repeated to the string's length in bytes."""
 
 
 class Form:
     """Compute many keys of one kind whose ingredients differ only in some strings.
 
-    `form.key(x, y)` is `key_of(kind, ingredients(x, y))`, but encodes the rest, which may be long, only once."""
+    `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`, but the other ingredients, which may be long, are encoded
+    only once."""
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients
@@ -91,7 +92,7 @@ class Form:
         return key_of(self.kind, self.ingredients(*strings))
 
     def around(self, first: Sequence[str], last: Sequence[str]) -> Form:
-        """Return a form whose first strings are always `first` and whose last ones are always `last`."""
+        """Return a form whose first strings are always `first` and whose last strings are always `last`."""
         form = Form(self.kind, lambda *middle: self.ingredients(*first, *middle, *last))
 
         def spell(lengths: tuple[int, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Run functions of compiled modules alone: compare their results, and measure their dispatches.
+"""Call functions of compiled modules: compare their results, and measure their dispatches.
 
     import numpy
     from dispatchflow.microbenchmark import Input, Invocation, run
@@ -7,8 +7,8 @@
     table = run([Invocation("mm", "mm.vmfb", "main", [a, Input(a, cold=True)], expected=[a @ a])])
     print(table.select(["invocation", "dispatch", "median_ns", "verdict"]).to_pylist())
 
-No project, spec or store is needed. Each invocation runs in processes of its own: one that crashes or takes too long is
-its own failure, and the next one runs.
+No project, spec or store is needed. Each invocation runs in separate processes: if it crashes or takes too long, it has
+failed, and the next invocation runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def run(
     protocol: str = "fast",
     limit_s: float = 120.0,
 ) -> pa.Table:
-    """Verify the invocations and measure them, in this order.
+    """Verify and measure each invocation, one after another.
 
     Args:
         invocations: what to run.
@@ -56,17 +56,17 @@ def run(
 
         - `invocation`, `function`, `device`: what ran where.
         - `dispatch`: the dispatch as profilers name it.
-        - `executions`, `total_ns`, `median_ns`: its executions, the sum and the median of their times.
-        - `workgroups`: their number in x, y and z; null if executions differ.
-        - `calls`, `call_ns`: the calls that were measured, and the median over blocks of the time of one.
+        - `executions`, `total_ns`, `median_ns`: how often the dispatch ran, the sum and the median of its times.
+        - `workgroups`: the number of workgroups in x, y and z; null if executions differ.
+        - `calls`, `call_ns`: the number of measured calls, and the time of one call, as the median over blocks.
         - `verdict`: `equal`, `within bound`, `different`, `mistrusted` or `not compared`.
-        - `status`: `measured`, `checked` (with `check_only`), or `failed`; what failed or is wrong is not measured.
-        - `reason`: why it failed, or which element is wrong.
+        - `status`: `measured`, `checked` (with `check_only`), or `failed`; with wrong results nothing is measured.
+        - `reason`: why the invocation failed, or which element is wrong.
 
     Raises:
-        SpecError: wrong input: a file that is no module, a function that is not there, operands that do not fit. It is
-            raised before anything runs.
-        ToolchainError: this Python has no IREE.
+        SpecError: a file is not a module, a function does not exist, or operands do not fit. It is raised before
+            anything runs.
+        ToolchainError: this Python environment has no IREE.
     """
     known = device.partition("://")[0]
     if known not in _DEVICES:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 FACE = "api"
-"""The file that has the base, and that members import."""
+"""The file with the base class, which all members import."""
 
 HINT = "docs/adding.md describes what such a file needs."
 
@@ -25,7 +25,7 @@ def members(package: str, base: Callable[..., T], word: str | None = None, suffi
     Args:
         package: the folder's package.
         base: the base class.
-        word: the attribute that repeats the file's name, if there is one.
+        word: the class attribute that must equal the file's name; None if there is none.
         suffix: the end of each class's name.
 
     Raises:
@@ -66,7 +66,7 @@ def _imported(name: str, path: Path) -> ModuleType:
 
 
 def _lacking(cls: type) -> list[str]:
-    """Return abstract methods, and class variables that a base declares and the class does not define."""
+    """Return a class's abstract methods, and the class variables that a base declares without a value."""
     declared = {
         word
         for base in cls.__mro__

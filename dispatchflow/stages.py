@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 STAGES = ("emit", "compile", "verify", "profile")
-"""The stages of a case, in order; its row is about these."""
+"""The stages of a case, in order; a row reports these."""
 SITES = "sites"
 """The stage after `profile`, which shows what each dispatch computes. It runs only if named."""
 NAMED = (*STAGES, SITES)
@@ -13,13 +13,13 @@ MEASURED = ("profile", SITES)
 
 
 def cases_named(word: str) -> tuple[str, str] | None:
-    """Return (stage, pattern of cases) of a word; None if it may mean something else.
+    """Split a command-line word into (stage, pattern of cases); return None if it does not name a stage.
 
-    `profile:matmul_*` is (`profile`, `matmul_*`), `profile` is (`profile`, `*`): cases up to one stage."""
+    `profile:matmul_*` becomes (`profile`, `matmul_*`), and `profile` becomes (`profile`, `*`)."""
     stage, colon, pattern = word.partition(":")
     return (stage, pattern or "*") if stage in NAMED and (pattern or not colon) else None
 
 
 def up_to(stage: str) -> tuple[str, ...]:
-    """Return the stages of a case up to this one; `sites` is not one of them."""
+    """Return the stages of a case up to and including `stage`; all of `STAGES` for `sites`."""
     return STAGES if stage == SITES else STAGES[: STAGES.index(stage) + 1]

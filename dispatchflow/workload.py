@@ -11,11 +11,11 @@ from typing import ClassVar
 ENTRY = "main"
 """The entry function of every generated module.
 
-It is the same for all, because the name reaches the executables' names, and with these the code digest."""
+It is constant, because it becomes a part of the executables' names and therefore of the code digest."""
 
 
 class Kind(StrEnum):
-    """The kinds of workloads; a library computes one of them."""
+    """The kinds of workloads; each library computes one kind."""
 
     OPERATIONS = "operations"
     ONNX = "ONNX files"
@@ -38,7 +38,7 @@ class Workload(ABC):
     @property
     @abstractmethod
     def recipes(self) -> tuple[str, ...]:
-        """The recipes that it is verified with; the last one is also measured."""
+        """The recipes of the inputs for verification; those of the last recipe are also used for timing."""
 
     @property
     @abstractmethod
@@ -48,11 +48,11 @@ class Workload(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """The part of a case's name after `name`, for people."""
+        """The part of a case's name after the operation: sizes, types and layouts; or file and function."""
 
     @cached_property
     def shape_name(self) -> str:
-        """The common name of cases that compute the same: operation, dims, types, layouts; or file, function."""
+        """The beginning of a case's name, without the tuning: the same for all cases of one computation."""
         return f"{self.name}_{self.label}"
 
     @property
@@ -67,12 +67,12 @@ class Workload(ABC):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The Python packages that it needs besides dispatchflow's own."""
+        """The Python packages that the workload needs in addition to dispatchflow's dependencies."""
         return ()
 
     @property
     def element_types(self) -> str | None:
-        """Element types, `f16,f16->f32`; None if only the module has them."""
+        """Element types, `f16,f16->f32`; None for a user's module."""
         return None
 
     @property
@@ -81,8 +81,10 @@ class Workload(ABC):
 
     @abstractmethod
     def flops(self) -> int | None:
-        """Return the arithmetic operations of one call, a multiply-add as two; None if unknown."""
+        """Return the number of arithmetic operations of one call, a multiply-add as two; None if unknown."""
 
     @abstractmethod
     def traffic_bytes(self) -> int | None:
-        """Return the bytes of one call if every operand is read once and every result written once."""
+        """Return the bytes moved by one call if each operand is read once and each result written once.
+
+        None if they are unknown."""

@@ -1,4 +1,4 @@
-"""The flops and bytes of one call that a program states; None if a row cannot store them as integers."""
+"""Read the flops and bytes of one call from a workload; None if a row cannot store the value."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _LIMIT = 2**63  # rows store them as int64
 
 
 def value_or_error(program: Workload, amount: str) -> Any:
-    """Return the amount that an operation states, or the exception that its method raised.
+    """Call the method `amount` of a workload; return its value, or the exception that it raised.
 
-    An exception does not fit any column, so the row is refused, as it is for any other wrong value."""
+    An exception fits no column, so the row is refused like a row with any other wrong value."""
     try:
         return getattr(program, amount)()
     except (MemoryError, OSError):  # not the operation's fault

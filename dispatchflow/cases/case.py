@@ -25,7 +25,7 @@ class Case:
     dispatch: Dispatch
     target: Target
     threads: int | None = None
-    """The number of threads; None for one per core of the machine."""
+    """The number of threads; None for one thread per core of the machine."""
     flags: extra.Flags = ()
     """Compiler flags in addition to those of the target and the tuning."""
     provider: str = IREE
@@ -47,7 +47,7 @@ class Case:
 
     @property
     def packages(self) -> dict[str, str]:
-        """The Python packages that it needs, with the command that installs each."""
+        """The Python packages that the case needs, with the command that installs each."""
         needed = dict.fromkeys(self.operation.packages, "pip install 'dispatchflow[onnx]'")
         return needed if self.library is None else {**needed, self.provider: self.library.install}
 
@@ -61,13 +61,11 @@ class Case:
         return None if self.library is None else program_of(self.library, self.operation)
 
     def __hash__(self) -> int:
-        return hash(
-            self.name
-        )  # the name is injective and its hash is cached; hashing all fields costs ten times as much
+        return hash(self.name)  # names are unique and their hash is cached; hashing all fields costs ten times as much
 
     @cached_property
     def name(self) -> str:
-        """An injective name without `=`, `*` or white space.
+        """A name without `=`, `*` or white space; different cases have different names.
 
         Example: `matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`."""
         threads = "" if self.threads is None else f"-{self.threads}t"

@@ -26,7 +26,7 @@ class Dispatch:
     operation: Workload
     tuning: Tuning
     asks: tuple[str, ...] = ()
-    """The requests in a user's module (`configurations.requested_by`), known once the compiler printed it."""
+    """The lowering configurations that a user's module requests, known after the compiler has printed it."""
 
     def module(self, syntax: Release = NEWEST) -> str:
         """Emit the MLIR text of an operation; equal dispatches have equal bytes.
@@ -37,14 +37,14 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return the dispatch with the requests in the printed text of a user's module.
+        """Return this dispatch with `asks` from the record of `emit`, if it is of a user's module.
 
-        The text of an operation has only the requests of its tuning, so its dispatch is returned unchanged."""
+        The text of an operation requests only what its tuning does, so its dispatch is returned unchanged."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
     def requested(self) -> str | None:
-        """The configuration that is requested from the compiler; None if the compiler chooses."""
+        """The lowering configuration that the compiler is asked for; None if the compiler chooses."""
         of_tuning = self.tuning.requested(cast(Operation, self.operation))
         return AND.join(filter(None, (of_tuning, *dict.fromkeys(self.asks)))) or None
 
@@ -57,7 +57,7 @@ class Dispatch:
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
 
     def demanded(self, packed: bool = False) -> str | None:
-        """Return all that the compiler's dump must show, in words that enter the compile key.
+        """Describe what the compiler's dump must show; the text enters the compile key.
 
         `missed` checks the dump. `packed` says whether the compiler packs operands by default (`Release.packs`)."""
         if (operation := self._counted(packed)) is None:

@@ -1,7 +1,7 @@
-"""Known failures: which cases fail, with which releases, and how. Such a case is still tried.
+"""Known failures: which cases fail, with which releases, and how. These cases still run.
 
-They come from known_failures.toml and from the `[[known_failure]]` tables of a user's specs. docs/known-failures.md
-explains the words of both.
+The entries come from known_failures.toml and from the `[[known_failure]]` tables of a user's specs.
+docs/known-failures.md explains their fields.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class KnownFailure:
     """A pattern that is searched for in the failure's reason and log."""
     reason: str
     some: bool
-    """Whether only some of the matching cases fail; a case that passes is then an ordinary case."""
+    """Whether only some of the matching cases fail; a matching case that passes is then not reported."""
     place: str
     """The origin of the entry: `specs/a.toml:3, known_failure[0]`."""
 
@@ -75,7 +75,7 @@ class KnownFailure:
         return _within(self.toolchain, version)
 
     def fits(self, stage: str, reason: str, log: Callable[[], str]) -> bool:
-        """Return whether a failure of `stage` with this reason and log is the one that the entry describes.
+        """Return whether the entry describes a failure of `stage` with this reason and log.
 
         The log is read only if the reason does not match."""
         return stage == self.stage and bool(self.message.search(reason) or self.message.search(log()))
@@ -96,7 +96,7 @@ def version_of(text: str) -> Version:
 
 
 def _within(bounds: str, own: Version) -> bool:
-    """Return whether all of `>=3.11, <3.14` hold; a bound of two numbers is compared with the first two."""
+    """Return whether a version is within bounds such as `>=3.11, <3.14`; here 3.14.1 counts as 3.14."""
     for relation, text in _BOUND.findall(bounds):
         bound = version_of(text)
         order = (own[: len(bound)] > bound) - (own[: len(bound)] < bound)
@@ -158,7 +158,7 @@ def _value_of(case: Case, word: str) -> str | None:
 
 
 _COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
-"""The words that cases of one kind have in common."""
+"""The words that have the same value for all cases of one kind (`KnownFailures._of_kind`)."""
 
 
 class KnownFailures:
@@ -190,9 +190,9 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return the entries that match the case's kind, each with the other words that the case has to match.
+        """Return the entries that match the case's kind, each with the words that are still to be matched.
 
-        Thousands of cases are of few kinds, and most kinds have no entry."""
+        The result is cached: thousands of cases have few kinds, and most kinds have no entry."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(
@@ -219,7 +219,7 @@ class KnownFailures:
     def passing(self, case: Case, made: Callable[[str], bool]) -> KnownFailure | None:
         """Return an entry that predicts a failure of a case that passed; None if there is none.
 
-        `made` says whether the case's stage passed. Entries about only some cases (`some`) do not count."""
+        `made` returns whether a stage of the case passed. Entries about only some cases (`some`) do not count."""
         return next(self._covering(case, lambda entry: not entry.some and made(entry.stage)), None)
 
 
@@ -232,7 +232,7 @@ def shipped() -> tuple[KnownFailure, ...]:
 def parse(text: str, path: PurePath) -> list[KnownFailure]:
     """Parse the `[[known_failure]]` tables of a TOML file.
 
-    A file that is not valid TOML has none here; the parser of its sweeps reports the error.
+    A file that is not valid TOML yields no entries: the parser of sweeps reports the error.
 
     Raises:
         SpecError: an entry is wrong; the error names file, line and word.

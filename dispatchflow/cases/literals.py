@@ -1,4 +1,4 @@
-"""Numbers of a user's module, as a spec writes them."""
+"""Parse the numbers that a spec gives as inputs of a user's module."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 
 
 def words(value: str) -> list[str]:
-    """Split an input into its numbers, as they are written."""
+    """Split an input such as `1, 2 3` into the words of its numbers."""
     return value.replace(",", " ").split()
 
 

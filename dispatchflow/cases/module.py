@@ -21,7 +21,7 @@ ELEMENT_TYPES = {
     for element in ElementType
     if element.bits >= 8 and not element.is_unsigned and element is not ElementType.F8E8M0FNU
 }
-"""Types with generated inputs and results that are compared as numbers; all other types are bytes."""
+"""The types with generated inputs and results that are compared as numbers; others are raw bytes."""
 RECIPES = ("random", "integers")
 """Recipes for inputs.
 
@@ -36,7 +36,7 @@ _READING_PASS = re.compile(r"preprocessing_pipeline<\"[^\"]*?([\w-]*(?:file|path
 BUFFER_VIEW = "!hal.buffer_view"
 """A tensor whose sizes and element type are known at run time only, as in IREE's later dialects."""
 SAME_CODE = "the reference is the same code"
-"""The reason for a result that is not compared."""
+"""The reason why a result is not compared with a reference that is the same code."""
 _SCALAR = re.compile(r"index|[fi]\d+|bf16")
 _SIZES = re.compile(r"(?:tensor<)?((?:(?:\d+|\?)x)*)[^!\d?].*")
 
@@ -50,21 +50,21 @@ class File:
     member: str | None = None
     """The name of an array in a `.npz` file; None for the complete file."""
     type: str | None = None
-    """The type of an expected result in raw bytes, if the spec has it."""
+    """The type of an expected result in raw bytes; None if the spec does not give it."""
 
     @property
     def is_array(self) -> bool:
-        """Whether numpy wrote it, with type and sizes; otherwise it has raw bytes."""
+        """Whether the file is numpy's, with type and sizes; otherwise it has raw bytes."""
         return self.member is not None or (self.type is None and self.path.endswith(".npy"))
 
     @property
     def spelt(self) -> str:
-        """The path and the member, for people."""
+        """The path, and the member if there is one, for messages."""
         return self.path if self.member is None else f"{self.path}:{self.member}"
 
     @property
     def identity(self) -> str | tuple[str | None, ...]:
-        """The part that enters keys."""
+        """The ingredient of keys that represents the file."""
         if self.member is None and self.type is None:
             return self.digest
         return self.digest, self.member, self.type
@@ -86,7 +86,7 @@ class Parameters:
     scope: str
     file: File
     ending: str
-    """The ending of its name, by which the runtime knows its format."""
+    """The suffix of the file's name, from which the runtime infers the format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,9 @@ class Module(Workload):
     title: str
     entry: str
     inputs: tuple[Input, ...] | None = None
-    """The arguments; None for the random recipe for each."""
+    """The arguments; None if each is made by the random recipe."""
     expected: tuple[File | str, ...] = ()
-    """Expected results: files, and bare numbers as the spec has them."""
+    """Expected results: files, or numbers as the spec spells them."""
     against: Target | None = None
     """A target whose results for the same module are the expected ones."""
     rtol: str | None = None
@@ -113,9 +113,9 @@ class Module(Workload):
     against_library: str | None = None
     """A library whose results for the same file are the expected ones."""
     problem: str | None = None
-    """Why its inputs are not known: its flag file is wrong."""
+    """The error in the flag file that lists the inputs; None if there is none."""
     against_flags: Flags = ()
-    """Flags of the case that its compile for the target `against` has too."""
+    """Flags of the case that are also used to compile the reference for `against`."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -134,7 +134,7 @@ class Module(Workload):
 
     @property
     def label(self) -> str:
-        """A name made of file and function, not of the file's content: an edited file is still the same case."""
+        """File and function, but not the file's content: a case keeps its name when the file is edited."""
         return re.sub(r"[^\w.$+-]", "-", f"{self.title}_{self.entry}")
 
     @property
@@ -148,13 +148,13 @@ class Module(Workload):
 
     @property
     def parameter_values(self) -> tuple[str, ...]:
-        """The values of `--parameters=` there."""
+        """The values of the runtime's option `--parameters=` in a tool's working directory."""
         named = zip(self.parameters, self.parameter_names, strict=True)
         return tuple(parameters.value(item.scope, name) for item, name in named)
 
     @property
     def tolerance(self) -> str:
-        """The tolerance as it enters the key of the verification."""
+        """The tolerance as an ingredient of the verification's key."""
         return self.rtol or "by element type"
 
     @property
@@ -163,18 +163,18 @@ class Module(Workload):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The Python packages that import it or compute its expected results."""
+        """The Python packages that import the file or compute the expected results."""
         return tuple(filter(None, (self.importer, self.against_library)))
 
     @property
     def reference_name(self) -> str:
-        """The reference in messages: `the reference, module on vmvx`."""
+        """The name of the reference in messages: `the reference, module on vmvx`."""
         if self.against is None:
             return f"the reference, {self.against_library}"
         return f"the reference, {self.name} on {self.against.name}"
 
     def compared_with(self, flags: Flags) -> Module:
-        """Return the module whose reference has those of a case's flags that change what a module computes."""
+        """Return this module with `against_flags` set to those flags of a case that change results."""
         meaning = of_meaning(flags) if self.against is not None else ()
         return replace(self, against_flags=meaning) if meaning else self
 
@@ -196,13 +196,13 @@ def with_objects(text: str, name_of: Callable[[str], str]) -> str:
 
 
 def reading_pass(text: str) -> str | None:
-    """Return the option by which a pass in the module's own pipeline names a file; None if there is none."""
+    """Return the option by which a pass of the module's own pipeline names a file; None if there is none."""
     match = _READING_PASS.search(text)
     return match[1] if match else None
 
 
 def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None:
-    """Parse `4x?xf32` to ((4, None), F32); None if it is not a tensor of a known element type."""
+    """Parse `4x?xf32` to ((4, None), F32); return None for a type that is no tensor of `ELEMENT_TYPES`."""
     if is_scalar(spelling):
         return None
     element = element_of(spelling)
@@ -213,13 +213,13 @@ def shape_of(spelling: str) -> tuple[tuple[int | None, ...], ElementType] | None
 
 
 def sizes_of(spelling: str) -> tuple[int | None, ...] | None:
-    """Parse `4x?xf32` to (4, None), for any element type; None if it is not a tensor."""
+    """Parse `4x?xf32` to (4, None), for any element type; return None for a type that is no tensor."""
     match = None if is_scalar(spelling) else _SIZES.fullmatch(spelling)
     return tuple(None if dim == "?" else int(dim) for dim in match[1].split("x")[:-1]) if match else None
 
 
 def nbytes_of(spelling: str) -> int | None:
-    """Return the bytes of a tensor; None if they are unknown."""
+    """Return the size of a tensor in bytes; None if it is unknown."""
     known = shape_of(spelling)
     if known is None or None in known[0]:
         return None
@@ -240,9 +240,9 @@ def spelt(sizes: Sequence[int | None], element: str) -> str:
 
 
 def with_sizes_of(printed: str, declared: str) -> str:
-    """Return the declared type of a result with its printed sizes.
+    """Return the type of a result: the declared element type with the sizes that the runtime printed.
 
-    The runtime and MLIR may have different names for an element type that is not in `ELEMENT_TYPES`."""
+    The printed element type is used only if it is in `ELEMENT_TYPES`; others may have another name in MLIR."""
     known = declared == BUFFER_VIEW or element_of(printed) in ELEMENT_TYPES
     return printed if known else spelt(sizes_of(printed) or (), element_of(declared))
 
@@ -279,7 +279,7 @@ def element_of(spelling: str) -> str:
 def output_names(results: Sequence[str], stem: str = "output") -> tuple[str, ...]:
     """Return the file name of each result.
 
-    A bare number has a file too, because the tool prints it with six digits only."""
+    A bare number has a file too, because the tool prints only six of its digits."""
     return tuple(f"{stem}_{i}.bin" for i in range(len(results)))
 
 

@@ -15,7 +15,7 @@ from dispatchflow.operations import Operation
 from dispatchflow.workload import Workload
 
 MODEL = "model"
-"""The folder of a model's files in a tool's working directory, in which they have their own names."""
+"""The folder for a model's files in a tool's working directory; the files keep their names in it."""
 _OUTPUT = "module"
 """The output of `emit` that has the main file."""
 
@@ -27,13 +27,13 @@ class LibraryProgram:
     main: str
     """The name of the file that `_harness.py` loads."""
     digest: Digest
-    """Its identity: a model's files by content, and the names of its weights, which the model has."""
+    """A digest of the files' contents, and of the names by which a model refers to its weights."""
     content: bytes | File
     """The content of the main file."""
     beside: tuple[tuple[str, File], ...] = ()
     """The names and contents of the other files."""
     problem: str | None = None
-    """The reason why its files cannot be placed in a working directory; None if they can."""
+    """The reason why the files cannot be placed in a working directory; None if they can."""
 
     @property
     def outputs(self) -> dict[str, bytes | File]:
@@ -99,8 +99,8 @@ def misplaced(program: Module) -> str | None:
 def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorType]:
     """Return the types of the arguments of a library's call.
 
-    `arguments` are those of the inputs, from which a model's types are read. An operation has its own, since the
-    runtime may know its operands by other types."""
+    The types of a model are parsed from `arguments`, the types of its inputs. Those of an operation are the types of
+    its operands, because the runtime may pass an operand as another type."""
     if isinstance(program, Operation):
         return [operand.type for operand in program.operands()]
     return [_tensor(argument) for argument in arguments]

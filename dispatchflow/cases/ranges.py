@@ -11,16 +11,16 @@ _RANGE = re.compile(r"\s*([+-]?\d{1,20})\.\.([+-]?\d{1,20})\s*", re.ASCII)
 
 
 def bounds(value: str) -> tuple[int, int] | None:
-    """Parse `0..15` to its bounds, both included; None if it is no range."""
+    """Parse `0..15` to its bounds, both included; return None for text that is no range."""
     match = _RANGE.fullmatch(value)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def check(value: str, element: str) -> tuple[int, int]:
-    """Return the bounds of a range, after checking that the element type holds each of its whole numbers.
+    """Return the bounds of a range, after checking that the element type represents each number exactly.
 
     Raises:
-        ValueError: it does not, or the range is empty.
+        ValueError: a bound is not representable, or the range is empty.
     """
     found = bounds(value)
     if found is None or found[0] > found[1]:
