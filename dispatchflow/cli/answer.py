@@ -1,4 +1,4 @@
-"""Execute a command line by one of the commands; each file of `commands/` holds one."""
+"""Execute a command line with one of the commands; each file of `commands/` defines one."""
 
 from __future__ import annotations
 

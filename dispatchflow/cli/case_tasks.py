@@ -1,7 +1,7 @@
 """Cases → doit tasks: `emit:CASE` → `compile:CASE` → `verify:CASE` → `profile:CASE` → `sites:CASE`.
 
-Tasks are ordered by task_dep, never by file_dep or targets. With these two, doit would compare the files with those of
-the task's last run, and repeat what the store already has (docs/decisions/0003).
+Tasks are ordered by task_dep, never by file_dep or targets: with those, doit would compare files with the task's last
+run, and execute stages whose outputs the store already has (docs/decisions/0003).
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ STAGE_DOCS = {
 
 
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
-    """Return tasks without actions: stages as groups, and cases that the user's own tasks may depend on."""
+    """Return tasks without actions: a group for each stage, and the selected cases that need no execution.
+
+    The user's own tasks may depend on them."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
     empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]

@@ -42,7 +42,7 @@ class CommandLine:
     words: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
     program: list[str] = field(default_factory=list)
-    """The command line after `--`, unchanged: that of another program."""
+    """The command line of another program, given after `--`, unchanged."""
 
     @property
     def plain(self) -> bool:

@@ -1,4 +1,4 @@
-"""doit's thread runner, where exclusive tasks run alone, after all other tasks that can run."""
+"""A thread runner for doit that runs exclusive tasks alone, after all other tasks that can run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ExclusiveRunner(MThreadRunner):  # type: ignore[misc]
         super().run_tasks(task_dispatcher)
 
     def get_next_job(self, completed: Any) -> Any:
-        """Return the next job like doit's method, but keep selected exclusive tasks in `_deferred`."""
+        """Return the next job as doit's method does, but defer exclusive tasks until no other can run."""
         if completed is not None:
             self._in_flight -= 1
         if self._stop_running or self.stopped():

@@ -25,7 +25,7 @@ class Invocation:
         names: the dodo file's names.
         variables: the given variables, not parsed.
         commands: the names of all commands.
-        recall: records everything that is read, if the answer may be replayed later.
+        recall: records everything that is read; None if the answer must not be replayed later.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Invocation:
     ) -> None:
         self.root, self.names, self.variables, self.commands, self.recall = root, names, variables, commands, recall
         self.program: tuple[str, ...] = ()
-        """The command line of another program, which was given after `--`."""
+        """The command line of another program, given after `--`."""
         self._workspaces: list[Workspace] = []
 
     def workspace(self, groups: Iterable[str] = ("cases", "run")) -> Workspace:
@@ -57,7 +57,7 @@ class Invocation:
         return selection.select(words, workspace.plan, [task.name for task in foreign], self.commands)
 
     def to_make(self, workspace: Workspace, words: Sequence[str], own: Sequence[Task]) -> Selection:
-        """Return what these words select, with the dependencies of the user's selected tasks.
+        """Return the cases and tasks that `words` select, with the dependencies of the user's tasks.
 
         Raises:
             SpecError: remeasure= is given and no case is selected for profile.

@@ -72,7 +72,7 @@ def command() -> None:
 def _only_loads(words: Sequence[str]) -> bool:
     """Return whether stock doit would only load ./dodo.py.
 
-    It would if there is no option, no command of stock doit, and no configuration that may name another file."""
+    True if there is no option, no command of stock doit, and no configuration that may name another dodo file."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False
@@ -87,7 +87,7 @@ def main() -> None:
     """Execute the command line and exit: 0 success, 1 a case failed, 2 wrong input, 3 nothing matched.
 
     Call it from a dodo.py; specs/, the store and the view are in that file's directory. The file is executed a second
-    time to define the user's `task_*` functions: only in that execution `main` returns.
+    time to define the user's `task_*` functions: in that execution `main` does nothing and returns.
     """
     global _running
     if _running:
@@ -117,7 +117,7 @@ def _interruptible() -> None:
 def _interrupt(number: int, frame: object) -> None:
     """Raise KeyboardInterrupt at the first signal; end the process at the second.
 
-    The first unwinds everything in order; the second loses no more than `kill -9`."""
+    The exception runs every `finally` block; the second signal loses no more than `kill -9`."""
     for each in _INTERRUPTS:
         signal.signal(each, lambda again, frame: _end(again))
     raise KeyboardInterrupt(number)
@@ -153,7 +153,7 @@ def _flush_and_exit(code: int) -> None:
 
 
 def _flush() -> OSError | None:
-    """Write the rest of standard output; return the error, if any; a reader that closed the pipe is none."""
+    """Write what is left of standard output and return the error; None also for a closed pipe."""
     # A closed pipe (`doit list | head`) is no error. For a closed terminal the exit code is set elsewhere.
     try:
         sys.stdout.flush()
@@ -227,8 +227,8 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
     """Return the replay of a command line; None if the answer depends on more than `Replay` records.
 
-    The answer depends on more if tasks of the user are selected, with options other than -n, and with variables that
-    compare the age of measurements or try failures again."""
+    None for selected tasks of the user, for options other than -n, and for variables that compare the age of
+    measurements or try failures again."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)

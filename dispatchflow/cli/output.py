@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class OutputLost(DispatchflowError):
     """Standard output cannot be written.
 
-    The exit code is the one of a program that the system ends for the same reason."""
+    The exit code is that of a program that the system ends for the same reason, by SIGPIPE or SIGHUP."""
 
     def __init__(self, error: OSError) -> None:
         hint = "What was finished is recorded; the next run goes on."
@@ -62,7 +62,7 @@ def say_last(text: str) -> None:
 def open_streams() -> None:
     """Connect standard streams that are closed (`doit 2>&-`) to /dev/null.
 
-    Otherwise the next opened file would get their number."""
+    Otherwise the next file that is opened would get the number of a standard stream."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

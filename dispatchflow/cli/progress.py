@@ -1,4 +1,4 @@
-"""Progress of a run: bars on a terminal, otherwise one line per step; failures at once."""
+"""Print the progress of a run: bars on a terminal, otherwise one line per stage; failures at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SILENCE_S = 10.0
 
 
 class Progress:
-    """Counts and prints the steps of a run; may be called from several threads."""
+    """Counts and prints the stages of a run that end; may be called from several threads."""
 
     def __init__(self, totals: dict[str, int]) -> None:
         self._totals, self._lock = totals, threading.RLock()
@@ -46,7 +46,7 @@ class Progress:
             self._live.update(self._tasks[stage], name=name)
 
     def end(self, stage: str, name: str, cost_s: float, failure: str | None, known: bool = False) -> None:
-        """Count a finished stage and print it; `known`: its failure is a known failure."""
+        """Count and print a finished stage; `known` says whether its failure is a known failure."""
         with self._lock:
             self.made[stage] += failure is None
             if failure is not None:
@@ -91,7 +91,7 @@ class Progress:
                 self._print(line)
 
     def block(self, trial: Trial, undecided: int) -> None:
-        """Report the end of one block of a trial; `undecided` trials continue."""
+        """Report the end of one block of a trial; `undecided` is the number of trials that continue."""
         with self._lock:
             number, most = len(trial.blocks_ns), trial.protocol.blocks
             if self._live is not None:

@@ -1,6 +1,6 @@
 """Find the cases, skips and tasks that the words of a command line select.
 
-Later only selected, pending chains become doit tasks: building a task costs more than checking that it is not needed.
+Only selected cases with pending stages become doit tasks later: building a task costs more than checking a case.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
 
     Raises:
         NothingMatched: a pattern or a case's name matches neither cases nor skips; the facts list what exists.
-        SpecError: a word is not a stage, a task or a command in first place.
+        SpecError: a word is neither a stage nor a task, or it is a command but not the first word.
     """
     found = Selection()
     names = {case.name: case for case in plan.cases}
@@ -92,7 +92,7 @@ def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: S
 
 
 def with_dependencies(selection: Selection, own: Sequence[Task], plan: Plan) -> Selection:
-    """Add the cases and skips that the user's selected tasks depend on, also indirectly, to the selection."""
+    """Add the cases and skips on which the user's selected tasks depend, also indirectly."""
     tasks, waiting, seen = {task.name: task for task in own}, list(selection.foreign), set(selection.foreign)
     while waiting:
         task = tasks[waiting.pop()]

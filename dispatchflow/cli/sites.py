@@ -24,7 +24,7 @@ def requested(words: Sequence[str]) -> bool:
 
 
 def failures(chains: Sequence[CaseState]) -> dict[str, str]:
-    """Return case → why its sites are not known, for those that failed."""
+    """Return the name of each case whose sites failed → the reason."""
     return {
         chain.case.name: chain.sites.why
         for chain in chains
@@ -67,7 +67,7 @@ def _missing(state: StageState) -> str:
 
 
 def _chosen(rows: Sequence[dict[str, Any]], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows that `kernel=`, `sort=` and `top=` leave, in their order."""
+    """Yield the rows that `kernel=` and `top=` select, in the order of `sort=`."""
     column = values.get("sort", "site").removeprefix("-")
     if column not in sites.COLUMNS:
         raise SpecError(f"no column '{column}'", {"columns": ", ".join(sites.COLUMNS)}, "")

@@ -31,12 +31,12 @@ from dispatchflow.store.entries import Record
 _log = logging.getLogger(__name__)
 
 _WITH_SITES = " sites "
-"""Separates the identity of a row from the key of the sites that the case's view shows beside it."""
+"""Separates a row's identity from the key of the sites, if a view shows both."""
 
 _NO_PAUSES = "DISPATCHFLOW_TESTS_NO_PAUSES"
 """The environment variable that removes the pauses between rounds, for our own tests.
 
-No such test checks a time (CONTRIBUTING.md). Measurements record the missing pauses in their conditions."""
+The tests that set it check no times (CONTRIBUTING.md). Measurements record in their conditions that pauses are off."""
 
 
 class StageTasks:
@@ -48,18 +48,18 @@ class StageTasks:
         self.trials: dict[Case, Trial] = {}
         """The measurements of this invocation."""
         self.touched: set[Case] = set()
-        """Cases with a stage that was run."""
+        """Cases with a stage for which `run` was called."""
         self.made: set[Case] = set()
-        """Cases for which a stage was executed; the others reused a record of another case or process."""
+        """Cases with a stage that was executed; the others reused a record of another case or process."""
         self.stopped: Exception | None = None
         self.broken: set[str] = set()
         """Names of the cases whose stage ended by an exception in this program."""
         self.refused: DispatchflowError | None = None
-        """The error of rows that `publish` could not write, raised once everything else is reported."""
+        """The error for rows that `publish` could not write; it is raised after everything else is reported."""
         self._blind = False
 
     def done(self, stage: str, case: Case) -> bool:
-        """Return doit's `uptodate`; doit calls this after the upstream stages, when the key is known."""
+        """Return whether a stage is up to date; doit calls this after the upstream stages."""
         step = self.workspace.resolver.chain(case)[stage]
         up_to_date = not step.pending
         if up_to_date:
@@ -104,7 +104,7 @@ class StageTasks:
         return bool(record and record.ok)
 
     def _goes_on(self, case: Case) -> bool:
-        """Return whether a failure of results or times leaves a stage to run: the sites, without times."""
+        """Return whether `sites` still runs, without times, after a failed verification or measurement."""
         return case in self.workspace.resolver.asked_for_sites and self.stopped is None
 
     def _is_known(self, case: Case, failure: str | None) -> bool:
@@ -128,7 +128,7 @@ class StageTasks:
             self._calibrate(target, device, kinds)
 
     def _calibrate(self, target: Target, device: Device, kinds: Sequence[str]) -> None:
-        """Measure the ceilings of these kinds, if they are unknown or everything is measured again."""
+        """Measure the ceilings of these kinds that are unknown; with `remeasure=yes`, all of them."""
         ceilings, anew = self.workspace.ceilings, self.workspace.settings.remeasure == "yes"
         ceilings.copy_to_store(target, device)
         if wanted := kinds if anew else ceilings.missing(target, device, kinds):
@@ -137,9 +137,9 @@ class StageTasks:
             ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
-        """Return a target and a device for each place, with the kinds of ceilings that its cases need.
+        """Return (target, device, kinds of ceilings that its cases need) for each place.
 
-        A place has ceilings of its own: a number of threads of the CPU, or another target."""
+        Each place has separate ceilings: a number of threads of the CPU, or another target."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
         ceilings = self.workspace.ceilings
         for case, trial in self.trials.items():
@@ -173,7 +173,7 @@ class StageTasks:
         return trials.trial(self.workspace.executor, chain, found)
 
     def _pending_trial(self, case: Case) -> Trial | None:
-        """Return the measurement of a case in the session; None if it is impossible or not needed."""
+        """Add the measurement of a case to the session and return it; None if impossible or not needed."""
         trial = self._trial(case)
         if trial is None or not self.workspace.resolver.chain(case)["profile"].pending:
             return None
@@ -209,7 +209,7 @@ class StageTasks:
         return record.ok
 
     def _calibrate_for_sites(self, case: Case) -> None:
-        """Measure the ceilings of a case's sites; once more if a site exceeds one."""
+        """Measure the ceilings that a case's sites need; measure them again if a site's rate exceeds one."""
         w, chain = self.workspace, self.workspace.resolver.chain(case)
         if (found := case_sites.load(w, chain)) is None or found.times is None:
             return
@@ -220,9 +220,9 @@ class StageTasks:
             w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """Measure controls, if selected cases reuse times, to decide whether a runtime's speed has drifted.
+        """Measure controls if selected cases would reuse times that another runtime measured.
 
-        If it has, those cases are measured again. Returns False if every pair of runtimes was already judged."""
+        If the runtimes' speeds differ, those cases are measured again. Returns False if there was nothing to judge."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True
@@ -262,7 +262,7 @@ class StageTasks:
         for name, row in views.items():
             chain, identity = row.chain, row.identity
             known = shown.get(name, "")
-            if chain.sites is None:  # a view that has sites besides is a view of this row, too
+            if chain.sites is None:  # a view that also shows sites shows this row too
                 known, *_ = known.split(_WITH_SITES)
             elif chain.sites.state == "made":
                 identity += f"{_WITH_SITES}{chain.sites.key}"
@@ -285,7 +285,7 @@ class StageTasks:
         return publish.rows_of(chains, w.toolchain, w.settings.protocol, w.run, w.plan.tags, w.ceilings, w.noisy_above)
 
     def _show(self, chain: CaseState) -> bool:
-        """Write a case's view and return whether that worked; the run continues without a view."""
+        """Write a case's view; return False if it cannot be written, which does not end the run."""
         workspace = self.workspace
         if self._blind:
             return False

@@ -31,7 +31,7 @@ class Variable:
     """`cases` (which cases there are), `run` (how they run), `report` (what is shown), or a command."""
     meaning: str
     parse: Callable[[str], Any] = str
-    """Returns the value of a text, or raises ValueError with the allowed values."""
+    """Converts the text to the value; raises ValueError with the allowed values."""
 
 
 class _NoneOf(ValueError):

@@ -17,14 +17,14 @@ from dispatchflow.project.workspace import Workspace
 from dispatchflow.stages import cases_named
 
 LIMITS = ("compile_limit", "run_limit", "memory_limit")
-"""Variables of a command that runs a tool of a toolchain."""
+"""The limits that a command takes as variables if it starts programs of a toolchain."""
 
 
 class QueryCommand(Command):  # type: ignore[misc]
     """A command that executes no stage."""
 
-    # A command imports inside its functions what it needs besides the plan, because an idle run, the most frequent one,
-    # needs none of it.
+    # Commands import most modules inside their functions: the most frequent command, a run in which nothing changed,
+    # needs none of them.
     groups: tuple[str, ...] = ("cases", "run")
 
     def __init__(self, task_loader: Loader, cmds: Any = None, **rest: Any) -> None:
@@ -41,7 +41,7 @@ def no_words(command: str, args: list[str]) -> None:
 
 
 def join_users(workspace: Workspace) -> None:
-    """Wait for a clean of the store, and count this process among its users: none begins then."""
+    """Wait for a running clean of the store, then register this process as a user: no clean begins."""
     workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
 
 
@@ -49,7 +49,7 @@ def one_case(app: Invocation, workspace: Workspace, words: Sequence[str], comman
     """Return the only case that `CASE` or `STAGE:CASE` selects; without a word, the only case of the plan.
 
     Raises:
-        SpecError: there is none or more than one, or it is skipped.
+        SpecError: no case is selected, or more than one, or the case is skipped.
     """
     stages = [word if cases_named(word) else f"compile:{word}" for word in words]
     selection = app.select(workspace, stages or ["compile"], ())

@@ -35,7 +35,7 @@ class AnnotateCommand(QueryCommand):
         device = workspace.device(case.target, case.threads)
         if (why := annotate.refusal(case, device)) is not None:
             raise SpecError("these instructions cannot be sampled", {"case": case.name, "found": why})
-        sampling.perf()  # said before anything is compiled
+        sampling.perf()  # raises if perf is missing, before anything is compiled
         join_users(workspace)
         traced = bundles.made_of(workspace, case, provenance.of_case(workspace.executor, case), "its sites")
         program = provenance.program_of(workspace.executor, traced.outputs)
@@ -48,7 +48,7 @@ class AnnotateCommand(QueryCommand):
 
 
 def _chosen(case: Case, program: Program, word: str | None) -> Site:
-    """Return the site of `site=`, or the only one.
+    """Return the site of `site=`, or the only site.
 
     Raises:
         SpecError: there is no such site, or none is given and there are several.

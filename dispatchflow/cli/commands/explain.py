@@ -79,7 +79,7 @@ def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
 
 
 def _actions(chain: CaseState, stage: str) -> Iterator[tuple[str, Action]]:
-    """Yield the actions of a stage, as far as they are known, with what their keys are called."""
+    """Yield (title of the key, action) for each action of a stage that is known."""
     action, tracing = chain[stage].action, site_states.provenance_of(chain) if stage == SITES else None
     if tracing is not None:
         yield "key of the provenance", tracing

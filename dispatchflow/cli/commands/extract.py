@@ -1,4 +1,4 @@
-"""`doit extract` writes sites of a case as modules of their own."""
+"""`doit extract` writes each site of a case as a separate module."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ExtractCommand(QueryCommand):
 
 
 def _lines(made: Written) -> Iterator[str]:
-    """Yield a line for each module that was written, then what to do with them."""
+    """Yield a line for each module that was written, then the commands that use the modules."""
     sweeps = made.bundle.sweeps
     width = max((len(sweep.name) for sweep in sweeps), default=0) + len(".mlir")
     for sweep in sweeps:

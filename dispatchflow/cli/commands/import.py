@@ -39,7 +39,7 @@ class ImportCommand(QueryCommand):
 
 
 def _lines(made: Imported, specs: Path) -> Iterator[str]:
-    """Yield what was written, and how to use it: a sweep for a spec in `specs`, or a command line."""
+    """Yield lines that list the files, then a sweep for `specs` and a command line that use them."""
     files = {
         made.module: "the module, with the paths of PyTorch's modules as locations",
         made.weights: "its weights",

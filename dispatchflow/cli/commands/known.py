@@ -42,7 +42,7 @@ def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
     """Write entries for the selected cases that fail, except those that an entry of another file covers.
 
     Raises:
-        SpecError: the file has something else, or cannot be written.
+        SpecError: the file has other content, or cannot be written.
     """
     from dispatchflow.reports import known_failures
 

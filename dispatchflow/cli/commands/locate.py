@@ -37,14 +37,15 @@ class LocateCommand(QueryCommand):
         return int(found.fails)
 
     def _words(self, args: Sequence[str]) -> list[str]:
-        """Return the words that name the same case."""
+        """Return the words of a command line that select the same case."""
         return [*args, *(f"{name}={text}" for name, text in self.app.variables.items() if name not in _OWN)]
 
 
 def _reference(workspace: Workspace) -> Target | None:
-    """Return the target of `reference=`; None if it names none.
+    """Return the target of `reference=`; None if it is not given or names a library.
 
-    For a module of `file=` it is also that of the case's verification, and stays a word of the case."""
+    `reference` is removed from `workspace.values`, except with `file=` or `suite=`: there it also belongs to the case,
+    as the reference of its verification."""
     values = workspace.values
     word = values.get("reference")
     if not {"file", "suite"} & values.keys():

@@ -1,4 +1,4 @@
-"""`doit phases` shows the module after each of the compiler's phases, and where two compiles part."""
+"""`doit phases` shows the module after each of the compiler's phases, and how two compiles differ."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _other(workspace: Workspace, asked: CasePhases, word: str) -> CasePhases:
     if word.startswith(_TOOLCHAIN):
         workspace = workspace.with_toolchain(word.removeprefix(_TOOLCHAIN))
         word = asked.case.name
-        folder += f"-{workspace.toolchain.version}"  # the links of the case's own toolchain stay
+        folder += f"-{workspace.toolchain.version}"  # keep the links of the case's own toolchain
     name = word.partition(":")[2] or word
     if (case := next((case for case in workspace.plan.cases if case.name == name), None)) is None:
         facts = {"given": f"with={word}", "cases": f"{len(workspace.plan.cases)} in the plan"}
@@ -90,7 +90,7 @@ def _known(asked: CasePhases) -> dict[Phase, int]:
 def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the difference between two phases of one case.
 
-    Without `from=` or `to=`, it is the phase beside the other."""
+    Without `from=`, the first phase is the one before `to=`; without `to=`, the second is the one after `from=`."""
     known = list(_known(asked))
     begin = phases.named(values["from"], known, "from") if "from" in values else None
     end = phases.named(values["to"], known, "to") if "to" in values else None
@@ -108,9 +108,9 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield at which phases two cases differ, and the differences.
+    """Yield which phases of two cases differ, and how.
 
-    These are of the first such phase, or of those from `from=` to `to=`."""
+    The differences are those of the first such phase, or of the phases from `from=` to `to=`."""
     known = list(_known(asked))
     _known(other)
     names = [each.case.name for each in (asked, other)]

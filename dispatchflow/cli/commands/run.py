@@ -75,7 +75,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         code, said = _publish_and_report(stages, last, chains, list(selection.skips), failed)
         if stages.refused is not None:
             raise stages.refused
-        bare = workspace.values.keys() & {"format", "out"}  # the text ends without a duration
+        bare = workspace.values.keys() & {"format", "out"}  # a replay would print a duration, these do not
         if app.recall is not None and not (pending or selection.foreign or again or bare):
             app.recall.keep(code, said)
         return code

@@ -42,11 +42,11 @@ class ShowCommand(QueryCommand):
 
 
 def _written(out: Path, results: Sequence[CallResult]) -> list[Path]:
-    """Write each result as a `.npy` file, the only one to `out` or all to this folder; return the files.
+    """Write the results as `.npy` files: a single one to `out`, or all into the folder `out`.
 
     Raises:
-        SpecError: a file cannot be written, or is named for several results.
-        ToolError: a result is not known as an array.
+        SpecError: a file cannot be written, or `out` is one file and there are several results.
+        ToolError: numpy has no array for a result.
     """
     import numpy as np
 

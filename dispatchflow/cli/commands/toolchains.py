@@ -27,9 +27,9 @@ class ToolchainsCommand(QueryCommand):
 
 
 def _toolchains(workspace: Workspace) -> tuple[str, set[str]]:
-    """Return the text of `doit toolchains`, and the words of those that cannot be used.
+    """Return the text of `doit toolchains`, and the words of the toolchains that cannot be used.
 
-    It lists the current environment's toolchain, the fetched ones, and the one that `iree=` names."""
+    The text lists the current environment's toolchain, the fetched ones, and the one that `iree=` names."""
     rows: list[dict[str, str | None]] = []
     unusable = set()
     for word in workspace.toolchain_words:

@@ -68,7 +68,7 @@ class TraceCommand(QueryCommand):
 
 
 def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
-    """Refuse what is Tracy's: a program, a file of it, or words for its zones."""
+    """Raise SpecError for arguments that only a Tracy trace takes: a program, a file, `top=`, `format=`."""
     zones = [f"{name}=" for name in ("top", "format") if name in workspace.values]
     if tracy or zones:
         facts = {"form": f"doit trace CASE out={out}", "given": zones[0] if zones else "a program, or a trace of Tracy"}
@@ -91,7 +91,7 @@ def _write_call(workspace: Workspace, case: Case, out: str) -> None:
 
 
 def _traced_program(workspace: Workspace, argv: Sequence[str], out: str | None) -> int:
-    """Trace a program of the user, whose output is passed on; return its exit code."""
+    """Trace a program of the user and pass on its output; return 1 if it failed, else 0."""
     if (found := shutil.which(argv[0])) is None:
         raise SpecError(f"there is no program '{argv[0]}'", {"form": "doit trace -- python my_script.py"})
     runtime = tracing.runtime_beside(toolchain.installed()[1])
@@ -111,7 +111,7 @@ def _traced_program(workspace: Workspace, argv: Sequence[str], out: str | None) 
 
 @contextmanager
 def _passed_on(stream: BinaryIO) -> Iterator[str]:
-    """Yield the path of a pipe; what is written there is written to `stream` at once."""
+    """Yield the path of a pipe whose content is copied to `stream` at once."""
     reading, writing = os.pipe()
 
     def copy() -> None:
@@ -122,7 +122,7 @@ def _passed_on(stream: BinaryIO) -> Iterator[str]:
     thread = threading.Thread(target=copy, daemon=True)
     thread.start()
     yield f"/proc/{os.getpid()}/fd/{writing}"
-    os.close(writing)  # after an error the program may still write: this process ends then, and the pipe with it
+    os.close(writing)  # not after an error: the program may still write, and the pipe closes when this process ends
     thread.join()
     os.close(reading)
 
@@ -135,7 +135,7 @@ def _content(path: Path) -> bytes:
 
 
 def _kept(made: Path, out: str | None) -> bytes:
-    """Return a capture's bytes, and write them to the file of `out=` first."""
+    """Return the bytes of a capture; first write them to the file of `out=`, if that is given."""
     content = made.read_bytes()
     if out is not None:
         try:
