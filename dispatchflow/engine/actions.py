@@ -29,7 +29,7 @@ PRINTING = 5
 """Version of the facts that are read from a user's module when it is printed."""
 
 VERIFICATION = 8
-"""Version of the verification ladder. Raise it when it accepts other results than before."""
+"""Version of the verification. Raise it when other results are accepted than before."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Data:
     Keys contain the bytes' digests, and not how the bytes were made."""
 
     digests: Mapping[str, tuple[Digest, ...]]
-    """Set (`exact`, `random`, `given`, `expected_…`) → its objects."""
+    """Name of a set (`exact`, `random`, `given`, `expected_…`) → its objects, one for each tensor."""
     arguments: tuple[str, ...]
     """Each operand's type in the tools' syntax, `4x8xf32`; for a bare number, `=` and the number."""
     parameters: tuple[tuple[str, Digest], ...] = ()
@@ -47,7 +47,7 @@ class Data:
 
     @cached_property
     def measured(self) -> Data:
-        """The last set of operands alone, because only that set is measured."""
+        """This data with only the last set of operands, which is the one that measurements use."""
         recipe, digests = list(self.digests.items())[-1]
         return replace(self, digests={recipe: digests})
 
@@ -59,7 +59,7 @@ class Data:
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
-        """Return the file names in the tool's working directory, with their objects."""
+        """Return file name in the tool's working directory → object."""
         weights = {value.rpartition("=")[2]: digest for value, digest in self.parameters}
         return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])} | weights
 
@@ -102,7 +102,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def single(kind: str, **ingredients: Any) -> Action:
-    """Build an action of a kind that is rare in a plan, so that sharing a form would not save time."""
+    """Build an action without a shared form, for kinds of which a plan has few actions."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -122,7 +122,7 @@ def emit_program(program: Digest) -> Action:
 def compilations(
     flags: Sequence[str], toolchain: Digest, environment: Mapping[str, str], requested: str | None = None
 ) -> Form:
-    """Return the ingredients that compiles of many modules share.
+    """Return the form of the compile actions that differ only in their module.
 
     `requested` is what the dump must show, as returned by `Dispatch.demanded`. A compile that ignored the request is a
     failure."""
@@ -144,9 +144,9 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return the text with the source's names and places, and its file's name; None for an operation.
+    """Return (text with the source's names and locations, its file's name); None for an operation.
 
-    `emitted` are the outputs of `emit`. An import has such a text as an output; else the text is the user's file."""
+    `emitted` are the outputs of `emit`. The text is the output `labelled` of an import, otherwise the user's file."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -157,7 +157,7 @@ def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
 
     Args:
         compiled: the key of the compile: the printed module, flags, toolchain and environment.
-        labels: the module with the source's locations, and the name of its file; None if the printed one has them.
+        labels: the module with the source's locations, and its file's name; None if the compiled module has them.
     """
     return single("provenance", compile=compiled, labels=labels, source=sources(*_PROVENANCE))
 
@@ -205,7 +205,7 @@ def verification(
     Args:
         call: the code, its function and the device.
         data: inputs and expected results.
-        tolerance: of a user's module; for an operation the tolerances are part of the data.
+        tolerance: the tolerance of a user's module; None for an operation, whose tolerances are part of the data.
         is_reference: whether this code also computed the expected results; the results' bytes do not show this.
         runtime: the runtime that repeats another runtime's verification; None for the first verification.
     """
@@ -286,9 +286,9 @@ def _call(
 
 @cache
 def sources(*names: str) -> Digest:
-    """Return the digest of the modules that make inputs and expected results.
+    """Return a digest of the text of source files, which enters the keys of what they compute.
 
-    It covers the modules' text, not their behavior. After a comment is edited, the modules run again; if their outputs
-    have the same digests, everything computed from them stays valid."""
+    After a comment is edited, the actions run again; if their outputs have the same digests as before, everything that
+    was computed from the outputs stays valid."""
     folder = Path(__file__).parent.parent
     return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))

@@ -1,4 +1,4 @@
-"""Take samples of the machine instructions of one site's kernel."""
+"""Sample the machine instructions of one site's kernel with perf."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dispatchflow.tools import processes, sampling
 from dispatchflow.tools.outcome import Outcome
 
 LINKED = "linked"
-"""The kind of the build with the system's linker."""
+"""The kind of the action that builds a case with the system's linker."""
 _FREQUENCY_HZ = 2000
 _BLOCKS = 30
 """The sampled call takes as long as this many blocks of the protocol."""
@@ -39,7 +39,7 @@ class Annotation:
     same_code: bool | None
     """Whether the case's own code has the same instructions; None if they were not compared."""
     why: str
-    """The extent of the comparison, or why there was none."""
+    """The number of compared instructions, or the reason why none were compared."""
 
 
 def refusal(case: Case, device: Device) -> str | None:
@@ -95,7 +95,7 @@ def _recipe(found: Artifacts) -> str:
 
 
 def _built(executor: StageExecutor, case: Case) -> Digest:
-    """Return the module that is linked by the system's linker, with symbols."""
+    """Return the case's module, built with symbols by the system's linker."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         made = scratch / "module.vmfb"
@@ -169,7 +169,7 @@ class _Sampling:
         return outcome, processes.shortened(self.scratch / f"{name}.stderr")
 
     def compared(self, objdump: str, built: Digest, own: Digest, kernel: str) -> tuple[bool | None, str]:
-        """Return whether the case's own code has the kernel's instructions; None if that is not known."""
+        """Return whether the case's own code has the kernel's instructions (None if unknown), and why."""
         wanted = [code for text in self._disassembled(objdump, built) if (code := instructions.function(text, kernel))]
         if len(wanted) != 1:
             return None, f"{len(wanted)} functions of the new build have this name"

@@ -42,7 +42,7 @@ class ModuleCall:
     device: Device
 
     def again(self) -> ModuleCall | None:
-        """Return what makes the second call (`command_lines.poisoned`); None if there is no second call."""
+        """Return a call with poisoned memory (`command_lines.poisoned`); None if no second call is made."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
@@ -62,10 +62,10 @@ class ModuleCall:
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
-        """Return the types of the results of the last call, with their sizes; or the failure.
+        """Call again and return index → type of a result, with its sizes; or return the failure.
 
-        The runtime prints them in a further call only. It cannot print them without the values, and its `.npy` files,
-        which have sizes, do not support bf16 or types of 8 or 4 bits."""
+        The runtime prints sizes only together with all values, and not if it writes the results to files. Its `.npy`
+        files have sizes, but do not support bf16 or types of 8 or 4 bits."""
         if (failure := self.call(data, "given", (), function)) is not None:
             ok, reason, outputs, facts = failure
             return ok, f"the call that prints the results' sizes: {reason}", outputs, facts
@@ -75,12 +75,12 @@ class ModuleCall:
     def doubt_as_reference(self) -> str | None:
         """The reason why results are mistrusted if this provider also computed the expected ones.
 
-        It is None if the same code computed both: then the comparison shows nothing."""
+        None if the same code computed both: then nothing is compared."""
         return None
 
     @property
     def ran_with(self) -> dict[str, Any]:
-        """Facts of a failure: the runtime, because a failed call is tried again with another one."""
+        """The runtime, as a fact of a failure, because a failed call is tried again with another runtime."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class LibraryCall(ModuleCall):
 
 
 def library_argv(case: Case, installed: Installed, device: Device, data: Data | None, recipe: str) -> tuple[str, ...]:
-    """Return the command line of a library's call; a model's has no inputs if `data` is None."""
+    """Return the command line of a library's call; if `data` is None, a model is called without inputs."""
     program = case.library_program
     assert program is not None
     tensors = operand_types(case.operation, data.arguments if data else ())
@@ -151,7 +151,7 @@ def library_argv(case: Case, installed: Installed, device: Device, data: Data | 
 
 
 def as_is(log: str, reason: str) -> str:
-    """Return the reason of a failed compile: nothing is known that its log does not say."""
+    """Return `reason` unchanged: the default of `explain` in `ActionExecutor.compile_module`."""
     return reason
 
 
@@ -164,8 +164,8 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
 def failed(what: str, outcome: Outcome, scratch: Path, facts: dict[str, Any], store: Store, limits: Limits) -> Result:
     """Return the result of a failed tool.
 
-    If the tool hit a limit, or may have hit one, the limit is among the facts, and the action is tried again once the
-    limit is raised.
+    If the tool hit a limit, or may have hit one, the limit becomes a fact, and the action is tried again when the limit
+    is raised.
 
     Args:
         what: what failed, `compile` or `run`; or the problem in full, `cannot read x.mlir`.
@@ -207,7 +207,7 @@ _STATUS = re.compile(r"(?:^|: )([A-Z][A-Z_]{4,}; .+)", re.MULTILINE)
 """The runtime's status of a failed call, `x.c:191: INVALID_ARGUMENT; …`."""
 
 _CALLED = re.compile(r"; (?:; |while |invoking )")
-"""The separator after which a status lists what was called; the lines that follow list calls too."""
+"""The separator between a status and the calls that led to it."""
 
 
 def _first_error(stderr: str) -> str | None:

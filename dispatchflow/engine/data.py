@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class DataResolver:
     """Finds the inputs and expected results of workloads in the records.
 
-    `again` returns why a recorded failed action is to be tried again, or None if the failure still counts."""
+    `again` returns why a failed action is to be tried again; None if its recorded failure still counts."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class DataResolver:
         self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> DataResolver:
-        """Return a resolver that reads a snapshot: data that is missing in it stays missing."""
+        """Return a resolver that reads a snapshot of the records, which never gets the missing data."""
         return DataResolver(
             reader, self._toolchain, self._host, self._environment, self._device_of, self._again, self.installed,
             frozen=True,
@@ -60,7 +60,7 @@ class DataResolver:
         return self._made(program)[0]
 
     def data(self, program: Workload) -> Data | None:
-        """Return operands and `expected_…`: all data of a verification; None until all of it exists."""
+        """Return operands and expected results, all data of a verification; None until all of it exists."""
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
@@ -122,7 +122,7 @@ class DataResolver:
     def expected_action(self, program: Workload) -> Action | None:
         """Return the action that makes the expected results.
 
-        Returns None while it is unknown, and for a module that is compared with nothing."""
+        Returns None while the action is unknown, and for a module that is compared with nothing."""
         if isinstance(program, Operation):
             return actions.expectation(program)
         assert isinstance(program, Module)
@@ -172,7 +172,7 @@ class DataResolver:
         return flags.behind(own, program.against_flags)
 
     def reference_device(self, program: Module) -> Device:
-        """Return one thread of the target that a module is compared with."""
+        """Return the device, with one thread, of the target that a module is compared with."""
         assert program.against is not None
         return self._device_of(program.against, 1)
 
@@ -194,7 +194,7 @@ class DataResolver:
         return None if lacking is None else f"{program.reference_name}: {lacking}"
 
     def _reference_compile(self, program: Module) -> Action | None:
-        """Return the compile for the target that a module is compared with.
+        """Return the action that compiles a module for the target that it is compared with.
 
         Returns None if there is no such target, or while the module is not printed."""
         printed = self.printed(program)

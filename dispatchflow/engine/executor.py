@@ -98,10 +98,10 @@ class ActionExecutor:
             text: the module.
             flags: flags of the compiler.
             demanded: the requested configuration, which enters the key.
-            missed: returns why the dumped configurations are not the requested ones; then the action fails.
+            missed: returns why the dumped configurations are not as requested; then the action fails.
             files: files to which the flags refer.
             objects: name → object of each file to which the module's text refers.
-            explain: returns the reason of a failure from the compiler's log and the reason found there.
+            explain: (the compiler's log, the reason found in the log) → the reason to record for a failure.
         """
 
         def make(scratch: Path) -> Result:
@@ -148,5 +148,5 @@ def dumped(scratch: Path, to: str) -> bytes:
 
 
 def _is_regular(path: Path) -> bool:
-    """Return False for a pipe, which would block, and for a link, whose target may change."""
+    """Return whether a path is a regular file: a pipe would block, and a link's target may change."""
     return path.is_file() and not path.is_symlink()

@@ -18,14 +18,15 @@ from dispatchflow.tools import bindings
 
 FACTS = "extracted"
 SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_reading"))
-"""The files whose text enters the key."""
+"""The files whose text enters the key of an extraction."""
 
 
 def of_flow(executor: StageExecutor, flow: Digest) -> Record:
     """Return the record of the modules of a program's dispatches.
 
     `flow` is an output of `provenance.of_case`. The outputs are `extracted`, a `models.extraction.Extracted` as JSON,
-    and `0.mlir`, `1.mlir`, …, the modules as text. A module with the configuration of a tuning is there without it too.
+    and `0.mlir`, `1.mlir`, …, the modules as text. A module with the configuration of a tuning has another output
+    without the configuration (`plain`).
 
     Raises:
         DamagedObject: `flow` was damaged or missing, and has been dropped with its records.
@@ -51,7 +52,9 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the output with a module without the configuration of a tuning, which suits one backend only."""
+    """Return the name of the output that has a module without the configuration of its tuning.
+
+    The configuration suits one backend only."""
     return f"{module}.plain.mlir"
 
 

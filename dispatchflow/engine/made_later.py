@@ -1,4 +1,4 @@
-"""The records that commands made from what stages made: captures, extractions, phases, and others."""
+"""Find the records that commands made from the outputs of stages: captures, extractions, phases, …"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> A
     """Return the `emit` action of a user's module: the compiler parses the file and prints it.
 
     The printed text has no comments, value names or source locations of the file. `importer` is the version of the
-    package that imports it; the action then has a second output, `labelled`, with the source's names."""
+    package that imports a model; its action has a second output, `labelled`, with the source's names."""
     objects = tuple((path, file.digest) for path, file in module.objects)
     more: dict[str, Any] = {}
     if module.importer is not None:

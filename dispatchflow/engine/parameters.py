@@ -28,7 +28,7 @@ _TOOL, _LISTING = "iree-dump-parameters", "listing"
 def stored(
     program: Module, action: Action, scratch: Path, store: Store, toolchain: Toolchain, limits: Limits
 ) -> dict[str, Digest]:
-    """Copy the files into the store; return name in a tool's working directory → object.
+    """Copy the files with weights into the store; return name in a tool's working directory → object.
 
     Args:
         program: the module.
@@ -75,7 +75,7 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
-    """List the weights of files in the file `_LISTING`; return why they cannot be read, None if they can."""
+    """Write a list of the files' weights to `_LISTING`; return why they cannot be read, None if they can."""
     command = processes.Command(
         parameters.listing_argv(toolchain.tool(_TOOL), values), scratch, command_lines.environment(os.environ),
         stdout=_LISTING, time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,

@@ -42,7 +42,7 @@ def passes(executor: StageExecutor, case: Case, source: Source) -> Record:
 def program_text(executor: StageExecutor, case: Case, source: Source, kind: str) -> Record:
     """Return the record of a compile that writes the host program as text: the output `module.vm-asm`.
 
-    The compiler then writes no code, so that nothing is compared with the case's."""
+    The compiler then writes no code that could be compared with the case's code."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         made = scratch / _TEXT
@@ -52,7 +52,7 @@ def program_text(executor: StageExecutor, case: Case, source: Source, kind: str)
 
 
 def times(executor: StageExecutor, case: Case, source: Source) -> list[pass_times.PassTime]:
-    """Return the time of each pass, measured now: it is not recorded.
+    """Compile now and return the time of each pass, which is not recorded.
 
     Raises:
         ToolError: the compile failed, or printed no times.

@@ -64,7 +64,7 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
 
 
 def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str) -> Result | None:
-    """Write the imported module and `labelled.mlir`; return the failure."""
+    """Import a model: write its module to `to`, and `labelled.mlir`; return the failure, None on success."""
     model = _placed(program, scratch)
     argv = (
         sys.executable,
@@ -83,7 +83,7 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
 
 
 def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:
-    """Compute a model's results with a library, as expected results: outputs `0`, `1`, …, and `types`."""
+    """Compute a model's expected results with a library: the outputs `0`, `1`, …, and `types`."""
     from dispatchflow.cases import module
     from dispatchflow.engine import verify_module
 
@@ -117,7 +117,7 @@ def expected(executor: ActionExecutor, program: Module, scratch: Path, results: 
 
 
 def explainer(executor: ActionExecutor, record: Record) -> Callable[[str, str], str]:
-    """Return what adds the model's node to the reason of a failed compile: (log, reason) → reason."""
+    """Return a function (log, reason) → reason that names the model's node at which a compile failed."""
 
     def explained(log: str, reason: str) -> str:
         if LABELLED not in record.outputs:
@@ -138,7 +138,7 @@ def _folder(executor: ActionExecutor, package: str) -> str:
 
 
 def _placed(program: Module, scratch: Path) -> str:
-    """Write a model and its weights under the names of `provider.model_files`, and return the model's.
+    """Write a model and its weights under the names of `provider.model_files`; return the model's name.
 
     Raises:
         ToolError: a name leads out of the model's directory.

@@ -1,4 +1,4 @@
-"""Compile a case once more, with flags that make the compiler write something else too."""
+"""Compile a case again, with flags that make the compiler write more, such as each phase's module."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSION = 1
 """Version of the outputs. Raise it when they change."""
 
 _STREAM_BYTES = 1 << 42
-"""The limit for what the compiler prints after its passes; half of it goes to the disk as it comes."""
+"""The limit for the modules that the compiler prints after its passes, which is never reached."""
 
 _CODE = "module.vmfb"
 _OTHER_CODE = "this compile gave other code than the case's own, so what is shown is not about the case's code"
@@ -38,11 +38,11 @@ class Source:
     """Files to which the text refers."""
     compile: Key
     code: Digest | None
-    """The code digest of the case's own compile; None if that failed without code."""
+    """The code digest of the case's own compile; None if the compile failed without code."""
 
 
 def source_of(executor: StageExecutor, case: Case) -> Source:
-    """Return a case's module, after the case's own compile, which may have failed.
+    """Compile a case as usual; return its module and the code digest, also if the compile failed.
 
     Raises:
         ToolError: the compiler cannot read the module, or it has no such function.
@@ -90,7 +90,7 @@ class Recompile:
         )
 
     def _judged(self, scratch: Path, outcome: Outcome) -> Result:
-        """Return the result of a compile; its fact `doubt` says if it gave other code than the case's own."""
+        """Return the result of a compile; the fact `doubt` is set if its code is not the case's own."""
         executor, own = self.executor, self.source.code
         if outcome.failure:
             return failed("compile", outcome, scratch, {}, executor.store, executor.limits)

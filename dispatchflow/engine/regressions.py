@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dispatchflow.store.entries import Tables
 
 _SAME = ("module", "flags", "requested")
-"""The ingredients in which two compiles of one case agree."""
+"""The ingredients that are the same if two toolchains compile one case."""
 
 
 class Regressions:
@@ -29,10 +29,10 @@ class Regressions:
         self._records, self._toolchain = records, toolchain
 
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
-        """Return the case as a regression if its failed stage passed with another toolchain.
+        """Return the state as a regression if the failed stage passed with another toolchain.
 
-        If it did not pass, the case is the known failure that `entry` describes, or without `entry` an ordinary
-        failure. A pass with a release outside the entry's range does not count."""
+        Otherwise the state is that of the known failure `entry`, or without `entry` that of an ordinary failure. A pass
+        with a release outside the entry's range does not count."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:

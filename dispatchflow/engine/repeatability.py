@@ -40,14 +40,14 @@ class Difference:
     verdicts: Mapping[int, Verdict]
     """Index of a result → the elements that differ, as a verdict."""
     steady: bool
-    """Whether memory and not chance is the cause.
+    """Whether the results depend on unwritten memory, not on chance.
 
-    It is if the second call had other memory, and a third call like the first one has equal results."""
+    True if the second call had poisoned memory, and a third call, made like the first, had the same results."""
     second: Names
     """The files of the second call."""
 
     def text(self, of: str, unit: str = "element") -> str:
-        """Return the difference in one line; `of` is what the first of these results is called."""
+        """Return the difference in one line; `of` names the first result that differs."""
         differing = next(iter(self.verdicts.values()))
         worst, what = differing.worst, f"{units.count(differing.wrong, unit)} of {of}"
         assert worst is not None

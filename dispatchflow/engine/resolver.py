@@ -69,7 +69,7 @@ class Resolver:
         self.measured_elsewhere: set[Key] = set()
         """Measurements that another invocation took while this one waited for them; they are not repeated."""
         self.unjudged: dict[Case, CaseState] = {}
-        """Cases that reuse another runtime's measurement with no judgement, or with one that has few controls."""
+        """Cases that reuse another runtime's measurement without a judgement, or with few controls in it."""
         self.asked_to_measure: Collection[Case] = ()
         """The cases whose pending measurements run in this invocation."""
         self.asked_for_sites: Collection[Case] = ()
@@ -163,7 +163,7 @@ class Resolver:
         return self.step(action, "never compiled with these ingredients")
 
     def compilation(self, module: Digest, flags: tuple[str, ...], demanded: str | None = None) -> Action:
-        """Return the compile of a module's text with this toolchain."""
+        """Return the action that compiles a module's text with this toolchain."""
         shared = (flags, demanded)
         if (form := self._compiles.get(shared)) is None:
             form = actions.compilations(flags, self.toolchain.digest, self.environment, demanded)
@@ -250,7 +250,7 @@ class Resolver:
             older = self._all_records.measurements(action.key)
             found = next((m for m in older if not self.reuse.refusal(m, device)), None)
         failed = None
-        if found is not None and found.status == "failed":  # it does not replace a complete one
+        if found is not None and found.status == "failed":  # a failed measurement does not replace a complete one
             older = self._all_records.measurements(action.key)
             whole = next((m for m in older if m.status != "failed" and not self.reuse.refusal(m, device)), None)
             failed, found = (found, whole) if whole is not None else (None, found)

@@ -1,4 +1,4 @@
-"""Decide whether another runtime's measurement counts with the present one, by the judgements on both."""
+"""Decide, by judgements on two runtimes, whether one's measurements also count with the other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Reuse:
         self._judgements.clear()
 
     def judged(self, taken: Measurement, device: Device) -> Judgement | None:
-        """Return the judgement on the measurement's runtime and the present one; None if there is none."""
+        """Return the judgement on the measurement's runtime and the present runtime; None if none exists."""
         place = (str(taken.runtime), device.uri)
         if place not in self._judgements:
             text = self._remembered(runtime_drift.name(place[0], self._runtime, device.identity))
@@ -62,7 +62,7 @@ class Reuse:
         return f", from another runtime: {judgement.text if judgement else 'no control was measured yet'}"
 
     def reason_to_verify_again(self, measured_now: bool, newest: Measurement | None, device: Device) -> str | None:
-        """Return why another runtime's verdict on this code does not count; None if it does.
+        """Return why another runtime's verdict on this code does not count; None if it counts.
 
         `newest` is the newest measurement of the code."""
         if measured_now:

@@ -27,14 +27,14 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """A site's captured operands and results, as they are given to a tool and compared."""
+    """A site's captured operands, which a tool reads, and its captured results, which are compared."""
 
     arguments: tuple[tuple[str, Digest], ...]
-    """Each argument in the tools' syntax, `4x8xf32`, or `=5` for a bare number; and its bytes."""
+    """(argument in the tools' syntax, `4x8xf32`, or `=5` for a bare number; its bytes)."""
     results: tuple[tuple[str, Digest], ...]
-    """The type of each captured result, and its bytes."""
+    """(type, bytes) of each captured result."""
     undefined: Mapping[int, Digest]
-    """Result → a byte for each element, 1 where it is undefined."""
+    """Index of a result → a mask: a byte for each element, 1 if the element is undefined."""
 
     @property
     def data(self) -> Data:
@@ -109,7 +109,7 @@ def _compared(place: ModuleCall, operands: Operands, data: Data) -> Result:
 
 
 def without(content: bytes, mask: Sequence[int] | bytes) -> bytes:
-    """Return the bytes of a tensor with zeros where the mask, which has a byte for each element, is 1."""
+    """Return a tensor's bytes with masked elements set to zero; `mask` has a byte, 0 or 1, per element."""
     import numpy as np
 
     array = np.frombuffer(content, np.uint8).reshape(len(mask), -1).copy()

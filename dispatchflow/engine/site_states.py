@@ -1,4 +1,4 @@
-"""A case's state in stage `sites`: first its provenance's state, then the state of the sites' times."""
+"""Find a case's state in stage `sites`: that of its provenance, then that of the times of its sites."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Resolver(Protocol):
 def state(resolver: Resolver, chain: CaseState) -> StageState:
     """Return the state of a case's sites.
 
-    Where their times cannot be measured, the sites without times are the result, and `doubt` is the reason."""
+    If times cannot be measured, the state is that of the provenance, and `doubt` has the reason."""
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:
         return StageState(SITES, "off", _unknown(case))
@@ -61,7 +61,7 @@ def state(resolver: Resolver, chain: CaseState) -> StageState:
 
 
 def provenance_of(chain: CaseState) -> Action | None:
-    """Return the action that finds a case's sites; None if the case is not compiled, or is a library's."""
+    """Return the action that finds a case's sites; None if it is not compiled or a library computes it."""
     key, emitted = chain["compile"].key, chain["emit"].record
     if chain.case.library is not None or key is None or not chain.made("compile"):
         return None
@@ -79,7 +79,7 @@ def _unknown(case: Case) -> str:
 
 
 def unprofiled(resolver: Resolver, case: Case) -> str | None:
-    """Return why the runtime records no profile of a case; None if it does."""
+    """Return why the runtime cannot record a profile of a case; None if it can."""
     if not resolver.syntax.has_profiles:
         return f"IREE {resolver.toolchain.version} has no iree-profile; 3.12 and later have"
     if case.target.driver in _NO_PROFILES:

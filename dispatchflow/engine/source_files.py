@@ -17,7 +17,7 @@ _ALWAYS = ("inputs", "power", "reference", "verdict")
 _FROM = re.compile(r"^\s*from\s+(?:dispatchflow\.operations|\.)\.?([\w.]*)\s+import\s*(\([^)]*\)|.*)", re.MULTILINE)
 _OTHERS = re.compile(r"^\s*(?:from|import)\s+([a-zA-Z_]\w*)", re.MULTILINE)
 _INDIFFERENT = {"dispatchflow", "msgspec"}
-"""Packages that do not influence any number."""
+"""Packages that do not influence the values of inputs and expected results."""
 
 
 @cache
@@ -51,7 +51,7 @@ def versions() -> dict[str, str | None]:
 
 @cache
 def versions_of(module: str) -> dict[str, str | None]:
-    """Return package → version for each package that these files import."""
+    """Return package → version for each package that the operation's files import."""
     names = set(versions())
     for name in of_operation(module):
         names |= set(_OTHERS.findall(_text(name))) if name.startswith("operations/") else set()

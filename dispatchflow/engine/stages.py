@@ -110,7 +110,7 @@ class StageExecutor(ActionExecutor):
         """Make the inputs; return None while a module's types are unknown."""
         action = self.resolver.supplies.inputs_action(program)
         if action is None and isinstance(program, Module) and self.printed(program) is not None:
-            # A library's case does not print the module itself, but the module has the types.
+            # No stage of a library's case prints the module, but the types are in the printed module.
             action = self.resolver.supplies.inputs_action(program)
 
         def make(scratch: Path) -> Result:
@@ -195,7 +195,7 @@ class StageExecutor(ActionExecutor):
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
         """Return the digest of a case's code, and of each file that its call needs.
 
-        None: the case has no code, because a stage before failed."""
+        Returns None if an earlier stage failed, so that the case has no code."""
         if (program := case.library_program) is not None:
             emitted = self.emit(case)
             return (self.resolver.call_code(case), program.files(emitted.outputs)) if emitted.ok else None
@@ -242,7 +242,7 @@ class StageExecutor(ActionExecutor):
     def recheck(self, case: Case, device: Device) -> str | None:
         """Verify a case with the present runtime without recording it.
 
-        Returns why it fails; None if it is right or cannot be verified here."""
+        Returns why the verification fails; None if it passes or cannot be done here."""
         if self.resolver.settings.verify == "off" or (found := self._verification(case, device)) is None:
             return None
         try:

@@ -1,4 +1,4 @@
-"""The state of a case: for each stage its key if known, what the store has for it, and why."""
+"""The state of a case: each stage's key if known, what the store has for the key, and the reason."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class StageState(msgspec.Struct, frozen=True):
     brought: Digest | None = None
     """The digest of the code that a library brings, in the state of its stage `compile`."""
     own: Action | None = None
-    """The verification by the present runtime; the verdict may be another runtime's."""
+    """The action that verifies with the present runtime, if the verdict is another runtime's."""
     doubt: str | None = None
-    """A remark on a valid measurement: a later one failed, or another runtime took it."""
+    """A remark on a valid measurement, such as that another runtime took it; or why sites have no times."""
 
     @property
     def code(self) -> Digest | None:
@@ -64,9 +64,9 @@ class CaseState(msgspec.Struct, frozen=True):
     device: Device
     steps: Mapping[str, StageState]
     known: KnownFailure | None = None
-    """The known-failure entry that describes this failure."""
+    """The known-failure entry that describes the case's failure; None if there is none."""
     sites: StageState | None = None
-    """The state of the stage `sites`, if it was requested. It is no step: a row does not depend on it."""
+    """The state of the stage `sites`, if requested; not among `steps`, as a row does not depend on it."""
 
     def __getitem__(self, stage: str) -> StageState:
         if stage != SITES:
@@ -84,7 +84,7 @@ class CaseState(msgspec.Struct, frozen=True):
 
     @property
     def dispatch(self) -> Dispatch:
-        """The dispatch; for a user's module with its requested configuration, once it is printed."""
+        """The case's dispatch; for a user's module that is printed, with the configurations it requests."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 

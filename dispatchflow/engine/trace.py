@@ -22,7 +22,7 @@ CALLS = 20
 
 @contextmanager
 def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Traced]:
-    """Verify a case, and yield the trace of a few calls of it, whose file is removed afterwards.
+    """Verify a case and yield the trace of a few calls; the trace's file is removed at the end.
 
     An instrumented runtime takes longer than the usual one, so the times in a trace are not recorded.
 
@@ -31,7 +31,7 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
         ToolError: there is no Tracy runtime or no device, the case is wrong or cannot be called, or the capture fails.
     """
     site_states.refuse_library(case)
-    runtime = tracing.runtime_beside(executor.resolver.toolchain.runtime)  # said before anything is compiled
+    runtime = tracing.runtime_beside(executor.resolver.toolchain.runtime)  # raises before anything is compiled
     found = verified(executor, case, device)
     recipe = next(iter(found.data.measured.digests))
     with executor.store.busy(), executor.store.scratch() as scratch:
@@ -55,7 +55,7 @@ def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Trac
 
 
 def verified(executor: StageExecutor, case: Case, device: Device) -> Artifacts:
-    """Verify a case, and return what its calls need.
+    """Verify a case, unless `verify=off`, and return the code and data of its calls.
 
     Raises:
         ToolError: there is no device, or the case is wrong or cannot be called.

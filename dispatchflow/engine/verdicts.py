@@ -1,4 +1,4 @@
-"""Decide which verdict on code counts: the present runtime's or the first runtime's.
+"""Decide which verdict on code counts: the present runtime's, or that of the first that verified it.
 
 The first runtime's verdict is looked up by the code alone; if the code passed, the verdict holds for all runtimes.
 Another runtime verifies the code again if the code failed with the first runtime, or if the code is measured now. Each
@@ -23,7 +23,7 @@ _NEVER = "this code was never verified on this device"
 def standing(
     step: Callable[[Action, str], StageState], verification: Callable[..., Action], runtime: Digest | None
 ) -> StageState:
-    """Return the state, as returned by `step`, of the verdict that counts with this runtime.
+    """Return the state of the verdict that counts with `runtime`; `step` returns an action's state.
 
     `runtime` is None for a library's call, which needs no second verdict."""
     first = step(verification(), _NEVER)
@@ -39,7 +39,9 @@ def standing(
 
 
 def again(verified: StageState, why: str | None) -> StageState:
-    """Return another runtime's verification as missing if `why` is given; it must have an `own` action."""
+    """Return another runtime's verification with the state `missing` for the reason `why`.
+
+    Without a reason it is returned unchanged."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

@@ -1,4 +1,4 @@
-"""Call a compiled operation and compare its results (the ladder of docs/verification.md)."""
+"""Call a compiled operation and compare its results (docs/verification.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
-    """Verify an operation's results on each recipe, and call it again on the last one.
+    """Verify an operation's results on the inputs of each recipe, then call it again on the last recipe.
 
     Results of exact inputs are compared bit by bit, and results of random inputs within the bound. `repeatability`
     describes the second call."""

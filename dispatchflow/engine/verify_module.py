@@ -31,8 +31,8 @@ def verify_module(
     """Compare each result of a module with the expected one.
 
     If nothing is expected, or if this code computed the expected results, the verdict is `not compared`; this is no
-    failure. If only the provider is the same, it is `mistrusted`. In any case, the module is called twice, as
-    `repeatability` describes."""
+    failure. If the same provider computed them, but with other code, the verdict is `mistrusted`. In any case the
+    module is called twice, as `repeatability` describes."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
@@ -164,7 +164,7 @@ def _judged(
 
 
 def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
-    """Compare one result; None if no comparison is possible.
+    """Compare one result with the expected one; return None if they cannot be compared.
 
     An element within the tight tolerance (see `tolerances`) is right, one beyond the loose tolerance is wrong, and one
     in between makes the result `mistrusted`. Types without a tolerance are compared bit by bit. A result without finite
@@ -193,7 +193,7 @@ def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdic
 def array_of(content: bytes, type: str) -> Array | None:
     """Return the content as an array; None if a bare number cannot be read.
 
-    The array is flat if sizes are unknown, and has bytes if the type is unknown."""
+    The array is flat if a size is unknown, and its elements are bytes if the type is unknown."""
     import numpy as np
 
     from dispatchflow.verification import module_data
