@@ -1,8 +1,8 @@
 """Measure the anchors in the rounds of a session, and record their times.
 
-The history belongs to the machine and is shared by all projects of the user. The store has a copy. If the copy began
-with other anchors or other times than the shared history, the store continues with the copy alone. The store's rows are
-then comparable with each other, but not with those of other projects."""
+All projects of the user share the history of the machine's anchors, and the store has a copy. If the copy began with
+other anchors or other times than the shared history, the store uses only the copy. Its rows are then comparable with
+each other, but not with those of other projects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AnchorSet:
     name: str
     records: Records
     facts: MachineFacts | None
-    """The machine's shared history; None if the store has a history of its own."""
+    """The machine's facts, which have the shared history; None if the store uses only its copy."""
     objects: Mapping[str, str]
     run: str
     trials: list[AnchorTrial]
@@ -48,8 +48,8 @@ class AnchorSet:
     def failed(self, trial: Trial) -> None:
         """Leave an anchor out of this session.
 
-        If the failure would repeat itself, this runtime cannot run the history's anchors, which another compiler built.
-        The next session then begins a history of this store alone, with anchors that run."""
+        If the failure is repeatable, this runtime cannot run the anchors of the history, which another compiler built.
+        The next session then begins a history in this store only, with anchors that run."""
         if trial in self.trials:
             self.trials = [other for other in self.trials if other is not trial]
             if trial.failure.get("repeatable") and "limit" not in trial.failure:
@@ -57,16 +57,16 @@ class AnchorSet:
                 self.records.remember(self.name, History().json())
 
     def marks(self) -> dict[str, int]:
-        """Return the number of blocks of each anchor until now."""
+        """Return anchor → the number of its blocks so far."""
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
     def moment(
         self, key: Key, since: dict[str, int], blocks_ns: Sequence[float]
     ) -> tuple[Moment, dict[str, list[float]]]:
-        """Return the moment of a case, computed from the anchors' blocks since `since`, and these blocks.
+        """Return the moment of a case, and the anchors' blocks from which it was computed.
 
-        `key` is the key of the case's measurement and `blocks_ns` are its blocks. The anchors' times in this session,
-        up to now, are added to the machine's history."""
+        These are the anchors' blocks since `since`, an earlier result of `marks`. `key` is the key of the case's
+        measurement and `blocks_ns` are its blocks. The anchors' times so far are added to the machine's history."""
         whole = {trial.label: trial.blocks_ns for trial in self.trials}
         own = self.records.remembered(self.name)
 
@@ -107,7 +107,7 @@ class Anchors:
         self._places: dict[tuple[str, int], AnchorSet] = {}
 
     def of(self, target: Target, device: Device) -> AnchorSet:
-        """Return the anchors for a device; a library's device has those of IREE on the same processor."""
+        """Return the anchors for a device; a library's device shares those of IREE on the same processor."""
         at = self._ceilings.place(target, device)
         if at not in self._places:
             self._places[at] = self._anchor_set(target, device)
@@ -140,7 +140,7 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return the anchors' modules, which are in the store, and the shared history if it is used."""
+        """Return anchor → module in the store, and the machine's facts; None if their history is not used."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)
@@ -157,7 +157,7 @@ class Anchors:
             facts.keep(digest, self._store.path(digest))
 
         def continued(text: str | None) -> str:
-            """Return the shared history, or ours if there is none or its anchors are not available."""
+            """Return the shared history, or the store's if there is none or its anchors are not available."""
             found = History.of(text)
             replaced = found.objects in ({}, machines.objects) and found.objects != objects
             return (history if replaced else found).json()

@@ -18,9 +18,9 @@ from dispatchflow.timing.sensitivity import PRIOR, Sensitivity
 from dispatchflow.timing.statistics import CONFIDENCE, Z, median, student_quantile, summary
 
 KINDS = ("f32", "cache" + READ)
-"""A kernel that computes and one that reads.
+"""The kinds of the two anchors: a kernel that computes, and a kernel that reads.
 
-The mean of both follows the speed of computing cases, reading cases and vmvx cases better than either kernel alone."""
+Their mean follows the speed of computing cases, reading cases and vmvx cases better than either kernel alone."""
 
 PROTOCOL = Protocol("anchor", 1, warmup_s=0.02, block_s=0.03, blocks=1, span_s=0.0, budget_s=1.0)
 
@@ -83,7 +83,7 @@ class History:
 
     @property
     def prior(self) -> Sensitivity:
-        """The sensitivity of an unknown case, whose own deviation is taken to be that between the anchors."""
+        """The sensitivity of an unknown case; its deviation is estimated by that between the two anchors."""
         logs = [values for found in self.sessions.values() if len(values := self._logs(found)) == len(KINDS)]
         return replace(PRIOR, case_sd=_pooled([(one - other) / sqrt(2) for one, other in logs], PRIOR.case_sd)[1])
 
@@ -154,18 +154,18 @@ class Moment:
     anchors_ns: Sequence[float] = ()
     reference_ns: Sequence[float] = ()
     sensitivity: float = PRIOR.mean
-    """The strength with which the case follows the anchors; the prior's if an older version measured."""
+    """The case's sensitivity to the anchors; the prior's mean if an older version measured it."""
     sensitivity_sd: float = PRIOR.sd
     freedom: float = PRIOR.freedom
     """Degrees of freedom of `sensitivity_sd` and `case_sd`, which are learned together."""
     unusual: float = 0.0
     """How far the logarithm of the anchors' times is from its mean over the sessions."""
     case_unusual: float = 0.0
-    """The same for the part of the case's time that the anchors do not explain."""
+    """The deviation of the case's time from its mean that the anchors do not explain, in logarithms."""
 
     @property
     def between(self) -> float:
-        """Half of a 95 % interval of the difference between two sessions' logarithms, if blocks had no noise."""
+        """Half of the 95 % interval of the log ratio of two sessions' times, if blocks had no noise."""
         return self.later(0.0)
 
     @property
@@ -203,7 +203,7 @@ class Moment:
 
     @property
     def _own(self) -> float:
-        """The case's own deviation in this session: the usual one, or the present one if that is larger."""
+        """The case's own deviation: the larger of the usual deviation and this session's deviation."""
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:

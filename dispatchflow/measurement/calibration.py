@@ -1,4 +1,4 @@
-"""Modules with nothing but arithmetic or memory traffic: they measure the highest rates of a device.
+"""Emit modules that only compute or only move data; they measure the ceilings of a device.
 
 A rate above the ceiling cannot be true, and is called `suspect`. The modules are compiled for llvm-cpu, or for the
 target of a GPU, and run with the same runtime, threads and CPUs as the cases. The fastest block ever seen counts."""
@@ -26,7 +26,7 @@ _CACHED = (2**17, 2**16, 2**18)
 
 A smaller set fits into a nearer cache; with a larger one, the launch takes a smaller fraction of the time."""
 ENOUGH_NS = 2e7
-"""The launch of a call that takes at least this time is negligible."""
+"""The launch overhead of a call that takes at least this time is negligible."""
 _GPU_SIZES = (2**17, 2**20, 2**24)
 """Numbers of elements for multiply-adds; large GPUs are 10⁵ times as fast as software rasterizers."""
 _GPU_CACHED = (2**22, 2**20, 2**24)
@@ -59,7 +59,7 @@ class Processor:
     register_bytes: int | None
     """The size of a vector register; None if each lane is a thread."""
     faster: frozenset[ElementType]
-    """Operands whose products may run above the rate of the multiply-adds that are measured."""
+    """Operand types whose products may run faster than the multiply-adds that are measured."""
     cache_bytes: int | None
     """The size of the last-level cache; a working set of twice this size is in memory."""
 
@@ -95,7 +95,7 @@ def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
 def compute_kind(signature: Signature | None, processor: Processor) -> str | None:
     """Return the kind of compute ceiling that bounds these types; None if no kernel measures one.
 
-    None is measured for integers and for wide dot products."""
+    No kernel measures integers or wide dot products."""
     if signature is None or not signature.accumulator.is_float or processor.faster.intersection(signature.operands):
         return None
     return "f64" if signature.accumulator is ElementType.F64 else "f32"
@@ -204,7 +204,7 @@ class Work:
     """The amounts that determine which ceilings bound a call."""
 
     signature: Signature | None
-    """It is None if there is no arithmetic, or no kernel measures its types."""
+    """The element types; None if there is no arithmetic, or no kernel measures the types."""
     traffic_bytes: int
     read_bytes: int
     """The part of `traffic_bytes` that is read."""
@@ -212,7 +212,7 @@ class Work:
     """Whether inputs are read from memory although the caches could hold them."""
 
     def kinds(self, processor: Processor) -> tuple[str, ...]:
-        """Return the kinds of kernels whose rates are its ceilings."""
+        """Return the kinds of kernels whose rates are the ceilings of this work."""
         compute = compute_kind(self.signature, processor)
         level = "memory" if self.cold else traffic_kind(self.traffic_bytes, processor.cache_bytes)
         return (*([compute] if compute else []), level, level + READ)

@@ -58,12 +58,12 @@ def work_of_site(site: Site) -> Work | None:
     found = [element for name in site.elements if (element := ELEMENT_TYPES.get(name)) and element.is_float]
     if not found or len(found) < len(site.elements):
         return Work(None, site.traffic_bytes, 0)
-    narrowest = min(found, key=lambda element: element.bits)  # of several types, the fastest bounds them all
+    narrowest = min(found, key=lambda element: element.bits)  # the fastest of several types is a bound for all
     return Work(Signature(tuple(found), narrowest, narrowest), site.traffic_bytes, 0)
 
 
 def _highest(text: str | None, rates: Mapping[str, float]) -> dict[str, float]:
-    """Return the higher one, for each kind, of the rate in `rates` and the recorded rate in `text`."""
+    """Return for each kind the higher of two rates: the one in `rates` and the one recorded in `text`."""
     known: dict[str, float] = json.loads(text or "{}")
     return known | {kind: max(rate, known.get(kind, 0.0)) for kind, rate in rates.items()}
 
@@ -73,9 +73,9 @@ def _highest_json(text: str | None, rates: Mapping[str, float]) -> str:
 
 
 class Ceilings:
-    """The highest recorded rates by any project of this user on this machine.
+    """The highest rates that any project of this user has recorded on this machine.
 
-    They are kept by number of threads or GPU target: kind → flops or bytes per s of the fastest block."""
+    For each number of threads or GPU target they are a mapping: kind → flops or bytes per s of the fastest block."""
 
     def __init__(self, store: Store, facts: MachineFacts, toolchain: Toolchain, executor: StageExecutor) -> None:
         self._store, self._facts, self._toolchain, self._executor = store, facts, toolchain, executor
@@ -84,13 +84,13 @@ class Ceilings:
         self._processors: dict[str, Processor] = {}
 
     def of(self, case: Case, device: Device) -> tuple[float | None, float | None]:
-        """Return (flops per s, bytes per s), each None if unknown."""
+        """Return a case's ceilings: (flops per s, bytes per s), each None if unknown."""
         return self._of(work_of(case), case.target, device)
 
     def of_sites(
         self, program: Program, target: Target, device: Device
     ) -> dict[int, tuple[float | None, float | None]]:
-        """Return site → what `of` returns for a case."""
+        """Return site → its ceilings (flops per s, bytes per s), each None if unknown."""
         return {site.number: self._of(work_of_site(site), target, device) for site in program.sites}
 
     def _of(self, work: Work | None, target: Target, device: Device) -> tuple[float | None, float | None]:
@@ -109,7 +109,7 @@ class Ceilings:
         return tuple(kind for site in sites if (work := work_of_site(site)) for kind in work.kinds(processor))
 
     def compilations(self, target: Target) -> list[Action]:
-        """Return the compilations of all kernels for a target."""
+        """Return the actions that compile all kernels for a target."""
         flags = self._flags(target)
         return [
             self._executor.resolver.compilation(digest_of(kernel.module.encode()), flags)
@@ -153,7 +153,7 @@ class Ceilings:
         return self._known[place]
 
     def _highest_rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the highest rates reached with at most this number of threads: more threads can do as much."""
+        """Return the highest rates of this or a smaller number of threads: more threads are no slower."""
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))
             for fewer in self._with_fewer_threads(target, device):
@@ -178,7 +178,7 @@ class Ceilings:
                 self._store.records.revise(name, partial(_highest_json, rates=rates))
 
     def missing(self, target: Target, device: Device, kinds: Iterable[str]) -> list[str]:
-        """Return the kinds, among these, that can be measured and were never measured."""
+        """Return those of `kinds` that were never measured, although they can be."""
         known = {kernel.kind for kernel in self.kernels(target)} - set(self._rates(target, device))
         return [kind for kind in dict.fromkeys(kinds) if kind in known]
 

@@ -1,4 +1,4 @@
-"""Run invocations of compiled modules, each in processes of its own, and measure their dispatches."""
+"""Run invocations of compiled modules, each in separate processes, and measure their dispatches."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine, processes, toolchain
 
 _EVENTS = 20_000
-"""The most dispatches of a block."""
+"""The largest number of dispatches in a block."""
 _ATTEMPTS = 5
 """The most attempts at a block whose profile is incomplete."""
 _FLUSH_MS = 1
 _PART_OF_MEMORY = 4
-"""The copies of cold operands take at most this part of the memory."""
+"""The copies of cold operands take at most the memory divided by this."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Executors:
-    """Starts the runtime's tools for one device; a call that ends its process ends no other call.
+    """Starts the runtime's tools for one device; a call that crashes affects no other call.
 
     Args:
         device: the runtime's URI of the device.
         protocol: how long and how often a function is measured.
         limit_s: the time limit of one process.
-        trace: a directory that receives the runtime's profile of each invocation; None, they are not kept.
+        trace: the directory for the runtime's profile of each invocation; None to keep no profiles.
     """
 
     device: str
@@ -71,7 +71,7 @@ class Executors:
         return checked(given, vmfb, module_metadata.parse(text))
 
     def rows(self, call: Call, check_only: bool) -> list[Row]:
-        """Verify a call and measure it; one row for each dispatch, or one row if there are no times."""
+        """Verify and measure a call; return a row for each dispatch, or one row if there are no times."""
         row: Row = {"invocation": call.name, "function": call.function, "device": self.device}
         with self._directory(dict(self._files(call))) as place:
             row |= self._verified(call, place)
@@ -105,14 +105,14 @@ class Executors:
         return {"status": "checked" if ok else "failed", "verdict": facts["verification"], **why}
 
     def _measured(self, call: Call, place: Path) -> Iterator[Row]:
-        """Yield the cells of each dispatch's times."""
+        """Measure a call; yield the cells of the row of each dispatch."""
         inputs = [
             f"{rotated}xi8=@cold_{i}.bin" if rotated else _value(operand.shape, operand.element, i, call)
             for i, (operand, rotated) in enumerate(zip(call.operands, self._rotate(call, place), strict=True))
         ]
         launches: dict[str, list[Launch]] = defaultdict(list)
         ns, calls, begin = list[float](), 0, time.monotonic()
-        each, found = self._block(call, place, inputs, 1)  # its only call gives the number of calls of the others
+        each, found = self._block(call, place, inputs, 1)  # the time of one call shows how many fit into a block
         while len(ns) < self.protocol.blocks and (not ns or time.monotonic() - begin < self.protocol.budget_s):
             enough, most = self.protocol.block_s * 1e9 / each.total_ns, _EVENTS / max(1, len(found))
             number = each.calls * min(enough, most)
@@ -138,7 +138,7 @@ class Executors:
     def _block(
         self, call: Call, place: Path, inputs: Sequence[str], calls: int
     ) -> tuple[profile_events.Repetition, Sequence[Launch]]:
-        """Return the measured repetition of one process, and the dispatches in it."""
+        """Run a profiled process; return its measured repetition, and the dispatches in the repetition."""
         for attempt in range(_ATTEMPTS):
             argv = command_lines.profiled_benchmark_argv(
                 self._runtime("iree-benchmark-module"), "module.vmfb", self._rotated_flags(call), inputs, calls,
@@ -164,7 +164,9 @@ class Executors:
         return repetitions[-1], [each for each in profile.launches if each.submission >= first]
 
     def _rotate(self, call: Call, place: Path) -> list[int]:
-        """Write the copies of cold operands and the module that rotates them; return the bytes of each, or 0.
+        """Write copies of cold operands and the module that rotates them; return the bytes of the copies.
+
+        They are 0 for an operand that is not cold.
 
         Raises:
             ToolError: the size of the cache is not known, or the copies do not fit.
@@ -244,7 +246,7 @@ def _value(shape: tuple[int, ...] | None, element: str, index: int, call: Call) 
 
 
 def _judged(call: Call, types: Sequence[str], got: Sequence[bytes]) -> tuple[bool, str | None, Mapping[str, Any]]:
-    """Compare the results with the expected ones: (none is wrong, what is wrong, facts)."""
+    """Compare the results with the expected ones; return (whether none is wrong, the reason, facts)."""
     assert call.expected is not None
     verdicts = {}
     for index, ((wanted_type, wanted), type, held) in enumerate(zip(call.expected, types, got, strict=True)):

@@ -27,7 +27,7 @@ _SIGNLESS = {"uint8": "int8", "uint16": "int16", "uint32": "int32", "uint64": "i
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An operand: an array of numpy, of a type of ml_dtypes too, or a number.
+    """An operand: a number, or a numpy array, whose element type may be one of ml_dtypes.
 
     A cold operand is copied until the copies fill twice the last-level cache, and each call uses the next copy."""
 
@@ -40,12 +40,12 @@ class Invocation:
     """A function of a compiled module with its operands, and the results that are expected.
 
     Args:
-        name: the name in the table; no two invocations of a run have the same.
+        name: the name in the table; it is unique in a run.
         vmfb: the compiled module, its path or its bytes.
         function: the name of the function.
         inputs: the operands, one for each parameter; an array alone is a hot operand.
-        expected: the expected results, one for each result; None, nothing is compared.
-        rtol: the tolerance of floating-point results; None, the one of their type (docs/verification.md).
+        expected: the expected results, one for each result; None to compare nothing.
+        rtol: the tolerance of floating-point results; None for that of their type (docs/verification.md).
     """
 
     name: str
@@ -66,7 +66,7 @@ class Call:
     vmfb: bytes
     operands: tuple[Operand, ...]
     values: tuple[bytes, ...]
-    """The bytes of each operand; of a bare number its text."""
+    """The bytes of each operand; for a bare number, the bytes of its text."""
     results: tuple[str, ...]
     """The declared types of the results."""
     expected: tuple[tuple[str, bytes], ...] | None

@@ -27,12 +27,12 @@ from dispatchflow.tools.limits import Limits
 
 _PATIENCE_S = 0.2
 _GROUP_S = 600.0
-"""The limit for the sum of the budgets of a group's cases; a shape that needs more is a group alone."""
+"""The limit for the sum of the budgets of a group's cases; a shape that needs more has its own group."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRunner:
-    """The parameters of running a block, except its tools."""
+    """The store, environment and limits with which blocks run."""
 
     store: Store
     environment: Mapping[str, str]
@@ -127,7 +127,7 @@ class Session:
                     yield
 
     def _round(self, ours: Sequence[Trial]) -> list[Trial]:
-        """Return a block of each anchor, then of each case, both in random order.
+        """Return the trials of which a round measures a block: anchors, then cases, in random order.
 
         Anchors come first, so that the last round of a case has their blocks too."""
         places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
@@ -224,8 +224,8 @@ def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[b
     slower. The block is then repeated for the requested time.
 
     Raises:
-        ToolError: the tool failed, or printed an impossible block. `trial.failure` has the facts that decide whether it
-            is tried again.
+        ToolError: the tool failed, or printed an impossible block. `trial.failure` has the facts that decide whether
+            the measurement is tried again.
         OSError: the tool could not be started.
     """
     block, wall_s = _run(bench, toolchain, trial)

@@ -28,7 +28,7 @@ from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
 
 _EVENTS = 20_000
-"""The most dispatches of a block; its profile has about 300 bytes for each event."""
+"""The largest number of dispatches in a block; a profile has about 300 bytes for each."""
 _ATTEMPTS = 5
 """The most attempts at a block."""
 _INCOMPLETE = 20
@@ -41,7 +41,7 @@ _Reader = Callable[[Program, Profile, Sequence[Repetition]], _Read]
 
 
 class _Profiled(NamedTuple):
-    """A process that is profiled."""
+    """The parameters of a process that is profiled."""
 
     case: Case
     device: Device
@@ -60,7 +60,7 @@ class SiteTrials:
     def make(self, case: Case) -> Record | None:
         """Return the record of a case's sites, with their times if these can be measured.
 
-        None: the case does not compile. A block that fails is a failure of the stage, not of the case."""
+        Returns None if the case does not compile. If a block fails, the stage has failed, not the case."""
         traced = provenance.of_case(self.executor, case)
         if traced is None or not traced.ok:
             return traced
@@ -100,7 +100,7 @@ class SiteTrials:
     def _blocks(self, chain: CaseState, made: Artifacts, program: Program) -> list[Block]:
         protocol, found = self.executor.resolver.settings.protocol, chain["profile"].measurement
         assert found is not None and found.median_ns is not None
-        # Each process calls twice as often: once to warm up.
+        # Each process makes twice this number of calls; the first half is the warm-up.
         calls = min(protocol.block_s * 1e9 / found.median_ns, _EVENTS / max(1, len(program.sites)))
         blocks: list[Block] = []
         flush_ms: int | None = None
@@ -130,7 +130,7 @@ class SiteTrials:
         return program, calls
 
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
-        """Return what `read` makes of a complete profile, and the flush interval that made it complete."""
+        """Repeat until a profile is complete; return the result of `read` on it, and its flush interval."""
         attempt = 1
         while True:
             try:

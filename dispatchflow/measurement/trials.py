@@ -80,7 +80,7 @@ class Trial:
     id: int | None = None
     began: dict[str, Any] = field(default_factory=dict)
     rounds: str | None = None
-    """The rounds that measure it: the run and the number of its group; None before they begin."""
+    """RUN/N: the run, and the number of the group in whose rounds this is measured; None before these."""
     claimed: bool = False
     awaited: bool = False
     outcome: str | None = None
@@ -97,9 +97,9 @@ class Trial:
     """Anchor → the number of its blocks before the first block of this trial."""
 
     rotation: ClassVar[str | None] = None
-    """The file of the module that calls the measured one with other inputs each time."""
+    """The file of the module that calls the measured one with rotating inputs; None without rotation."""
     longest_s: ClassVar[float] = inf
-    """The longest time of one block, whatever the user's limit."""
+    """The time limit of one block in seconds, if the user's limit is longer."""
     what: ClassVar[str] = "case"
     """The kind of work that this measures."""
 
@@ -129,7 +129,7 @@ class Trial:
 
     @property
     def unsure(self) -> bool:
-        """Whether its median is too uncertain, or too many of its blocks waited for a CPU."""
+        """Whether the median is too uncertain, or too many blocks waited for a CPU."""
         return statistics.disturbed(self.disturbed_blocks, len(self.waits)) or statistics.noisy(self.blocks_ns)
 
     def spent(self, block: Block, wall_s: float) -> float:
@@ -207,7 +207,7 @@ def rotated(resolver: Resolver, rotation: Rotation) -> tuple[bytes, tuple[str, .
 
 
 def rotation_action(resolver: Resolver, case: Case) -> Action | None:
-    """Return the compilation of a case's rotation; None if the case needs none."""
+    """Return the action that compiles a case's rotation module; None if the case needs none."""
     if case.library is not None or (rotation := resolver.rotation(case)) is None:
         return None
     text, flags = rotated(resolver, rotation)
