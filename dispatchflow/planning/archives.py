@@ -10,7 +10,7 @@ _WRITTEN = re.compile(r"(.*\.npz)(?::(.*))?")
 
 
 def split(written: str) -> tuple[str, str] | None:
-    """Split `ref.npz:in*` into path and pattern; None if it is no archive.
+    """Split `ref.npz:in*` into path and pattern; return None for a file that is no archive.
 
     The pattern may be empty."""
     match = _WRITTEN.fullmatch(written)
@@ -21,7 +21,7 @@ def members(content: bytes) -> list[str]:
     """Return the names of an archive's arrays in natural order: `in2` before `in10`.
 
     Raises:
-        ValueError: it is no archive.
+        ValueError: the content is no archive.
     """
     import zipfile  # most plans name no archive
 

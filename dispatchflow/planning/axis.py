@@ -20,7 +20,7 @@ LINE_FORMS = "64 or 64,128 or 64:1024:128 (ends included) or 2^4..2^10"
 
 
 class AxisError(ValueError):
-    """An error in the written values; the caller adds the file and the place."""
+    """Sizes that cannot be parsed; the caller adds the file and the place to the error."""
 
 
 @dataclass(frozen=True, slots=True)

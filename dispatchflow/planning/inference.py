@@ -71,10 +71,10 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 
 
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return operation → its words, for each operation that has a class and a value of each word.
+    """Return operation → the words of its sweep, for each operation to which the given words apply.
 
-    An operation's words are, among what is written, the classes of shapes that it has, and the values of options,
-    element types and layouts that it takes.
+    A sweep has those of the written classes of shapes, and of the values in `words`, that the operation takes. If none
+    is left of the classes or of a word's values, the operation is left out.
 
     Raises:
         SpecError: no operation has a class or a value, or sizes such as `64x80` fit several operations or none.
@@ -117,7 +117,7 @@ def by_field(word: str, place: Location) -> str:
 
 
 def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return operation → the values that it takes, for each that takes a value of every word."""
+    """Return operation → word → the values it takes; operations that take no value of a word are left out."""
     written = {word: sweep_words.values(word, words[word]) for word in _NARROWING if word in words}
     for word, values in written.items():
         for value in values:
@@ -145,12 +145,12 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 
 
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
-    """Return the operations that have exactly these dims, or those among them that dims may choose."""
+    """Return the operations with exactly these dims; only those that dims may choose, if there are any."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 
 def _preferred(names: list[str]) -> list[str]:
-    """Return the operations that dims may choose without a name (`by_dims`); if there are none, all."""
+    """Return the operations that may be chosen by dims alone (`by_dims`); if there are none, all of them."""
     return [name for name in names if OPERATIONS[name].by_dims] or names
 
 

@@ -1,4 +1,4 @@
-"""The content of a module's file: the functions that are cases, and the files that it names."""
+"""Find in a module's file the functions that are cases, and the files that the module names."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
     """Return the files that a module names, relative to its own folder.
 
-    A file that cannot be read is left out. If the module needs it, the module cannot be printed later, and its case
-    fails, but no other."""
+    A file that cannot be read is left out. If the module needs the file, printing the module fails later, and with it
+    only the module's cases."""
     found = []
     named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
     for written in named:
@@ -37,7 +37,7 @@ def entries(wanted: list[str], content: bytes, name: str, place: Location, impor
     """Return the functions of a module that are cases: the wanted ones, or every public one.
 
     Raises:
-        SpecError: a wanted function is missing, or bytecode has to name one.
+        SpecError: a wanted function is missing, or the file is bytecode and no function is named.
     """
     text = "" if importer else content.decode(errors="replace")
     public = [onnx_file.function(content)] if importer else functions(text)

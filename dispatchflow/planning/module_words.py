@@ -96,9 +96,9 @@ def of_file(
     read: Read,
     problem: str | None = None,
 ) -> list[Module]:
-    """Return a module for each of the named functions of one file, for every public one if none is named.
+    """Return a module for each named function of one file, or for every public one if none is named.
 
-    `problem` says why its inputs are not known.
+    `problem` says why the inputs are unknown; None if they are known.
 
     Raises:
         SpecError: the file cannot be read, or a function is missing.
@@ -190,7 +190,7 @@ def _members(written: str, word: str, place: Location, read: Read) -> list[File]
 
 
 def expected(written: str, place: Location, read: Read) -> list[File | str]:
-    """Return the expected results in one word: several, if it names members of an archive."""
+    """Parse one word to expected results: several if the word names members of an archive."""
     if is_number(written):
         return [written]
     kind, equals, name = (part.strip() for part in written.partition("="))
@@ -202,7 +202,7 @@ def expected(written: str, place: Location, read: Read) -> list[File | str]:
 
 
 def inputs(written: str, place: Location, read: Read) -> list[Input]:
-    """Return the inputs in one word: several, if it names members of an archive."""
+    """Parse one word to inputs: several if the word names members of an archive."""
     members = _members(written[1:], "inputs", place, read) if written.startswith("@") else None
     if members is None:
         return [_input(written, place, read)]

@@ -72,14 +72,14 @@ class Sweep:
     providers: tuple[str, ...]
     caches: tuple[str, ...]
     noisy: float | None
-    """The half-width above which rows are marked; None for the usual limit."""
+    """The half-width above which rows are marked as noisy; None for the usual limit."""
     tags: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
     place: str
     """The origin of the sweep: `specs/matmul.toml:3, sweep[0]`."""
     lacking: tuple[suites.Lacking, ...] = ()
-    """The folders of a suite that are no cases."""
+    """The folders of a suite that cannot be cases."""
 
 
 class _NoFiles:

@@ -49,7 +49,7 @@ class Plan:
 
 
 def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
-    """Return the plan of these sweeps; with `tags`, only of those with a tag that matches one of them.
+    """Return the plan of these sweeps; if `tags` are given, sweeps without a matching tag are left out.
 
     Raises:
         SpecError: a sweep has more than `MAX_CASES` combinations, or two modules have the same name.
@@ -90,7 +90,7 @@ def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
     """Check that each of these tags or patterns matches a sweep's tag.
 
     Raises:
-        NothingMatched: one of them matches none.
+        NothingMatched: a tag or pattern matches no sweep's tag.
     """
     known = dict.fromkeys(tag for sweep in sweeps for tag in sweep.tags)
     if lacking := [tag for tag in tags if not any_match(known, [tag])]:
@@ -101,7 +101,7 @@ def check_tags(sweeps: Iterable[Sweep], tags: Sequence[str]) -> None:
 def _check_name(case: Case, known: dict[str, Case], place: str) -> None:
     """Check that no two modules share a name, because they would share rows too.
 
-    This can happen because a name has neither the inputs nor the directory in it."""
+    Names can collide, because they contain neither the inputs nor the directory."""
     if type(case.operation) is Module and known.setdefault(case.name, case) != case:
         facts = {"spec": place, "name": case.name, "file": case.operation.source.path}
         raise SpecError(

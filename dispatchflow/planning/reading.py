@@ -1,4 +1,4 @@
-"""Read the files that a spec names; the caller of the parser gives an object that does."""
+"""The protocol for reading the files that a spec names; the parser's caller passes a reader."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dispatchflow.keys import Digest
 
 
 class Read(Protocol):
-    """Reads files by their paths relative to the spec. It raises OSError."""
+    """Reads files by their paths relative to the spec; raises OSError for a file that cannot be read."""
 
     def __call__(self, name: str, /) -> tuple[str, bytes]:
-        """Return (its place, its bytes)."""
+        """Return (path to open the file by, its bytes)."""
         ...
 
     def digest(self, name: str, /) -> tuple[str, Digest]:
-        """Return (its place, the digest of its bytes), without holding a large file in memory."""
+        """Return (path to open the file by, digest of its bytes), without reading it into memory at once."""
         ...
 
     def entries(self, folder: str, /) -> list[tuple[str, bool]]:
-        """Return the names in a folder, sorted, each with whether it is a folder itself."""
+        """Return (name, whether it is a folder) for each entry of a folder, sorted."""
         ...

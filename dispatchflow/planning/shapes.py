@@ -38,7 +38,7 @@ class ShapeClass:
 
 @cache
 def classes() -> dict[str, ShapeClass]:
-    """Return all classes of the package's own table. The table is read when a spec first names a class."""
+    """Return all classes of shapes.toml, which is read when a spec first names a class."""
     return {
         name: ShapeClass(
             name,

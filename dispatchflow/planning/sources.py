@@ -146,16 +146,16 @@ class Sources:
             ) from error
 
     def digest(self, path: Path) -> Digest:
-        """Return the digest of a file that may be large; it raises like `content`.
+        """Return the digest of a file that may be large; raise the same errors as `content`.
 
-        The answer of an idle run depends on its stamp, because reading it again would take long."""
+        A replay depends on the file's stamp, not on its content, which would take long to read again."""
         if self._seen:
             self._seen.look("stamp", _from_anywhere(path))
         _check_regular(path)
         return digest_file(path)
 
     def entries(self, folder: Path) -> list[tuple[str, bool]]:
-        """Return the names in a folder, sorted, each with whether it is a folder itself; it raises OSError."""
+        """Return (name, whether it is a folder) for each entry of a folder, sorted; may raise OSError."""
         if self._seen:
             self._seen.look("stamp", _from_anywhere(folder))
         with os.scandir(folder) as entries:
@@ -184,7 +184,7 @@ class _Reader:
     sources: Sources
     folder: Path
     _plainer: dict[str, bool] = field(default_factory=dict)
-    """Whether each `folder/..` is the folder's parent: a suite has thousands of files below one."""
+    """Path up to its last `..` → whether resolving `folder/..` as text is right; cached for large suites."""
 
     def __call__(self, name: str) -> tuple[str, bytes]:
         path = self.folder / name

@@ -1,6 +1,6 @@
-"""Folders of a test suite as modules: each has a module, and a flag file for one call of it.
+"""Make modules from the folders of a test suite: each folder has a module and a flag file.
 
-The flag file names the inputs of the call and the expected results."""
+The flag file names the inputs of one call of the module and the expected results."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _matching(pattern: str, place: Location, read: Read) -> list[str]:
             raise SpecError("a suite cannot be read", facts, place.paths) from error
         parts.append("*")
     found = sorted(_walk(root, parts, read))
-    if "**" in parts or not is_pattern(parts[-1]):  # then folders are among them that are no test, or not there
+    if "**" in parts or not is_pattern(parts[-1]):  # `found` has folders that do not exist or are no tests
         found = [folder for folder in found if _is_test(folder, read)]
     if found:
         return found
@@ -190,7 +190,7 @@ def _walk(folder: str, parts: Sequence[str], read: Read) -> Iterator[str]:
 
 
 def _named(matched: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return folder → name: its last part, or the parts in which it differs if others have the same."""
+    """Return folder → name: the last part of its path, or more parts if others have the same last part."""
     folders = list(dict.fromkeys(folder for each in matched for folder in each))
     count = Counter(posixpath.basename(folder) for folder in folders)
     alike = [folder for folder in folders if count[posixpath.basename(folder)] > 1]
@@ -209,12 +209,12 @@ def _is_test(folder: str, read: Read) -> bool:
 
 
 def _test_in(folder: str, read: Read) -> tuple[str | None, str | None]:
-    """Return the names of a folder's module and of its flag file; None for what it does not have."""
+    """Return the names of a folder's module and of its flag file; None for a missing file."""
     files = [name for name, is_folder in read.entries(folder) if not is_folder]
     return _one(files, MODEL, _MODELS), _one(files, FLAGS, (_FLAGS,))
 
 
 def _one(files: Sequence[str], usual: str, endings: tuple[str, ...]) -> str | None:
-    """Return the file of the usual name, or the only one with one of these endings."""
+    """Return the file of the usual name, or the only one with one of these endings; None if neither."""
     found = [file for file in files if file.endswith(endings) and not file.startswith(".")]
     return usual if usual in files else found[0] if len(found) == 1 else None

@@ -51,7 +51,7 @@ def options(written: Any, option: Option, whose: str, place: str) -> tuple[str |
 
 
 def values(word: str, written: str) -> list[str]:
-    """Split the values of an option, of `dtype` or of `layout`."""
+    """Split the text of an option, of `dtype` or of `layout` into values."""
     return _type_words(written) if word == "dtype" else listed(written)
 
 
