@@ -20,8 +20,8 @@ def call_argv(
     """Return the command line of one call.
 
     The program and the inputs of the recipe, one for each tensor, are in the working directory. The call runs in an
-    isolated Python, which sees the library and none of the user's variables. Without any `--output=FILE` for the
-    results it is a block, see `block_argv`."""
+    isolated Python, which sees the library and none of the user's variables. The caller appends an `--output=FILE` for
+    each result, or measures a block (`block_argv`)."""
     return (
         sys.executable,
         "-I",

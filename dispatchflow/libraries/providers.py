@@ -45,7 +45,7 @@ class Library:
     whole: str = ""
     """The expression that makes `{value}` row-major in memory; a view of an operand may be transposed."""
     wide_sums: bool = False
-    """Whether sums of narrow floats are kept wide and rounded once."""
+    """Whether the library keeps sums of narrow floats in a wider type and rounds them once."""
 
     def cast(self, value: str, element: ElementType) -> str:
         return self.casts.format(value=value, element=element.numpy_name)

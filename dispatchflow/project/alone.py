@@ -1,4 +1,4 @@
-"""The times of a program's sites by themselves: those of cases whose module was extracted from it."""
+"""Find the times of a program's sites by themselves: of cases whose modules were extracted from it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from dispatchflow.timing.statistics import summary
 def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
     """Return site → its time by itself.
 
-    It is that of the newest row of its module with the case's target, device, threads and toolchain. Nothing is made:
-    without an earlier extraction there are none, and no rows are read.
+    The time is from the newest row of the site's module with the case's target, device, threads and toolchain. Nothing
+    is extracted or measured here: without an earlier extraction the result is empty.
 
     Raises:
         DamagedObject: an object was damaged or missing, and has been dropped with its records.

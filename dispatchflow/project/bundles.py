@@ -1,4 +1,4 @@
-"""Write sites of a case as modules of their own, with their operands, a spec and a script: a bundle."""
+"""Write a bundle: sites of a case as separate modules, with their operands, a spec and a script."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ATTEMPTS = 3
 _SHOWN = 5
 _REPLAY = "iree-run-replay"
 _OURS = re.compile(rf"s\d{{2,}}\..*|{re.escape(bundle.SPEC)}|{re.escape(bundle.REPRO)}|{bundle.README}")
-"""The files of a bundle, those of its script too."""
+"""The names of a bundle's files, including those that its script writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +38,18 @@ class Captured:
     """The operands and results of sites, in the store."""
 
     values: Mapping[int, Mapping[str, Value]]
-    """Site → `in0`, `out0`, … → its type, and the number if it is a bare one."""
+    """Site → name of a value (`in0`, `out0`, …) → its type, and its content if it is a bare number."""
     objects: Mapping[tuple[int, str], Digest]
     """(site, `in0`) → the bytes of a tensor."""
     undefined: Mapping[tuple[int, str], Digest] = field(default_factory=dict)
-    """(site, `out0`) → a byte for each element, 1 where it is undefined."""
+    """(site, `out0`) → a mask: a byte for each element, 1 if the element is undefined."""
     why: str | None = None
-    """The reason why nothing was captured."""
+    """The reason why nothing was captured; None if something was."""
     missing: Mapping[int, str] = field(default_factory=dict)
-    """Site → the reason why it, or a value of it, was not captured."""
+    """Site → the reason why the site, or one of its values, was not captured."""
 
     def of(self, site: int) -> Mapping[str, Value] | str:
-        """Return the values of a site; or why there are none."""
+        """Return the values of a site, or the reason why there are none."""
         return self.why or self.values.get(site) or self.missing.get(site, "not captured")
 
 
@@ -64,7 +64,7 @@ class Written:
 
 
 def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out: Path) -> Written:
-    """Write modules of the sites of a case to `out`; those with equal modules are written once.
+    """Write the modules of a case's sites to `out`; sites with equal modules share a file.
 
     The case is compiled, and its sites are found, if that was not done before. `wanted` has numbers of sites; None
     means all. The files of an earlier bundle in `out` are replaced.
@@ -106,11 +106,11 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
 def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: str | None = None) -> Captured:
     """Return the operands and results of these sites of a case.
 
-    `recipe` makes the inputs of the call; None means the first one.
-    They are captured if that was not done before, and each one that cannot be captured has the reason.
+    They are captured if that was not done before. `missing` has the reason for each site that cannot be captured.
+    `recipe` makes the inputs of the call; None means the first recipe.
 
     Raises:
-        SpecError: none of them is executed as often as `execution=` says.
+        SpecError: `execution=` is higher than the number of executions of every site.
     """
     executor = workspace.executor
     execution, limit = workspace.values.get("execution"), workspace.values.get("limit", capture.LIMIT_BYTES)
@@ -154,7 +154,7 @@ def check(out: Path) -> None:
 
 
 def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Digest]:
-    """Return the files of machine code that the modules name, as those of custom dispatches."""
+    """Return the files of machine code that the modules name, such as those of custom dispatches."""
     printed = workspace.executor.printed(case.operation) if isinstance(case.operation, Module) else None
     named = printed.objects if printed else {}
     texts = [path.read_bytes() for path in modules] if named else []
@@ -162,10 +162,10 @@ def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict
 
 
 def made_of(workspace: Workspace, case: Case, record: Record | None, what: str) -> Record:
-    """Return a record that is `ok`.
+    """Return the record if it is `ok`.
 
     Raises:
-        ToolError: it is not, or the case does not compile.
+        ToolError: the record is not `ok`, or is None because the case does not compile.
     """
     if record is not None and record.ok:
         return record

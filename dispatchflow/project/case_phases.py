@@ -34,7 +34,7 @@ class CasePhases:
     workspace: Workspace
     case: Case
     folder: str = phases.FOLDER
-    """Its directory in the view of the case."""
+    """The name of the directory for the phases in the case's view."""
 
     def __post_init__(self) -> None:
         if self.case.library is not None:
@@ -65,7 +65,7 @@ class CasePhases:
         return {phase: self.dumped.outputs[file] for phase, file in phases.found(self.dumped.outputs).items()}
 
     def sizes(self) -> dict[Phase, int]:
-        """Return phase → size of its text in bytes."""
+        """Return phase → size in bytes of the module's text after it."""
         store = self.workspace.store
         return {phase: store.path(digest).stat().st_size for phase, digest in self.phases.items()}
 
@@ -83,7 +83,7 @@ class CasePhases:
         return self.workspace.view_path / self.case.name / self.folder
 
     def _kept(self, make: Callable[..., Record]) -> Record:
-        """Return a record whose objects are as they were stored, and show them in the view."""
+        """Make a record and link its objects in the view; damaged objects are made again."""
         store = self.workspace.store
         for _ in range(_ATTEMPTS):
             record = make(self.workspace.executor, self.case, self.source)

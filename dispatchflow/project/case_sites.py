@@ -28,15 +28,15 @@ class CaseSites:
     case: str
     program: Program
     times: ProgramTimes | None
-    """Their times; None if they cannot be measured."""
+    """The times of the sites; None if they cannot be measured."""
     doubt: str | None
-    """The reason why they have no times."""
+    """The reason why the sites have no times; None if they have."""
     ceilings: Mapping[int, sites.Ceilings]
     """Site → the ceilings of this machine for it."""
     configurations: Mapping[str, str]
     """Executable → the configuration that the compiler applied."""
     alone: Mapping[int, sites.Alone]
-    """Site → its time by itself."""
+    """Site → its time by itself, as the case of its extracted module."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ class CaseSites:
         return sites.rows(self.case, self.program, self.times, self.ceilings, self.configurations, self.alone)
 
     def exceeds(self, margin: float) -> bool:
-        """Return whether a site is faster than its ceiling × `margin`, which is too low, then."""
+        """Return whether a site's rate is above its ceiling × `margin`: the ceiling is then too low."""
         return any((row["percent_of_peak"] or 0.0) > 100 * margin for row in self.rows)
 
     @property

@@ -27,7 +27,7 @@ def config(names: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def default_words(names: Mapping[str, Any]) -> Sequence[str]:
-    """Return the words that replace an empty command line; none means everything."""
+    """Return the words that replace an empty command line; an empty list selects everything."""
     return config(names).get("default_tasks") or []
 
 

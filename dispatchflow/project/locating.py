@@ -1,4 +1,4 @@
-"""Find the sites of a case that are wrong: each one's captured results, compared with a reference's."""
+"""Find the wrong sites of a case: compare each site's captured results with those of a reference."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LATE = "it has no module, because the compiler added its dispatch after all oth
 
 
 def reference_of(case: Case, given: Target | None) -> Target:
-    """Return the target that a case's sites are compared with: `llvm-cpu`, and `vmvx` for cases of a CPU.
+    """Return the target that a case's sites are compared with: `given`, or llvm-cpu, or else vmvx.
 
     Raises:
         SpecError: the given target is the case's own.
@@ -85,7 +85,7 @@ def _located(
 
 
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
-    """Return why a whole case is wrong, and the recipe whose results are; None if not known."""
+    """Verify a case; return (why its results are wrong, the recipe whose results are), None if unknown."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None
@@ -101,7 +101,7 @@ def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Checking:
-    """The comparison of sites, each by `check`, in any number of threads."""
+    """Compares sites with the reference; `check` may be called from several threads."""
 
     workspace: Workspace
     case: Case
@@ -125,7 +125,7 @@ class _Checking:
         return site_check.of_site(self.workspace.executor, number, operands, self._compiled(module), self.device)
 
     def _operands(self, number: int, module: int) -> Operands | str:
-        """Return the captured values of a site; or why they are not known."""
+        """Return the captured values of a site, or the reason why they are unknown."""
         values = self.captured.values[number]
         site = next(site for site in self.program.sites if site.number == number)
         sweep = extraction.sweep(self.program, self.extracted, module, [site], values)

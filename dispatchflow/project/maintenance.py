@@ -53,13 +53,13 @@ def _files_and_bytes(paths: Iterator[Path]) -> tuple[int, int]:
 def clean(workspace: Workspace) -> str:
     """Run `doit store clean` and return its report.
 
-    It holds the store exclusively, because the records and objects that a run uses at the moment are unknown.
+    The store is locked for this process alone, because it is unknown which records and objects a run is using.
 
     Raises:
         StoreError: the clean would wait for the run that started it; or the records are damaged, and objects that they
             no longer name would be removed.
-        SpecError: keep=referenced, and there are no cases.
-        ToolchainError: keep=referenced, and an available toolchain does not run, so that its keys are unknown.
+        SpecError: there are no cases, with keep=referenced.
+        ToolchainError: an available toolchain does not run, with keep=referenced: its keys are unknown.
     """
     store, values = workspace.store, workspace.values
     dry = values.get("dry", False)

@@ -22,7 +22,7 @@ from dispatchflow.store.stamps import ABSENT, stamp
 from dispatchflow.tools import machine
 
 _ANSWERS = 100
-"""The number of answers that are kept, the newest."""
+"""The number of answers that are kept; older ones are removed."""
 
 
 def _file(name: str) -> str:

@@ -85,7 +85,7 @@ def _check_parts_of(store: Store, table: parquet.Table, found: report.Findings) 
 
 
 def _check_objects(store: Store, count: int | None, found: report.Findings) -> None:
-    held = store.records.held()  # before the objects: one that another run publishes meanwhile is not missing
+    held = store.records.held()  # read before the objects: those that another run adds meanwhile are not missing
     sizes = store.objects()
     kind_of = retention.kinds(sizes, held)
     named = {digest: record for record in held for digest in record.outputs.values()}

@@ -57,7 +57,7 @@ def source_of(word: str) -> tuple[Path, str]:
 def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
     """Call `function` of a user's file, and write what it returns to `out` and to files beside it.
 
-    The files are replaced together at the end: a failure leaves those that were there.
+    Earlier files are replaced only at the end; after a failure they are unchanged.
 
     Raises:
         SpecError: packages are missing, the function is missing or returns something else, or `out` is wrong.
@@ -86,7 +86,7 @@ def imported(file: Path, function: str, out: Path, limits: Limits) -> Imported:
 
 
 def _moved(made: Path, out: Path) -> Path | None:
-    """Move a file beside `out`, with its own ending; None if the import did not make it."""
+    """Move a file beside `out`, keeping its ending; return its new path, None if it was not made."""
     return made.replace(out.with_suffix(made.suffix)) if made.exists() else None
 
 
@@ -94,7 +94,7 @@ def _run(file: Path, function: str, scratch: Path, limits: Limits) -> dict[str, 
     told = scratch / "facts.json"
     argv = (
         sys.executable,
-        "-P",  # the folder of the script has a file that is called like a module of Python: site.py
+        "-P",  # the script's folder has a file site.py, which would hide Python's module `site`
         str(_SCRIPT),
         str(file),
         function,

@@ -45,7 +45,7 @@ from dispatchflow.timing.statistics import NOISY
 from dispatchflow.tools import devices, machine, processes, releases, toolchain
 from dispatchflow.workload import Workload
 
-# The reference needs each element in its own type, as float64, and as a magnitude.
+# Bytes of memory per element: the reference holds each in its own type, as float64, and as a magnitude.
 _REFERENCE_BYTES = 24
 _SEARCHED = 100_000  # characters of a log, half of them from its end
 
@@ -99,7 +99,7 @@ class Workspace:
     def with_toolchain(self, word: str) -> Workspace:
         """Return this workspace with `iree=WORD`, on the same store.
 
-        Both use one connection to the store: on a full disk, the first one locks out a second."""
+        Both share one connection to the store, because on a full disk an open connection locks out a second."""
         other = Workspace(self.root, {**self.values, "iree": word}, say=self.say)
         other.store = self.store
         return other
@@ -157,7 +157,7 @@ class Workspace:
         return None
 
     def _needed_bytes(self, program: Workload) -> int:
-        """Return the approximate memory of its verification; 0 for a user's module, where it is unknown."""
+        """Return the approximate bytes that verification needs; 0 for a user's module: they are unknown."""
         if not isinstance(program, Operation):
             return 0
         if (needed := self._needed.get(program.shape_name)) is None:
