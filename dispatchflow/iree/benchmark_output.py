@@ -24,7 +24,7 @@ class Block:
     Empty if the runtime reports none (before 3.13, and on some devices)."""
     iterations: int
     waited: float | None = None
-    """The fraction of its time that the process waited for a CPU that others used; None if unknown."""
+    """The fraction of wall time that it waited for a CPU used by other processes; None if unknown."""
 
     @property
     def dispatch_ns(self) -> float | None:
@@ -33,14 +33,14 @@ class Block:
 
 
 _LEAST = 0.5
-"""The smallest fraction of the block's time that the calls may take."""
+"""The smallest fraction of the requested block time that the calls may take."""
 
 
 def too_short(block: Block, block_s: float) -> bool:
-    """Return whether the calls took much less than the block's time.
+    """Return whether the calls took less than half of the requested time, `block_s`.
 
-    A tool that runs for a requested time never stops early. A requested number of calls can take less than the block's
-    time, if the number was found while the machine was slower."""
+    This cannot happen if the tool was asked for a time. It can if the tool was asked for a number of calls, and the
+    number was found while the machine was slower."""
     return block.ns * block.iterations / 1e9 < _LEAST * block_s
 
 
@@ -49,11 +49,11 @@ def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
 
     Args:
         block: the block to check.
-        wall_s: wall time of the process, measured outside of it.
+        wall_s: wall time of the process, measured by its parent.
         block_s: the requested time.
 
     Raises:
-        ToolError: the reported time is impossible: too long or too short, by a wrong unit or a wrong clock.
+        ToolError: the reported time is impossibly long or short; the tool used a wrong unit or clock.
     """
     called_s = block.ns * block.iterations / 1e9
     facts = {"said": f"{block.iterations} calls of {block.ns:.4g} ns, {called_s:.3g} s"}
@@ -66,7 +66,7 @@ def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
 
 
 def parse(text: str) -> Block:
-    """Parse Google-Benchmark JSON; times are in each record's own `time_unit`, aggregates are ignored.
+    """Parse Google-Benchmark JSON; each record has its own `time_unit`, and aggregates are ignored.
 
     Raises:
         ToolError: the record of the whole call is missing, or a time is not positive.

@@ -26,16 +26,16 @@ They reach tools that run modules, never the compiler. They enter no key: the dr
 variables, and keys contain the identity of the chosen device."""
 
 COMPILING = {"TMPDIR": "."}
-"""Additional variables of the compiler: its linker's files go to the working directory.
+"""Additional variables for the compiler, with which its linker writes into the working directory.
 
-That directory is removed even after a kill, and the files' names need no quoting there; the compiler passes them to a
-shell unquoted. The variables enter no key, because the files are gone when the compiler ends."""
+The working directory is removed even after a kill. Its files' names need no quotes, which matters because the compiler
+passes them unquoted to a shell. `TMPDIR` enters no key, because the files are gone when the compiler ends."""
 
 CONFIGURATIONS = "cfg"
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a tool; it enters the compile key."""
+    """Return the environment of a tool; the compiler's environment enters the compile key."""
     return {"LC_ALL": "C", **{name: variables[name] for name in ALLOWED_ENVIRONMENT if name in variables}}
 
 
@@ -45,9 +45,9 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that tell the loader where to search first.
+    """Return the variables that name the directories which the loader searches first.
 
-    They decide what a driver or another provider's library loads, and are part of the identity of the devices of these.
+    They decide what a driver, or a provider other than IREE, loads; so they are part of the identity of its devices.
     The identity of IREE's CPU device does not contain them: IREE's tools load only files of their own installation and
     of the system."""
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
@@ -88,24 +88,25 @@ def phase_argv(
 ) -> tuple[str, ...]:
     """Return a command line of the compiler for some of its phases, with a module on stdin as bytecode.
 
-    `begin` is the last phase that the module has been through, `end` the last one to run; None means the first and the
-    last. All phases, one command after the other, give what `compile_argv` gives."""
+    `begin` is the last phase that the module has already been through; if it is None, the first phase runs first. `end`
+    is the last phase to run; if it is None, all remaining phases run. One command for each phase, each reading the
+    output of the command before, gives the same vmfb as `compile_argv`."""
     cut = [f"--compile-from={begin}"] if begin else []
     cut += [f"--compile-to={end}", "--emit-mlir-bytecode"] if end else []
     return compile_argv(compiler, (*flags, *cut), output, dump)
 
 
 def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
-    """Return the flags for a device; if it has workers, one is pinned to each of these CPUs."""
+    """Return the flags for a device; `local-task` gets one worker pinned to each of `cpus`."""
     pinned = (f"--task_topology_cpu_ids={','.join(map(str, cpus))}",) if device == "local-task" else ()
     return (f"--device={device}", *pinned)
 
 
 def poisoned(device: Sequence[str]) -> tuple[str, ...]:
-    """Return the device flags for a second call, with other bytes in memory that is not written.
+    """Return the device flags for a second call in which uninitialized memory has other bytes.
 
-    On the CPU the flags choose one thread and the debug allocator, which fills memory with 0xCD. `local-task` would
-    also use memory that this allocator does not control. For other devices the flags stay the same, because Vulkan's
+    On the CPU the flags choose one thread and the debug allocator, which fills memory with 0xCD; `local-task` would
+    also use memory that this allocator does not fill. For other devices the flags stay the same, because Vulkan's
     allocator refuses to be wrapped (IREE 3.13)."""
     return ("--device=local-sync", "--device_allocator=debug") if _local(device) else tuple(device)
 
@@ -115,7 +116,9 @@ def _local(device: Sequence[str]) -> bool:
 
 
 def _allocator(device: Sequence[str], kind: str) -> tuple[str, ...]:
-    """Return the flag for local devices, else none: Vulkan's allocator refuses to be wrapped (IREE 3.13)."""
+    """Return the allocator's flag for local devices, nothing for others.
+
+    Vulkan's allocator refuses to be wrapped (IREE 3.13)."""
     return (f"--device_allocator={kind}",) if _local(device) else ()
 
 
@@ -137,8 +140,8 @@ def run_argv(
 ) -> tuple[str, ...]:
     """Return a command line for one call that writes the results as raw bytes.
 
-    `inputs` are `4x8xf32=@file`, `4x8xf32=1` (all ones) or a bare number; `parameters` are files with weights, each
-    after its scope: `model=w.irpa`. Without `outputs`, the tool prints the types and sizes of the results."""
+    Each input is `4x8xf32=@file`, `4x8xf32=1` (all ones) or a bare number. Each of `parameters` is a scope and a file
+    with weights: `model=w.irpa`. If `outputs` is empty, the tool prints the types and sizes of the results instead."""
     return (
         tool,
         f"--module={module}",
@@ -170,12 +173,12 @@ def block_argv(
         device: device flags.
         inputs: as for `run_argv`.
         protocol: gives the times of the warm-up and of the block.
-        iterations: the number of calls that take `block_s`; None if unknown. google-benchmark then takes as much time
-            again to find the number.
+        iterations: the number of calls that take `block_s`; None if unknown. Google Benchmark then finds it, which
+            takes about `block_s` more.
         dispatches: call once more, untimed, for the runtime's own statistics of each dispatch.
         function: the function to call.
-        rotation: a second module; its function is called, and calls the first module's function. Dispatch statistics
-            are left out in this case.
+        rotation: a second module, whose function calls the first module's with other copies of the inputs each time;
+            dispatch statistics are then left out.
         parameters: as for `run_argv`.
     """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
@@ -206,10 +209,10 @@ def profiled_benchmark_argv(
     flush_ms: int | None = None,
     parameters: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return a command line for two repetitions of `calls`, of which the runtime writes a profile.
+    """Return a command line for two repetitions of `calls` calls, with a profile of both.
 
-    The tool's own warm-up is not used: the number of its calls is not reported, and the profile includes them. The
-    first repetition is the warm-up.
+    The first repetition is the warm-up. The tool's own warm-up is not used, because the profile would include its calls
+    and the tool does not report their number.
 
     Args:
         tool: the benchmark tool.
@@ -217,9 +220,9 @@ def profiled_benchmark_argv(
         device: device flags.
         inputs: as for `run_argv`.
         calls: the number of calls of each repetition.
-        output: the profile's file.
+        output: the file of the profile.
         function: the function to call.
-        flush_ms: how often the runtime empties its ring of 4,096 events; None, only after each call.
+        flush_ms: the runtime empties its ring buffer of 4,096 events every `flush_ms`; None: only after each call.
         parameters: as for `run_argv`.
     """
     mode = "host-execution,queue-events" if _local(device) else "dispatch-events,queue-events,device-queue-events"
@@ -249,9 +252,9 @@ def sampled_argv(
     function: str = ENTRY,
     parameters: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return a command line that calls a function for `length`, `0.5s` or `20x`.
+    """Return a command line that calls a function for some time or a number of times.
 
-    The rest is as for `run_argv`."""
+    `length` is `0.5s` or `20x`; the other arguments are those of `run_argv`."""
     return (
         tool,
         f"--module={module}",
@@ -265,5 +268,5 @@ def sampled_argv(
 
 
 def profile_export_argv(tool: str, profile: str = "calls.ireeprof", output: str = "calls.jsonl") -> tuple[str, ...]:
-    """Return a command line that writes a profile as lines of JSON, which `iree/profile_events.py` parses."""
+    """Return a command line that exports a profile as JSON lines, for `iree/profile_events.py`."""
     return (tool, "export", "--format=ireeperf-jsonl", f"--output={output}", profile)

@@ -1,6 +1,7 @@
 """Read which configurations the compiler applied, and which a user's module requests.
 
-Both are written in the same words. `--iree-hal-dump-executable-configurations-to` dumps the applied configurations."""
+Applied and requested configurations are returned in the same spelling, so that they can be compared. The applied ones
+are read from the dump of `--iree-hal-dump-executable-configurations-to`."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _EXECUTABLE = re.compile(r"hal\.executable\.export public @(?:\"([^\"]+)\"|(\S+)
 _PIPELINE = re.compile(
     r"translation_info<(?:pipeline = )?(?:#[\w.]*pipeline<(\w+)>|#[\w.]*\.(\w+)|(?:(?:CPU|LLVMGPU))?(\w+))(?=[ >,])"
 )
-# An op with its attributes is on one line; those of `linalg.generic` too.
+# An op and all its attributes are on one line, also for `linalg.generic`.
 _CONFIGURED = re.compile(r"(?:= )?\"?([a-z_]\w*\.[\w.]+)\"? ([^\n]*?(?<=[{ ])lowering_config = [^\n]*)")
 _LOWERING = re.compile(r"(?<=[{ ])lowering_config = #[\w.]+lowering_config<")
 _ALIAS = re.compile(r"^(#\w+) = (.*)$", re.MULTILINE)
@@ -33,7 +34,7 @@ class Applied:
 
     executables: tuple[AppliedExecutable, ...]
     given: tuple[str, ...] = ()
-    """Configurations that ops had before the compiler chose any; empty if `GIVEN` was not requested."""
+    """Configurations that ops had before the compiler chose any; empty if that was not dumped."""
 
     @property
     def text(self) -> str:
@@ -50,9 +51,9 @@ class AppliedExecutable:
     configurations: tuple[tuple[str, str], ...]
     """(operation, configuration) of each configured op."""
     translation: str = ""
-    """The rest of the translation: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
+    """The translation info without the pipeline: `workgroup_size = [128, 1, 1] subgroup_size = 32, …`."""
     inner: tuple[str, ...] = ()
-    """Configurations of the ops that an op is decomposed into, such as the two products of an attention."""
+    """Configurations for the ops into which an op is decomposed, such as attention's two products."""
 
     @property
     def text(self) -> str:
@@ -63,7 +64,7 @@ class AppliedExecutable:
 def parse(dump: str, given: str = "") -> Applied:
     """Parse a dump: one executable for each `hal.executable.export`, in the dump's order.
 
-    `given` is the dump from before the compiler chose configurations."""
+    `given` is a dump of the module from before the compiler chose configurations, or empty."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
     executables = []
     for begin, end in zip(starts, [*starts[1:], len(dump)], strict=False):
@@ -84,10 +85,10 @@ def parse(dump: str, given: str = "") -> Applied:
 
 
 def _configured(line: str) -> Iterator[tuple[str, bool]]:
-    """Yield the lowering configurations on an op's line, and whether each is the op's own.
+    """Yield each lowering configuration on an op's line, and whether it is the op's own.
 
-    A configuration inside another attribute is not the op's own: that of one of attention's two products, or one that
-    the compiler did not know and kept."""
+    A configuration inside another attribute is not the op's own. It belongs to one of attention's two products, or the
+    attribute is one that the compiler did not know and kept."""
     for match in _LOWERING.finditer(line):
         before = line[: match.start()]
         own = before.count("{") - before.count("}") == 1
@@ -97,10 +98,10 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 def requested_by(text: str) -> tuple[str, ...]:
     """Return the configurations that a printed module requests.
 
-    A request is a translation, a lowering configuration, or for a `compilation_info` both, joined by `and`. It is
-    returned once for each operation that makes it and that the compiler cannot merge with another one: equal operations
-    count once, and an operation with dynamic sizes may turn out equal to any. Attributes that no operation uses do not
-    count, because the compiler does not print them."""
+    A request is a translation, a lowering configuration, or both joined by `and` (a `compilation_info`). A request is
+    returned once for each operation that has it, but operations that the compiler may merge count as one: equal
+    operations, and those with dynamic sizes, which may turn out equal to any other. Attributes that no operation uses
+    do not count, because the compiler does not print them."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -130,8 +131,8 @@ def _requests(text: str) -> Iterator[str]:
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
     """Return the first request of `requested_by` that was not applied; None if all were.
 
-    A request that was applied less often than requested counts only if some dispatch has none of the requested
-    configurations. Otherwise the compiler may have removed the operations that requested it."""
+    A request that was applied, but to fewer operations than requested it, is returned only if some dispatch has none of
+    the requested configurations. Otherwise the compiler may have removed the missing operations."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))
@@ -144,7 +145,7 @@ def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
 
 
 def _applied_requests(executable: AppliedExecutable) -> list[str]:
-    """Return what was applied to an executable, in the words of `requested_by`."""
+    """Return the configurations applied to an executable, in the spelling of `requested_by`."""
     translation = f"{executable.pipeline} {executable.translation}".strip()
     each = [config for _, config in executable.configurations]
     return [translation, *each, *executable.inner, *(f"{translation}{AND}{config}" for config in each)]
@@ -155,7 +156,7 @@ def _name(pipeline: re.Match[str]) -> str:
 
 
 def _translation(text: str, pipeline: re.Match[str]) -> str:
-    """Return the translation without its pipeline: workgroup and subgroup sizes, pipeline options."""
+    """Return the translation info without its pipeline: workgroup and subgroup sizes, pipeline options."""
     opening = text.index("<", pipeline.start())
     sizes, *options = split(text[pipeline.end() : closing(text, opening)]) or [""]
     return ", ".join([*sizes.split("  "), *map(canonical, options)]).strip()

@@ -1,6 +1,4 @@
-"""Choose the CPU to compile for on this machine.
-
-The choice depends on the compiler's output for `host` and for CPUs by name."""
+"""Choose the CPU name and features to compile for on this machine, from the compiler's output."""
 
 from __future__ import annotations
 
@@ -17,9 +15,9 @@ LEVELS = {
     "x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
     "aarch64": ("generic",),
 }
-"""Substitutes, best first, for a named CPU with features that the machine hides.
+"""Architecture → CPUs, best first, to choose from if the machine hides features of its own CPU.
 
-These are the levels of the x86-64 psABI. AArch64 has no levels."""
+For x86-64 these are the levels of its psABI. AArch64 has no levels."""
 
 _NEVER_SELECTED = frozenset(
     (
@@ -32,27 +30,27 @@ _NEVER_SELECTED = frozenset(
 """Features whose instructions LLVM emits only for their own intrinsics, which no IREE module calls.
 
 They serve operating systems, enclaves and random numbers (`rand` is AArch64's, all others are x86-64's). Most virtual
-machines hide some of them, and code for the named CPU still runs there. A feature that is not listed matters."""
+machines hide some of them, and code for the named CPU still runs there. Code may need any feature not listed here."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostCpu:
-    """The CPU and the features (`+avx,+avx2`) that are passed to the compiler for `llvm-cpu`."""
+    """The CPU's name and the features (`+avx,+avx2`) that are passed to the compiler for `llvm-cpu`."""
 
     name: str
     features: str
     named: str = ""
-    """The compiler's name for this CPU if it implies features that the machine hides; else empty."""
+    """The compiler's name for this CPU, if `name` replaces it because of hidden features; else empty."""
     hidden: str = ""
-    """The hidden features, `avx512f,gfni`."""
+    """The features that the machine hides, `avx512f,gfni`; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrintedCpu:
-    """A CPU that the compiler printed: its name, its features in order, the target triple's architecture.
+    """A CPU that the compiler printed: name, features in order, the target triple's architecture.
 
-    For `host`, the compiler prints the features that its name for the CPU implies, all `+`, and then the features that
-    it detects on the machine, `+` or `-`. The last sign of a feature counts.
+    For `host`, the compiler first prints the features that the CPU's name implies, all with `+`, and then the features
+    that it looked for on the machine, with `+` or `-`. The last sign of a feature counts.
     """
 
     name: str
@@ -71,7 +69,7 @@ class PrintedCpu:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The features that the name implies and code may use, but that the machine hides: `avx512f`, …."""
+        """The features (`avx512f`) that the name implies and code may need, but the machine hides."""
         ever = set(self.features)
         return tuple(name for name, sign in self._signs.items() if sign == "-" and f"+{name}" in ever and matters(name))
 
@@ -82,7 +80,7 @@ def matters(feature: str) -> bool:
 
 
 def parse(text: str) -> PrintedCpu | None:
-    """Parse the CPU from a module that was compiled to executable targets; None if it has none."""
+    """Parse the CPU from a module after the phase `executable-targets`; None if the module names none."""
     if (cpu := _CPU.search(text)) is None:
         return None
     triple = _TRIPLE.search(text, cpu.end())
@@ -93,11 +91,11 @@ def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCp
     """Return the CPU to pass to the compiler on this machine, or None if no level fits.
 
     `implied` returns the features that a CPU's name implies; it is called only if needed. The compiler's own name for
-    the CPU is used if the machine has all features that the name implies and that matter. Otherwise the highest level
-    with only features of the machine is used, together with the machine's own features. Adding `-avx512f` to the named
-    CPU does not help: IREE believes the name's `+avx512f`, whatever follows (3.13 chooses tiles of 512 bits and fails,
-    or the code dies by SIGILL). The result is None if the machine does not even have the lowest level, or if its
-    architecture has no levels.
+    the CPU is used if the machine has all features that the name implies and that code may need. Otherwise the result
+    is the highest level whose features the machine has, with the machine's features. Adding `-avx512f` to the
+    compiler's name for the CPU does not help: IREE believes the name's `+avx512f`, whatever follows (3.13 chooses tiles
+    of 512 bits and fails, or the code dies by SIGILL). The result is None if the machine does not even have the lowest
+    level, or if its architecture has no levels.
     """
     if not host.hidden:
         return HostCpu(host.name, ",".join(host.present))
@@ -113,5 +111,5 @@ def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCp
 
 
 def compiled_for(flags: Sequence[str]) -> str | None:
-    """Return the CPU that these compiler flags name, the last one if several do; None if none does."""
+    """Return the CPU of the last `--iree-llvmcpu-target-cpu` among the flags; None if there is none."""
     return next((flag.removeprefix(CPU_FLAG) for flag in reversed(flags) if flag.startswith(CPU_FLAG)), None)

@@ -1,6 +1,6 @@
 """Flag files of IREE's runtime tools: one `--name=value` per line. Text in, values out.
 
-IREE's test suites keep one beside each module, with the inputs and the expected results of a call."""
+IREE's test suites keep a flag file beside each module, with the inputs and the expected results of a call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXPECTED = "expected_output"
 FUNCTION = "function"
 PARAMETERS = "parameters"
 IGNORED = ("module", "device", "expected_f16_threshold", "expected_f32_threshold", "expected_f64_threshold")
-"""Flags that a case decides itself: what is run, where, and how results are compared."""
+"""Ignored flags, because a case itself decides what runs, where, and how results are compared."""
 TAKEN = (INPUT, EXPECTED, FUNCTION, PARAMETERS)
 
 _COMMENTS = ("#", "//")
@@ -21,13 +21,13 @@ _COMMENTS = ("#", "//")
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag; `line` counts from 1."""
+    """One flag, or a line that is no flag; `line` counts from 1."""
 
     line: int
     name: str
     """The name without dashes; empty if the line is no flag."""
     value: str
-    """The text behind `=`; of a line that is no flag, the line."""
+    """The text after `=`; if the line is no flag, the line."""
 
 
 def parse(text: str) -> list[Flag]:
@@ -46,9 +46,9 @@ def parse(text: str) -> list[Flag]:
 
 
 def tensor(value: str) -> str:
-    """Return a value as the words of a spec have it: a type alone is zeros, as for the runtime's tools.
+    """Return an input in the spelling of specs; a type alone means zeros, as for the runtime's tools.
 
-    `f32=@x.bin` is a tensor of rank 0: it becomes `tensor<f32>=@x.bin`."""
+    `4xf32` becomes `4xf32=0`. `f32=@x.bin`, a tensor of rank 0, becomes `tensor<f32>=@x.bin`."""
     kind, equals, rest = value.partition("=")
     if equals:
         return f"{_ranked(kind.strip())}={_plain(rest)}"
@@ -56,7 +56,7 @@ def tensor(value: str) -> str:
 
 
 def in_folder(value: str, folder: str) -> str:
-    """Return a value with the path of its file relative to where `folder` is."""
+    """Return a value with `folder` put before the relative path after `@`; other values stay the same."""
     before, at, path = value.partition("@")
     return f"{before}@{folder}/{path}" if at and not path.startswith("/") else value
 
@@ -66,5 +66,5 @@ def _ranked(kind: str) -> str:
 
 
 def _plain(numbers: str) -> str:
-    """Return numbers without the brackets of their rows."""
+    """Return numbers without brackets: `[1 2][3 4]` becomes `1 2 3 4`; a file, `@x.bin`, stays."""
     return numbers if numbers.startswith("@") else " ".join(numbers.replace("[", " ").replace("]", " ").split())

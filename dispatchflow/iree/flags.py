@@ -1,4 +1,4 @@
-"""Extra compiler flags as an axis: which ones a spec may give, and how they appear in names."""
+"""Extra compiler flags as an axis: which flags a spec may give, and how they appear in names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 
 # Flags that dispatchflow or the target sets. If a flag is given twice, the compiler silently takes the last.
 _DEFAULTS = {"--iree-input-demote-f64-to-f32"}
-"""Flags of the targets that a spec may give too; its value then takes the place of theirs."""
+"""Flags of the targets that a spec may also give; the spec's value then replaces the target's."""
 _OURS = {flag.split("=")[0] for target in TARGETS.values() for flag in target.flags} - _DEFAULTS
 _REFUSED = {
     "end before a module is written": "compile|help|version",
@@ -50,14 +50,14 @@ def parse(written: str) -> Flags:
 
 
 def of_meaning(flags: Flags) -> Flags:
-    """Return the flags that change what a module computes, so that its reference must have them too."""
+    """Return the flags that change what a module computes; its reference must be compiled with them too."""
     return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS)
 
 
 def behind(own: Flags, flags: Flags) -> Flags:
-    """Return all flags of a compile: `own`, those of target and tuning, then `flags`, the spec's.
+    """Return all flags of a compile: `own` (the target's and the tuning's), then `flags` (the spec's).
 
-    A flag of the spec that is named in `_DEFAULTS` replaces the target's flag of that name."""
+    A flag of the spec that is listed in `_DEFAULTS` replaces the target's flag of the same name."""
     replacing = {name: flag for flag in flags if (name := flag.partition("=")[0]) in _DEFAULTS}
     if not replacing:
         return own + flags
@@ -66,22 +66,22 @@ def behind(own: Flags, flags: Flags) -> Flags:
 
 
 def shared(own: Flags, flags: Flags) -> str | None:
-    """Return the first of `flags` that a tuning's own flags also set, to any value; None if there is none.
+    """Return the first of `flags` whose name is also among a tuning's flags, `own`; None if none is.
 
-    If a flag is given twice, the compiler takes the last one."""
+    The compiler would silently take the second of two flags with one name."""
     names = {flag.partition("=")[0] for flag in own}
     return next((flag for flag in flags if flag.partition("=")[0] in names), None)
 
 
 def quoted(flags: Flags) -> str:
-    """Join flags to a text that `parse` can read."""
+    """Join flags into one text, quoted so that `parse` splits it into the same flags."""
     return shlex.join(flags)
 
 
 def label(flags: Flags) -> str:
-    """Return the flags' part of a case's name, which follows the tuning's: `+opt-level.O2`, or nothing.
+    """Return the part of a case's name for the flags, after the tuning: `+opt-level.O2`, or empty.
 
-    Different flags have different labels: a flag with other characters than `--iree-name=value` ends in a digest."""
+    Different flags have different labels: if a value has characters that a name may not have, a digest is added."""
     return "".join(f"+{_short(flag)}" for flag in flags)
 
 

@@ -1,4 +1,4 @@
-"""Command lines of `perf`, and machine instructions in the output of `perf annotate` and `objdump`."""
+"""Build command lines of `perf`; parse the instructions that `perf annotate` and `objdump` print."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 SYSTEM_LINKED = ("--iree-llvmcpu-link-embedded=false",)
-"""Flags that make dispatches ordinary shared libraries, whose symbols `perf` finds."""
+"""Compiler flags that make executables ordinary shared libraries, whose symbols `perf` finds."""
 
 KEPT = "IREE_PRESERVE_DYLIB_TEMP_FILES"
-"""The variable that makes the runtime leave the libraries in its directory for temporary files."""
+"""The environment variable with which the runtime does not delete its temporary files, the libraries."""
 
 _SAMPLES = re.compile(r"Percent.*\((\d+) samples")
 _SAMPLED = re.compile(r"\s*(\d+\.\d+)\s+:\s*(?:\d+\s+)?([0-9a-f]+):\s+(\S.*)")
@@ -29,7 +29,7 @@ class Instruction:
     text: str
     """The instruction, as objdump prints it."""
     share: float = 0.0
-    """Its part of the samples of its function."""
+    """The fraction of its function's samples that are at this instruction, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class Annotated:
 
 
 def record_argv(perf: str, output: str, frequency: int, command: Sequence[str]) -> tuple[str, ...]:
-    """Return a command line that takes `frequency` samples per second of CPU time of another command.
+    """Return a command line that runs a command and takes `frequency` samples per second of its CPU time.
 
-    perf's cache of programs is not used (`-N`): it has hard links to them, which change the stamps of a toolchain."""
+    `-N` turns off perf's cache of programs: its hard links would change the toolchain's files' status (ctime)."""
     return (perf, "record", "-N", "-e", "cpu-clock", "-F", str(frequency), "-o", output, "--", *command)
 
 
@@ -61,7 +61,7 @@ def disassemble_argv(objdump: str, library: str) -> tuple[str, ...]:
 
 
 def annotated(text: str) -> Annotated | None:
-    """Return the function that `perf annotate --stdio` prints; None if no sample is in it."""
+    """Parse the function that `perf annotate --stdio` printed; None if it has no samples."""
     if (header := _SAMPLES.search(text)) is None:
         return None
     found = [match for line in text.splitlines() if (match := _SAMPLED.fullmatch(line))]
@@ -76,7 +76,7 @@ def _parts(match: re.Match[str]) -> tuple[str, str, str]:
 
 
 def function(text: str, symbol: str) -> list[Instruction]:
-    """Return the instructions of a symbol, from what `objdump -d` prints; empty if it is not there."""
+    """Return the instructions of a symbol in the output of `objdump -d`; empty if the symbol is not there."""
     found: list[Instruction] = []
     inside = False
     for line in text.splitlines():
@@ -88,16 +88,16 @@ def function(text: str, symbol: str) -> list[Instruction]:
 
 
 def everything(text: str) -> list[Instruction]:
-    """Return all instructions that `objdump -d` prints, in their order."""
+    """Return all instructions in the output of `objdump -d`, in order."""
     found = (_CODE.fullmatch(line) for line in text.splitlines())
     return [Instruction(int(match[1], 16), match[2].rstrip()) for match in found if match]
 
 
 def contains(code: Sequence[Instruction], wanted: Sequence[Instruction]) -> bool:
-    """Return whether code has a function's instructions in a row.
+    """Return whether `code` contains the instructions of the function `wanted` as one contiguous sequence.
 
-    Addresses in operands are not compared: they depend on what else was linked. Those of jumps within the function are
-    compared relative to its beginning. Padding at the end of the function does not count."""
+    Addresses in operands are not compared, because they depend on what else was linked; targets of jumps within the
+    function are compared relative to its beginning. Padding at the end of the function is ignored."""
     plain = _without_padding(wanted)
     if not plain:
         return False

@@ -20,20 +20,20 @@ _FUNCTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ModuleMetadata:
-    """The functions that a compiled module offers."""
+    """The name of a compiled module and the functions that it exports."""
 
     name: str
     functions: Mapping[str, Declaration]
-    """The functions with their types; those without a declaration, such as initializers, are left out."""
+    """Name → types of each function; functions without a declaration, such as initializers, are left out."""
     fenced: frozenset[str]
-    """The functions that take and signal fences besides their operands (`async`)."""
+    """The names of asynchronous functions, which take two fences more, to wait on and to signal."""
 
 
 def parse(text: str) -> ModuleMetadata:
-    """Parse the dump.
+    """Parse the output of `iree-dump-module`.
 
     Raises:
-        ToolError: the text names no module.
+        ToolError: the text has no module name.
     """
     if (named := _NAME.search(text)) is None:
         raise ToolError("the dump of the module has no name", {"found": text[:200]})

@@ -1,8 +1,8 @@
 """Rewrite printed MLIR so that equal modules are equal text, and a small change is a small difference.
 
-Locations are left out. A value is named after its operation, and counted per function and kind of operation, in order
-of appearance: `%7 = linalg.matmul` is `%matmul.0`. The compiler counts all values of a function together, so that one
-more operation would rename all values behind it. An alias, `#map3`, is named by what it stands for.
+Locations are left out. A value is named after its operation and numbered per function and kind of operation, in order
+of appearance: `%7 = linalg.matmul` becomes `%matmul.0`. The compiler numbers all values of a function together, so that
+an additional operation renumbers all values after it. An alias, `#map3`, is named by a digest of its attribute.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dispatchflow.keys import digest_of
 
 _SCOPE = re.compile(r"\s*(?:\"?(?:[\w]+\.)+(?:func|initializer|export)\"?|\"func\.func\")\b")
-"""The beginning of a line from which values are counted from 0."""
+"""The beginning of a line that begins a new scope, in which the numbers of values start at 0."""
 _DEFINITION = re.compile(r'\s*(%[\w$.:, %-]+?) = "?(?:[\w-]+\.)*([\w-]+)')
 _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|%[A-Za-z0-9_$.-]+|(?<![\w"])[#!][A-Za-z_][\w$.]*')
 """A string, which stays as it is; a value; an alias, or an attribute or type of a dialect."""
@@ -43,7 +43,7 @@ def lines(text: str) -> list[str]:
 
 
 def _heads(found: list[str]) -> int:
-    """Return how many lines at the beginning are aliases; two of one meaning are one."""
+    """Return the number of lines with aliases at the beginning of `found`."""
     return next((i for i, line in enumerate(found) if not line.startswith(("#", "!"))), len(found))
 
 
@@ -61,7 +61,7 @@ def _without_locations(text: str) -> Iterator[str]:
 
 
 def _closing(line: str, opening: int) -> int | None:
-    """Return the place behind the parenthesis that closes the one at `opening`."""
+    """Return the index after the parenthesis that closes the one at `opening`; None if none does."""
     depth, quoted = 0, False
     for place in range(opening, len(line)):
         if line[place] == '"' and line[place - 1] != "\\":
@@ -105,7 +105,7 @@ def _scope(lines_of: list[str], aliases: dict[str, str]) -> list[str]:
 
 
 def _hint(name: str) -> str:
-    """Return the word of a value's name: `c64_3` is `c64`, `arg12` is `arg`."""
+    """Return a value's name without the number that makes it unique: `c64_3` becomes `c64`, `arg12` `arg`."""
     if (plain := re.fullmatch(r"(.*?)_\d+", name)) is not None:
         name = plain[1]
     return "arg" if re.fullmatch(r"arg\d+", name) else name

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 FORMATS = (".irpa", ".gguf", ".safetensors")
-"""The formats that the runtime reads; it tells them apart by these endings."""
+"""The suffixes of the files that the runtime reads; the suffix decides the format."""
 
 _SCOPE = re.compile(r"// Parameter scope (?:`(.*)`|<global>) \(")
 _ENTRY = re.compile(r" *\S+ \| +\S+ \| +(\d+) \| `(.*)`")
@@ -21,7 +21,7 @@ _HINTS = (
 
 
 class Entry(NamedTuple):
-    """A weight in a file."""
+    """A weight in a file: its scope, its key and its size."""
 
     scope: str
     key: str
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A weight that a module loads, with its type as MLIR has it."""
+    """A weight that a module may load, with its MLIR type: `tensor<4x8xf32>`."""
 
     scope: str
     key: str
@@ -45,7 +45,7 @@ class Named(NamedTuple):
 
 
 def value(scope: str, name: str) -> str:
-    """Return the value of `--parameters=` for a file; the empty scope is not written."""
+    """Return the value of `--parameters=` for a file: `scope=name`, or `name` for the empty scope."""
     return f"{scope}={name}" if scope else name
 
 
@@ -55,7 +55,7 @@ def listing_argv(tool: str, parameters: Sequence[str]) -> tuple[str, ...]:
 
 
 def listed(text: str) -> list[Entry]:
-    """Return the weights that `iree-dump-parameters` listed."""
+    """Parse the weights that `iree-dump-parameters` printed."""
     found, scope = [], ""
     for line in text.splitlines():
         if match := _SCOPE.match(line):
@@ -66,12 +66,12 @@ def listed(text: str) -> list[Entry]:
 
 
 def named(text: str) -> list[Named]:
-    """Return the weights that a printed module names, which are those that it may load."""
+    """Return the weights that occur in a printed module, all of which it may load."""
     return [Named(match[1] or "", match[2], match[3]) for match in _NAMED.finditer(text)]
 
 
 def twice(entries: Sequence[Entry]) -> Entry | None:
-    """Return the first weight that is also in another file of its scope; None if there is none.
+    """Return the first weight whose scope and key occurred before in another file; None if there is none.
 
     The runtime would silently take one of the two."""
     seen: set[tuple[str, str]] = set()
@@ -83,7 +83,7 @@ def twice(entries: Sequence[Entry]) -> Entry | None:
 
 
 def hinted(reason: str) -> str:
-    """Add to the runtime's message on a missing or too small weight how it is given."""
+    """Add a hint to the runtime's message about a missing or too small weight; return others unchanged."""
     for pattern, hint in _HINTS:
         if match := re.search(pattern, reason):
             scope = match[1] if match.re.groups else ""

@@ -16,7 +16,7 @@ _DRIVER = re.compile(
     r"|(?:Configure|Translate)TargetExecutableVariants|\w*LowerExecutableTarget|\w*LowerExecutableUsingTransformDialect"
     r"|AutoInputConversionPipeline|IterativeFixedPoint)(?:Pass)?"
 )
-"""Passes that only run other passes, which have entries of their own."""
+"""Passes that only run other passes, which have entries; their own time is left out."""
 
 
 class PassTime(msgspec.Struct, frozen=True):
@@ -24,19 +24,19 @@ class PassTime(msgspec.Struct, frozen=True):
 
     name: str
     duration_s: float
-    """Wall time of all executions, without the passes below them."""
+    """Wall time of all executions, without the time of nested passes."""
     share: float
-    """Its part of the time of the whole compile."""
+    """`duration_s` divided by the time of the compile."""
     executions: int
 
 
 def parse(text: str) -> list[PassTime]:
     """Return the passes from the slowest to the fastest.
 
-    `text` is the compiler's stderr with the display `tree`; lines before and behind the JSON are left out.
+    `text` is the compiler's stderr with `--mlir-timing-display=tree`; lines before and after the JSON are ignored.
 
     Raises:
-        ValueError: there is no such JSON.
+        ValueError: there is no JSON.
     """
     begin, end = f"\n{text}".find("\n[\n"), text.rfind("\n]")
     if begin < 0 or end < 0:
@@ -53,7 +53,7 @@ def parse(text: str) -> list[PassTime]:
 
 
 def _add(entry: Mapping[str, Any], durations: dict[str, float], executions: Counter[str]) -> None:
-    """Add the time of a pass that none of the passes below it took."""
+    """Add the time of a pass without its nested passes, then the times of the nested passes."""
     below: Sequence[Mapping[str, Any]] = [each for each in entry.get("passes", ()) if each]
     own = entry["wall"]["duration"] - sum(each["wall"]["duration"] for each in below)
     name = entry["name"].rpartition("::")[2]

@@ -12,13 +12,13 @@ FOLDER = "phases"
 """The directory of the dump."""
 
 PASSES = ("--mlir-print-ir-after-all",)
-"""Flags that print the module after each pass, in a fixed order: targets choose one thread."""
+"""Flags that print the module after each pass, in a fixed order: targets' flags choose one thread."""
 
 SHORT = ("--mlir-elide-elementsattrs-if-larger=64", "--mlir-elide-resource-strings-if-larger=64")
 """Flags that leave out long constants, which `PASSES` would print hundreds of times."""
 
 TIMING = ("--mlir-timing", "--mlir-timing-display=tree", "--mlir-output-format=json")
-"""Flags that print the time of each pass; in one thread, times add up to that of the compile."""
+"""Flags that print the time of each pass. In one thread the times add up to the time of the compile."""
 OUTPUTS = ("vm-asm", "vm-c")
 """Formats of the host program as text."""
 
@@ -32,7 +32,9 @@ class Phase:
     number: int
     """Its place in the order, from 1."""
     name: str
-    """The compiler's word: `flow`, which `--compile-to=` takes too, except for `executable-…`."""
+    """The compiler's name of the phase: `flow`.
+
+    All names except `executable-…` are also values of `--compile-to=`."""
 
     @property
     def file(self) -> str:
@@ -48,7 +50,7 @@ def output_flags(kind: str) -> tuple[str, ...]:
 
 
 def found(files: Iterable[str]) -> dict[Phase, str]:
-    """Return phase → file, in the order of the phases; files of other names are left out.
+    """Return phase → file name, in the order of the phases; files with other names are left out.
 
     The compiler puts the name of its input before the number: `_stdin_.6.flow.mlir`."""
     matches = {name: match for name in files if (match := _FILE.fullmatch(name))}
@@ -56,10 +58,11 @@ def found(files: Iterable[str]) -> dict[Phase, str]:
 
 
 def named(word: str, known: Sequence[Phase], variable: str) -> Phase:
-    """Return the phase of a name, a number, or a file's name: `flow`, `6`, `6.flow`.
+    """Return the phase for a name, a number or both: `flow`, `6`, `6.flow`, `6.flow.mlir`.
 
     Raises:
-        SpecError: there is none; the error lists all, and names the nearest.
+        SpecError: there is no such phase; the error lists all phases and suggests the most similar name. `variable` is
+            the command-line variable that had the word.
     """
     for phase in known:
         if word in (phase.name, str(phase.number), f"{phase.number}.{phase.name}", phase.file):

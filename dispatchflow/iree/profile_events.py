@@ -1,7 +1,7 @@
 """Parse the profile of a run, as `iree-profile export --format=ireeperf-jsonl` prints it.
 
-All times are on the host's monotonic clock, in ns. Those of a device with a clock of its own are converted by the first
-and the last sample of both clocks."""
+All times are on the host's monotonic clock, in ns. Ticks of a device's own clock are converted by linear interpolation
+between the first and the last simultaneous sample of both clocks."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     command_buffer: int
     """The runtime's number of the command buffer.
 
-    It is new for each recording; a buffer that is recorded once and executed often keeps its number."""
+    Each recording gets a new number; a buffer that is recorded once and executed often keeps its number."""
     command: int | None
-    """Its place among all commands of the command buffer.
+    """The command's index among all commands of the command buffer.
 
-    None on `local-sync`, which executes one after the other, so that the events are in this order."""
+    None on `local-sync`, which executes commands one after the other: the order of the events is the commands'."""
     export: str
     workgroups: tuple[int, int, int]
     start_ns: int
     end_ns: int
     workers_ns: int | None
-    """The sum of the times of its workgroups on all workers; None on a device without workers."""
+    """The time of its workgroups, summed over all workers; None on a device without workers."""
 
     @property
     def duration_ns(self) -> int:
@@ -49,25 +49,25 @@ class QueueOperation(msgspec.Struct, frozen=True, gc=False):
     """One operation that the host submitted to a queue."""
 
     kind: str
-    """The runtime's name of it: `execute`, `alloca`, `dealloca`, `barrier`, `copy`, `fill`, …"""
+    """The runtime's name of the operation: `execute`, `alloca`, `dealloca`, `barrier`, `copy`, `fill`, …"""
     submission: int
     submitted_ns: int
     ready_ns: int
-    """When its dependencies were fulfilled, as far as the host knew when it submitted."""
+    """When its dependencies were fulfilled, as far as the host knew at the submission."""
     start_ns: int | None
-    """When it began to execute; None if only the submission is recorded."""
+    """When the execution began; None if only the submission is recorded."""
     end_ns: int | None
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """All events of a process."""
+    """All events of one benchmark process."""
 
     launches: tuple[Launch, ...]
     """The dispatches that ran, by submission and command."""
     operations: tuple[QueueOperation, ...]
     """The operations of all queues, by submission."""
     dropped: int
-    """The number of records for which the runtime's ring had no space: above 0, the profile is incomplete."""
+    """The number of events that were lost because the runtime's ring buffer was full; 0 if complete."""
 
 
 class Repetition(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Repetition(msgspec.Struct, frozen=True):
 
     calls: int
     total_ns: int
-    """Wall time of all its calls together."""
+    """Wall time of all calls together."""
 
 
 class _Benchmark(msgspec.Struct):
@@ -95,7 +95,7 @@ class _Benchmarks(msgspec.Struct):
 
 
 class _Record(msgspec.Struct, gc=False):
-    """The fields of all kinds of records that are read."""
+    """A line of the export, with the fields that are read of all kinds of records."""
 
     record_type: str
     schema_version: int = 0
@@ -132,7 +132,7 @@ def parse(text: str | bytes) -> Profile:
     """Parse the export.
 
     Raises:
-        ToolError: it is not such an export, it has another schema, several devices, or an event without a time.
+        ToolError: the text is no export, has another schema or several devices, or an event has no time.
     """
     try:
         records: list[_Record] = _DECODER.decode_lines(text)
@@ -166,7 +166,7 @@ def repetitions(text: str) -> tuple[Repetition, ...]:
     """Parse the repetitions of one function from Google-Benchmark JSON; aggregates are ignored.
 
     Raises:
-        ToolError: there is none, or one has no time.
+        ToolError: there is no repetition, or one has no time.
     """
     try:
         # Not strict: Google Benchmark does not escape control characters in a function's name.
@@ -201,7 +201,7 @@ def _order(record: _Record) -> tuple[int, int, int, int]:
 
 
 class _Clock:
-    """The times of events on the host's clock: recorded there, or converted from a device's ticks."""
+    """Times of events on the host's clock: recorded by the host, or converted from a device's ticks."""
 
     def __init__(self, records: Iterable[_Record]) -> None:
         samples = sorted(

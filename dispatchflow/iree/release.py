@@ -10,44 +10,44 @@ _NEWEST = (999, 0)
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The syntax of one release, (major, minor): how text and flags are written.
+    """The syntax of one release, (major, minor): how MLIR text and flags are written.
 
-    `Target.since` says which targets a release knows. A case that a release cannot compile is a known failure
-    (cases/known_failures.toml), and is still tried."""
+    Two other differences between releases are elsewhere: `Target.since` is the first release that knows a target, and
+    cases that a release cannot compile are known failures (cases/known_failures.toml), which are still tried."""
 
     release: tuple[int, int] = _NEWEST
 
     @property
     def has_cpu_lowering_config(self) -> bool:
-        """Whether a request may use `#iree_cpu.lowering_config` and name only some levels.
+        """Whether a request may use `#iree_cpu.lowering_config` with only some of the tiling levels.
 
-        The attribute is missing before 3.6, and 3.6 requires four levels in every configuration."""
+        The attribute does not exist before 3.6, and 3.6 requires all four levels."""
         return self.release >= (3, 7)
 
     @property
     def generalizes_convolutions(self) -> bool:
-        """Whether a named convolution becomes a generic op, without its attributes.
+        """Whether the compiler turns a named convolution into a generic op and drops its attributes.
 
-        This happens before dispatches are formed. It was seen with 3.9 and 3.10."""
+        It does so before it forms dispatches. This was seen with 3.9 and 3.10."""
         return self.release < (3, 11)
 
     def maps_of(self, op: str) -> bool:
-        """Return whether this named linalg op accepts `indexing_maps`, needed for a column-major operand."""
+        """Return whether the named linalg op accepts `indexing_maps`, which column-major operands need."""
         return self.release >= {"matmul": (3, 1), "batch_matmul": (3, 3)}.get(op, (0, 0))
 
     def packs(self, backend: str) -> bool:
-        """Return whether this backend packs the operands of products by default, in dispatches of their own.
+        """Return whether the backend by default packs the operands of products, in additional dispatches.
 
-        The releases 20241104 and 3.0 to 3.7 do."""
+        This was seen with 20241104 and 3.0 to 3.7."""
         return backend in ("llvm-cpu", "vmvx") and self.release < (3, 8)
 
     @property
     def packs_in_global_opt(self) -> bool:
-        """Whether `--iree-global-opt-data-tiling` exists; before 3.9, no pass can be chosen."""
+        """Whether `--iree-global-opt-data-tiling` exists; before 3.9, the pass that packs cannot be chosen."""
         return self.release >= (3, 9)
 
     def cpu_pipeline(self, name: str) -> str:
-        """Return a pipeline such as `DoubleTilingExpert` as an attribute; before 3.12, as an enumerator."""
+        """Return how a pipeline such as `DoubleTilingExpert` is written: before 3.12 it is an enumerator."""
         return f"#iree_cpu.pipeline<{name}>" if self.release >= (3, 12) else f"CPU{name}"
 
     @property
@@ -61,7 +61,7 @@ class Release:
         return self.release >= (3, 12)
 
     def reads_tuning_spec(self, backend: str) -> bool:
-        """Return whether this backend reads the file of `--iree-codegen-tuning-spec-path`.
+        """Return whether the backend reads the file of `--iree-codegen-tuning-spec-path`.
 
         Other backends ignore the file, but all backends read a transform-dialect library. This was seen with 3.9 to
         3.13."""

@@ -16,7 +16,7 @@ LOCAL = "local"
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """The limits of a workgroup, and the matrix instructions of a subgroup by IREE's names."""
+    """The limits of a GPU's workgroups, and IREE's names of the matrix instructions of its subgroups."""
 
     shared_memory_bytes: int
     subgroup_size: int
@@ -32,9 +32,9 @@ class Target:
     driver: str = LOCAL
     """The runtime's driver: `LOCAL` (this CPU), or one that enumerates devices: vulkan, cuda, hip, metal."""
     needs_host_cpu: bool = False
-    """Whether the flags get this machine's CPU name and features ; never `host`, which is any CPU."""
+    """Whether the flags get this machine's CPU name and features, in place of the ambiguous `host`."""
     runtime_is_code: bool = False
-    """Whether executables call the runtime; if so, its digest is part of the device's identity."""
+    """Whether executables call code of the runtime, so that its digest is part of the device's identity."""
     gpu: Gpu | None = None
     """The limits of the GPU; None if unknown."""
     since: tuple[int, int] = (0, 0)
@@ -46,7 +46,7 @@ class Target:
         return self.driver == LOCAL
 
     def inexpressible(self, syntax: Release) -> str | None:
-        """Return why this release cannot name the target, as the reason for skipping the case; None if it can."""
+        """Return why this release does not know the target, as the reason of a skip; None if it knows it."""
         if syntax.release < self.since:
             return f"{syntax} does not know {self.name}; {_spelt(self.since)} is the first that does"
         return None
@@ -62,10 +62,11 @@ class Target:
         )
 
     def not_on(self, architecture: str) -> str | None:
-        """Return why a GPU of this architecture cannot run the code; None if it can or if unknown.
+        """Return why a GPU of this architecture cannot run the target's code; None if it can or if unknown.
 
-        A CUDA driver compiles PTX for its own card, so a later architecture works. AMD's code runs on one architecture
-        only. The architecture of a Vulkan device is not reported, so code for a named one is only compiled."""
+        A CUDA driver compiles PTX for its own card, so later architectures can run it. AMD's code runs on one
+        architecture only. A Vulkan driver does not report the architecture, so code for a named one is only compiled.
+        """
         own = self.name.partition("-")[2]
         if own and self.driver == "vulkan":
             return f"{self.name} is only compiled: the driver does not report whether its GPU is {own}"
@@ -94,17 +95,17 @@ class Device:
     uri: str
     threads: int
     cpus: tuple[int, ...]
-    """The processors that its workers are pinned to; empty if they are not pinned."""
+    """The numbers of the CPUs to which its workers are pinned; empty if they are not pinned."""
     identity: dict[str, Any]
-    """The part of the device that enters keys."""
+    """The properties of the device that enter keys."""
     absent: str | None = None
-    """Why this machine has no such device; then nothing can be run."""
+    """The reason why this machine has no such device; None if it has one."""
     architecture: str = ""
     """The architecture of a GPU, `sm_90` or `gfx942`, if its driver reports it."""
 
     @cached_property
     def digest(self) -> Key:
-        """The digest of the fields that enter keys, for lookups."""
+        """The digest of `identity` and `threads`."""
         return key_of("device", {"identity": self.identity, "threads": self.threads})
 
 
@@ -151,8 +152,8 @@ _GPUS = {
 }
 
 
-# Earlier releases fail ("missing GPU target in #hal.executable.target"), do not know the name, or emit too old PTX (3.1
-# to 3.13 were tried).
+# The first release that compiles for an architecture. Earlier releases fail ("missing GPU target in
+# #hal.executable.target"), do not know the name, or emit too old PTX (3.1 to 3.13 were tried).
 _SINCE = {"sm_89": (3, 12), "sm_120": (3, 13), "gfx1201": (3, 3), "rdna4": (3, 3), "ada": (3, 12)}
 
 
@@ -196,16 +197,17 @@ TARGETS: dict[str, Target] = {
     )
 }
 
-# Only characters that a case's name may have; a CPU's name does not end like a number of threads.
+# Only characters that a case's name may have. A CPU's name may not end like a number of threads, `-4t`.
 _OTHERS = re.compile(
     r"(llvm-cpu)-((?!.*-\d+t$)[a-z][a-z0-9.-]*)|(cuda)-(sm_\d+)|(rocm)-(gfx[0-9a-f]+)|(vulkan)-([a-z]\w*)"
 )
 
 
 def named(name: str) -> Target | None:
-    """Return the target with this name, or None if it cannot be one.
+    """Return the target with this name; None if no target can have the name.
 
-    A name outside the table is passed to the compiler as a CPU or GPU name, which it may not know."""
+    If `TARGETS` does not have the name, the part after the backend is passed to the compiler as a CPU or GPU name, and
+    the compiler may not know it."""
     if name in TARGETS or name in HINTS or (match := _OTHERS.fullmatch(name)) is None:
         return TARGETS.get(name)
     backend, architecture = filter(None, match.groups())

@@ -1,4 +1,4 @@
-"""The value that keys, rows and command lines use for a toolchain."""
+"""The toolchain as a value, which keys, rows and command lines use."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ class Toolchain:
     digest: Digest
     """Digest of the files that decide the compiler's output: its programs, linker and libraries.
 
-    LLVM's libraries count even in the system's folders. The digest does not depend on the path to the compiler."""
+    LLVM's libraries are included even if they are in the system's folders. The digest does not depend on where the
+    compiler is installed."""
     runtime_version: str
     runtime_digest: Digest
     """Digest of the runtime's tools and of the libraries that they load."""
     dispatch_statistics: bool
-    """Whether the benchmark tool reports statistics of each dispatch: from 3.13 on."""
+    """Whether the benchmark tool reports statistics of each dispatch, as it does from 3.13 on."""
     size_bytes: int
-    """Size of the files in both digests."""
+    """Total size of the files in both digests."""
 
     def tool(self, name: str) -> str:
-        """Return the path of a runtime tool."""
+        """Return the path of a runtime tool, such as `iree-run-module`."""
         return f"{self.runtime}/{name}"

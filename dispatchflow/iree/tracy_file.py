@@ -1,8 +1,8 @@
 """Read the files of Tracy 0.11, which `iree-tracy-capture` writes: bytes in, zones out.
 
-A file is a head (magic, compression, number of streams) and blocks, each with its size before it. Block i continues
-stream i modulo their number; decompressed, the blocks in order are the content. It is a sequence of sections without an
-index, so that each one before the zones is read or skipped by its size. The sections after the zones are not read.
+A file is a head (magic, compression, number n of streams) and blocks, each after its size. Block i belongs to stream
+i mod n; the content is all blocks, decompressed, in order. The content is a sequence of sections without an index, so
+each section before the zones is read, or skipped by its size. The sections after the zones are not read.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from statistics import median
 from dispatchflow.errors import SpecError, ToolError
 
 VERSION = (0, 11)
-"""The version of Tracy whose files are read; the last number may be any."""
+"""The major and minor version of Tracy whose files are read; the patch version does not matter."""
 
 _MAGIC, _CONTENT = b"tr\xfdP", b"tracy"
 _ZSTD = 1
 _VERSION_AT, _CONTENT_AT = len(_CONTENT), len(_CONTENT) + 3
 _BLOCK_BYTES = 1 << 20
-"""More than a block has: Tracy cuts the content after each 64 KiB."""
+"""An upper bound on a block's size; Tracy cuts the content after each 64 KiB."""
 UNNAMED = "?"
 """The name of zones whose own name was not captured, because the program crashed."""
 
 _OPEN = -1
-"""The end of a zone that had not ended."""
+"""The end time of a zone that had not ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """All executions of one zone: a name at a place of a program."""
+    """All executions of one zone, which is a name and a place in a program's source."""
 
     name: str
     file: str | None
     line: int | None
     durations_ns: array[int]
-    """The time of each execution that ended, with the zones inside it."""
+    """The time of each execution that ended, nested zones included."""
 
     @property
     def count(self) -> int:
@@ -55,7 +55,7 @@ class Zone:
 
     @property
     def source(self) -> str | None:
-        """The place, `net.mlir:12`; None if it is unknown."""
+        """The place in the source, `net.mlir:12`; None if unknown."""
         return f"{self.file}:{self.line}" if self.file is not None else None
 
 
@@ -68,16 +68,16 @@ class Trace:
     zones: tuple[Zone, ...]
     """The zones of all threads, by total time, the longest first."""
     recorded: int
-    """The number of executions that the file says it has."""
+    """The number of executions that the file states in its own count."""
     unfinished: int
     """The number of executions that had not ended."""
 
 
 def read(content: bytes) -> Trace:
-    """Return the zones of a file.
+    """Parse the content of a .tracy file.
 
     Raises:
-        SpecError: it is no file of Tracy, one of another version, damaged or incomplete.
+        SpecError: the file is not Tracy's, is of another version, is damaged or incomplete.
         ToolError: the package zstandard is missing.
     """
     try:
@@ -91,10 +91,10 @@ def _damaged(found: str) -> SpecError:
 
 
 def _decompressed(content: bytes) -> bytes:
-    """Return the content of a file.
+    """Return the decompressed content of a file.
 
     Raises:
-        SpecError: its version is another one, which is checked before the rest is decompressed; or it is damaged.
+        SpecError: the file is damaged or of another version; the version is checked after the first block.
     """
     if content[:4] != _MAGIC:
         found = {"found": f"it begins with {content[:4]!r}; files of Tracy since 0.9 with {_MAGIC!r}"}
@@ -146,7 +146,7 @@ _Place = tuple[str, str | None, int | None]  # name, file and line
 
 
 class _Reader:
-    """Reads the sections of a content, in their order."""
+    """Reads the sections of a decompressed file, in order."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self._position = content, 0
@@ -157,7 +157,7 @@ class _Reader:
         program = self._head()
         self._strings()
         self._skip(24 * self._count())  # threads of other processes: id, and two names
-        self._skip(8 * self._count())  # ids of threads, in short
+        self._skip(8 * self._count())  # ids of threads, shortened
         self._skip(8 * self._count())
         places = {self._one("<Q"): self._place() for _ in range(self._count())}
         static = [places.get(self._one("<Q"), (UNNAMED, None, None)) for _ in range(self._count())]
@@ -167,7 +167,7 @@ class _Reader:
         self._locks()
         for _ in range(self._count()):  # messages: id, time, text, colour, call stack
             self._skip(16 + 9 + 7)
-        # Additions to zones are call stack, text, name and colour; only the name matters here.
+        # A zone may have an extra: a call stack, a text, a name and a colour. Only the name is read.
         names = [int.from_bytes(self._take(12)[6:9], "little") for _ in range(self._count())] or [0]
         recorded = self._count()
         self._count()  # zones with call stacks
@@ -204,7 +204,7 @@ class _Reader:
         return self._take(self._count()).decode("utf-8", "replace")
 
     def _head(self) -> str:
-        """Skip what is known of the machine and of frames; return the program's name."""
+        """Skip the sections about the machine and the frames; return the program's name."""
         self._skip(8 + 48 + 5 + 12 + 1)  # the queue's delay; the clock; the CPU; whether it waited for a capture
         self._text()
         program = self._text()
@@ -238,7 +238,7 @@ class _Reader:
         self._skip(16 * self._count())  # names of threads
 
     def _reference(self) -> str | None:
-        """Read a reference to a text: by its place among the texts, or by its key."""
+        """Read a reference to a string, by index or by key, and return the string; None if it is unset."""
         value, flags = self._count(), self._one("<B")
         if not flags & 2:
             return None
@@ -248,7 +248,7 @@ class _Reader:
         name, function, file = self._reference(), self._reference(), self._reference()
         line = self._one("<I")
         self._skip(4)  # a colour
-        # Code without symbols has no file, and any number as its line; code without locations has line 0.
+        # Code without symbols has no file and an arbitrary line number; code without locations has line 0.
         known = bool(file and line)
         return name or function or UNNAMED, file if known else None, line if known else None
 
@@ -259,9 +259,9 @@ class _Reader:
             self._skip(12 * self._count())  # events
 
     def _threads(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Add the zones of each thread to `times`: (location, extra) → ns; return how many had not ended.
+        """Add each execution's ns to `times[location, extra]`; return how many executions had not ended.
 
-        `extras` is the number of zones' additions; (location, 0) has those without a name of their own."""
+        `extras` is the number of extras in the file; extra 0 is for zones without a name of their own."""
         unfinished = 0
         for _ in range(self._count()):
             self._skip(8 + 8 + 8 + 1 + 4)
@@ -272,9 +272,9 @@ class _Reader:
         return unfinished
 
     def _timeline(self, times: dict[tuple[int, int], array[int]], extras: int) -> int:
-        """Read the zones of one thread, each before the zones inside it, and its end after them.
+        """Read the zones of one thread; arguments and result are those of `_threads`.
 
-        Each time is the difference to the time before it in the file."""
+        A zone's nested zones are between its begin and its end. Each time is stored relative to the one before it."""
         content, position = self._content, self._position
         begin, end = struct.Struct("<hqII"), struct.Struct("<q")
         (left,) = struct.unpack_from("<I", content, position)

@@ -14,9 +14,10 @@ _HOST_PROGRAM = "module.fb"
 
 @dataclass(frozen=True, slots=True)
 class Vmfb:
-    """The content of a vmfb."""
+    """Facts about the content of a vmfb."""
 
     code_digest: Digest | None
+    """Digest of the sorted entries, each (name, bytes); None if the archive cannot be opened."""
     code_bytes: int
     """Size of the executables."""
     problem: str | None
@@ -24,9 +25,9 @@ class Vmfb:
 
 
 def inspect(content: bytes) -> Vmfb:
-    """Compute the code digest of a vmfb: the digest of its sorted entries, each (name, bytes).
+    """Compute the code digest of a vmfb and check that the module can be run.
 
-    No bytes are masked: a false difference costs a measurement, a false equality gives a wrong answer."""
+    All bytes count: a difference that does not matter costs a measurement, a missed one gives a wrong result."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = {name: archive.read(name) for name in sorted(archive.namelist())}
