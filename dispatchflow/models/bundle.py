@@ -1,4 +1,4 @@
-"""The text files of a bundle: a folder with sites of a program that needs IREE's tools only."""
+"""Write the text files of a bundle: a folder with sites of a program as modules, for IREE's tools."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from dispatchflow.models.site import Program, Site
 
 SPEC, REPRO, README = "sites.toml", "repro.sh", "README"
 MARK = "# Sites of "
-"""The beginning of a bundle's spec, by which a later extraction recognizes the folder as a bundle."""
+"""The beginning of a bundle's `sites.toml`, by which a later extraction recognizes a bundle's folder."""
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """Sites of a case, and how the case was compiled and run."""
+    """Sites of a case, and the flags with which the case was compiled and run."""
 
     case: str
     title: str
-    """The name of the program in the names of the sites' cases: `net` in `net.s01`."""
+    """The program's part of the names of the sites' cases: `net` in `net.s01`."""
     target: str
     threads: int | None
     flags: str
-    """The flags that a spec adds to the target's flags, in the form of the word `flags`."""
+    """The value of the spec's word `flags`: compiler flags besides the target's; may be empty."""
     compiler: tuple[str, ...]
     """All flags of the compiler."""
     device: tuple[str, ...]
-    """The flags of the device."""
+    """The runtime tools' flags that choose the device."""
     iree: str
     """The version of the compiler."""
     program: Program
     sweeps: tuple[Sweep, ...]
     left_out: str | None = None
-    """The tuning that is left out of the sweeps, because it reads a file."""
+    """The case's tuning, which is left out of the sweeps because it reads a file; None otherwise."""
     replay: bool = False
     """Whether `repro.sh run` records the call for `iree-run-replay`."""
     execution: int | None = None
@@ -74,7 +74,7 @@ def _sweep(bundle: Bundle, sweep: Sweep) -> Iterator[str]:
 
 
 def _called(bundle: Bundle, sweep: Sweep) -> str:
-    """Return `site 1, kernel; the same module as sites 4, 7`."""
+    """Return a sweep's site in words: `site 1, kernel; the same module as site 4, 7`."""
     same = f"; the same module as site {', '.join(map(str, sweep.same))}" if sweep.same else ""
     return f"site {sweep.site.number}, {sweep.site.export}{same}"
 
@@ -82,7 +82,8 @@ def _called(bundle: Bundle, sweep: Sweep) -> str:
 def repro(bundle: Bundle) -> str:
     """Return the text of `repro.sh`, which takes `compile`, `run` or `benchmark`, then names of sites.
 
-    `run` compares the results with the expected ones, first bit by bit. Without names it takes all sites."""
+    Without names it takes all sites. `run` compares the results with the expected results: first bit by bit, and if
+    they differ, within the tolerance of `iree-run-module`."""
     runnable = [sweep for sweep in bundle.sweeps if sweep.inputs is not None]
     local = any(flag.startswith("--device=local") for flag in bundle.device)
     cases = "\n".join(_given(sweep) for sweep in runnable)
@@ -155,7 +156,7 @@ exit $failed
 
 
 def _given(sweep: Sweep) -> str:
-    """Return the branch of a site. No word has white space or a character of the shell."""
+    """Return the site's branch of the shell's `case`; no word in it needs to be quoted."""
     inputs = " ".join(f"--input={_of_tools(word)}" for word in sweep.inputs or ())
     names = [f"out{i}" for i in range(len(sweep.expected))]
     results = " ".join(f"--expected_output={_of_tools(word)}" for word in sweep.expected)
@@ -168,9 +169,9 @@ def _given(sweep: Sweep) -> str:
 
 
 def _of_tools(word: str) -> str:
-    """Return a word of `inputs` or `expected` as IREE's tools spell it.
+    """Return a word of a spec's `inputs` or `expected` in the spelling of IREE's tools.
 
-    Random whole numbers become zeros."""
+    Random integers, `0..1`, become zeros."""
     type_, equals, value = word.partition("=")
     return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
 
@@ -180,7 +181,7 @@ def _broken(flags: Sequence[str]) -> str:
 
 
 def readme(bundle: Bundle) -> str:
-    """Return the text of `README`: the source operations of each site, the toolchain, and what to do."""
+    """Return the text of `README`: the toolchain, the commands, and each site's source operations."""
     device = shlex.join(bundle.device)
     lines = [
         f"Sites of {bundle.case}, each as a module of its own.",

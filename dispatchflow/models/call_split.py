@@ -1,4 +1,4 @@
-"""Split the time of calls into parts that do not overlap and leave no rest."""
+"""Split the time of calls into parts that do not overlap and add up to the whole time."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Span = tuple[int, int]
 
 
 class Split(msgspec.Struct, frozen=True):
-    """The parts of the time of calls, in ns; the others sum to `call_ns` exactly.
+    """The time of calls, `call_ns`, and its parts, which add up to it exactly; all in ns.
 
-    At each moment the first of these that applies has the time, so nothing counts twice:"""
+    Each moment counts for one part: the first, in the order of the fields, whose description is true."""
 
     call_ns: int
-    """Wall time that the benchmark tool measured."""
+    """The wall time that the benchmark tool measured."""
     dispatches_ns: int
     """At least one dispatch runs."""
     launching_ns: int
-    """A queue executes, but no dispatch runs: its start, barriers, copies and fills."""
+    """A queue executes an operation, but no dispatch: it starts, or runs barriers, copies and fills."""
     allocation_ns: int
     """Memory is allocated or freed by a queue."""
     waiting_ns: int
-    """An operation was submitted and has not ended, but none of the above runs.
+    """An operation was submitted and has not ended, but nothing above is true.
 
-    A worker wakes up, a dependency is pending, or a signal is on its way."""
+    For example, a worker is waking up, or a dependency is pending."""
     host_ns: int
     """The queues are empty: the host program runs, or wakes up after the last operation."""
 
@@ -40,11 +40,11 @@ class Split(msgspec.Struct, frozen=True):
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
     """Split the time of calls.
 
-    If only the submission of an operation is recorded, an allocation takes the time until it is ready, and an execution
-    takes the time from the start of its first dispatch to the end of its last.
+    If the profile has only the submission of an operation, its time is estimated: an operation that launches dispatches
+    takes from the start of the first dispatch to the end of the last, any other from submission until it is ready.
 
     Raises:
-        ToolError: the events together took longer than the calls.
+        ToolError: the events took longer than `call_ns`.
     """
     dispatching = [(launch.start_ns, launch.end_ns) for launch in launches]
     executing = _executing(launches)
@@ -70,13 +70,13 @@ def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], c
 
 
 def spans_of(launches: Iterable[Launch], operations: Iterable[QueueOperation]) -> list[Span]:
-    """Return when each operation was executed, as `split_of` takes it."""
+    """Return the start and end of each operation's execution, estimated as by `split_of`."""
     executing = _executing(launches)
     return [_span(each, executing.get(each.submission)) for each in operations]
 
 
 def _executing(launches: Iterable[Launch]) -> dict[int, Span]:
-    """Return submission → from the start of its first launch to the end of its last."""
+    """Return submission → span from the start of its first launch to the end of its last launch."""
     found: dict[int, Span] = {}
     for launch in launches:
         start, end = found.get(launch.submission, (launch.start_ns, launch.end_ns))
@@ -93,7 +93,7 @@ def _span(operation: QueueOperation, launches: Span | None) -> Span:
 
 
 def union_ns(spans: Iterable[Span]) -> int:
-    """Return the time that at least one span covers."""
+    """Return the total time, in ns, that is covered by at least one span."""
     total, until = 0, None
     for start, end in sorted(spans):
         if until is None or start >= until:
@@ -104,9 +104,9 @@ def union_ns(spans: Iterable[Span]) -> int:
 
 
 def own_times(launches: Sequence[Launch]) -> list[int]:
-    """Return each launch's part of the time in which launches ran; the sum is the union, exactly.
+    """Return for each launch its part, in ns, of the time in which launches ran; the sum is the union.
 
-    Launches that run at once share the time equally; the ns that cannot be shared go to those that began first."""
+    Launches that run at the same time share it equally; remaining ns go to the launches that began first."""
     own = [0] * len(launches)
     edges = sorted(
         (moment, kind, place)
@@ -130,9 +130,9 @@ def own_times(launches: Sequence[Launch]) -> list[int]:
 
 
 def apportioned(parts: Sequence[int], total: int) -> list[int]:
-    """Scale parts to whole numbers that sum to `total` exactly: the largest remainders are rounded up.
+    """Scale parts to integers whose sum is exactly `total`; the largest remainders are rounded up.
 
-    All are 0 if the parts are."""
+    If all parts are 0, the result is all 0."""
     whole = sum(parts)
     if not whole:
         return [0] * len(parts)

@@ -1,4 +1,4 @@
-"""The operands and results that were captured at a program's sites, and the facts of `_capturer.py`."""
+"""Read the captured operands and results of a program's sites, and what `_capturer.py` wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCRIPT = Path(__file__).with_name("_capturer.py")
 NO_BINDINGS = 3
 """The script's exit code if iree.compiler cannot be imported."""
 FUNCTION = "df_capture"
-"""The function that the script adds."""
+"""The function that the script adds to the module."""
 
 _WIDE = ("i64", "f64", "index")
 
@@ -23,66 +23,68 @@ class Value(msgspec.Struct, frozen=True):
     """An operand or a result of a dispatch."""
 
     value: str
-    """`in0`, `out1`."""
+    """The name, `in0` or `out1`."""
     type: str
-    """The type as MLIR writes it: `tensor<4x?xf32>`, `index`."""
+    """The MLIR type: `tensor<4x?xf32>`, `index`."""
     slot: int | None
-    """The slot with its content; None if it is not captured."""
+    """The index in `Capturing.slots` of the value's content; None if it is not captured."""
     dims: tuple[int, ...] = ()
-    """The slots with its dynamic sizes."""
+    """The indices of the slots that have the value's dynamic sizes."""
     why: str | None = None
-    """The reason why it is not captured."""
+    """The reason why the value is not captured."""
 
 
 class Dispatch(msgspec.Struct, frozen=True):
+    """A dispatch whose operands and results are captured."""
+
     dispatch: int
-    """N of its tag `df.site.N`."""
+    """The number N of the dispatch's tag, `df.site.N`."""
     executions: int
-    """The slot that counts its executions."""
+    """The index of the slot that counts the dispatch's executions."""
     values: tuple[Value, ...]
 
 
 class Capturing(msgspec.Struct, frozen=True):
-    """A module that captures. Its function returns the results of the original one, and then the slots."""
+    """A module that captures; its function returns the original function's results, then the slots."""
 
     results: tuple[str, ...]
     """The types of the original function's results."""
     slots: tuple[str, ...]
-    """The types of the slots: `i64` with the bits of a number, or `!hal.buffer_view`."""
+    """The types of the slots: `i64` for the bits of a number, or `!hal.buffer_view`."""
     dispatches: tuple[Dispatch, ...]
     undefined: int = 0
-    """The number of tensors with undefined elements, which are filled."""
+    """The number of tensors with undefined elements, which the script fills with a constant."""
 
     def nbytes(self) -> int:
-        """Return the bytes of all tensors whose sizes are static."""
+        """Return the total size, in bytes, of the captured tensors whose sizes are static."""
         types = (value.type for each in self.dispatches for value in each.values if value.slot is not None)
         return sum(work.nbytes(type_) or 0 for type_ in types)
 
 
 class Tensor(msgspec.Struct, frozen=True):
-    """A captured operand or result; a number too."""
+    """A captured operand or result: a tensor or a bare number."""
 
     site: int
     value: str
-    """`in0`, `out1`."""
+    """The name, `in0` or `out1`."""
     type: str
-    """The type with the sizes at run time, in the tools' spelling.
+    """The type with the sizes at run time, as IREE's tools spell it.
 
-    It is `4x8xf32`, or `tensor<f32>` for rank 0; a bare number has `index`, `i32`, …"""
+    Examples are `4x8xf32`, `tensor<f32>` (rank 0), and `index` or `i32` for a bare number."""
     nbytes: int
     undefined: bool = False
-    """Whether elements depend on undefined ones; then the object `undefined_name` says which."""
+    """Whether some elements depend on undefined elements; the mask `undefined_name` marks them."""
 
     @property
     def name(self) -> str:
-        """The output with its bytes."""
+        """The name of the output that has the tensor's bytes."""
         return f"{self.site}.{self.value}"
 
     @property
     def undefined_name(self) -> str:
-        """The output with a byte for each element: 1 if the element depends on undefined ones.
+        """The name of the output with the mask: one byte for each element, 1 if it is undefined.
 
-        Elements that are narrower than a byte have one for each byte of the tensor."""
+        If elements are narrower than a byte, the mask has one byte for each byte of the tensor."""
         return f"{self.name}.undefined"
 
 
@@ -91,17 +93,17 @@ class Missing(msgspec.Struct, frozen=True):
 
     site: int
     value: str | None
-    """The operand or result; None for all of a site."""
+    """The operand or result; None if nothing of the site is captured."""
     reason: str
 
 
 class Capture(msgspec.Struct, frozen=True):
-    """One execution of each site, bit by bit."""
+    """The operands and results of one execution of each site."""
 
     tensors: tuple[Tensor, ...]
     missing: tuple[Missing, ...] = ()
     executions: dict[str, int] = {}
-    """Number of a site, as text → its executions in the call."""
+    """Site's number, as text → number of the site's executions in the call."""
 
     @property
     def nbytes(self) -> int:
@@ -109,19 +111,19 @@ class Capture(msgspec.Struct, frozen=True):
 
 
 Read = Callable[[int], bytes]
-"""Slot → its content: of a tensor its elements, of a number 8 bytes, little-endian."""
+"""Return the content of a slot: a tensor's elements, or a number in 8 bytes, little-endian."""
 
 
 def capture(
     made: Capturing, sites: Mapping[int, int], read: Read, execution: int | None = None
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return what a call captured, and the content of each tensor by its name.
+    """Return what a call captured, and tensor's name → content.
 
     Args:
         made: the facts of the module that was called.
         sites: number of a dispatch → number of its site.
-        read: returns the content of a slot.
-        execution: the execution that was asked for, from 1; None for the last one.
+        read: a function that returns the content of a slot.
+        execution: which execution of each site was captured, from 1; None for the last one.
     """
     tensors: list[Tensor] = []
     missing: list[Missing] = []
@@ -167,10 +169,10 @@ def _not_run(count: int, execution: int | None) -> str | None:
 def with_fills(
     one: Capture, contents: Mapping[str, bytes], other: Mapping[str, bytes]
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return a capture with its undefined tensors marked, and a mask for each of these by its name.
+    """Return a capture with its undefined tensors marked, and mask's name → mask of each such tensor.
 
-    `contents` and `other` are the tensors of two calls, which filled undefined elements in different ways. A tensor
-    whose size differs is left out, because its sizes depend on undefined elements."""
+    `contents` and `other` are the tensors of two calls in which undefined elements were filled with different values.
+    Tensors whose contents differ in size become missing, because their sizes depend on undefined elements."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}
@@ -196,9 +198,9 @@ def _differing(one: bytes, other: bytes, spelling: str) -> bytes:
 
 
 def spelt(type_: str, sizes: Sequence[int]) -> str:
-    """Return a type in the tools' spelling, with these numbers for its dynamic sizes.
+    """Return a type as IREE's tools spell it, with `sizes` in place of its dynamic sizes.
 
-    `tensor<4x?xf32>` becomes `4x8xf32`; `tensor<f32>` and numbers stay."""
+    `tensor<4x?xf32>` becomes `4x8xf32`; `tensor<f32>` and `index` stay the same."""
     if not type_.startswith("tensor<") or not (known := work.sizes_of(type_)):
         return type_
     left = iter(sizes)
@@ -209,7 +211,7 @@ def spelt(type_: str, sizes: Sequence[int]) -> str:
 def capturer_argv(
     python: str, bindings: str, function: str, dispatches: Sequence[int], execution: int | None, fill: int
 ) -> tuple[str, ...]:
-    """Return a command line of the script: it reads `flow`, and writes `capturing` and `capturing.json`."""
+    """Return a command line of the script: it reads `flow`, writes `capturing` and `capturing.json`."""
     options = (
         f"--bindings={bindings}",
         "--input=flow",

@@ -8,13 +8,14 @@ from dispatchflow.models import kinds
 from dispatchflow.models.tagged import Node
 
 Point = int | str
-"""A node, or an end of the graph: `argument main 0`, `constant`, `result main`."""
+"""A node's number, or an end of the graph: `argument main 0`, `constant`, `result main`."""
 
 
 class DefUse:
-    """The operations of a module, in which those inside another one's body are part of it.
+    """The def-use graph of a module; an operation inside another operation's body is part of the latter.
 
-    A loop is one node, which all values pass that enter the loop, leave it, or go from one iteration to the next."""
+    Exceptions are functions and loops. A loop is a node that stands for all values which enter the loop, leave it, or
+    go from one iteration to the next."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
@@ -45,7 +46,7 @@ class DefUse:
             if point != own:
                 self._connect(point, own)
         if node.parent is not None and not node.results and own == number:
-            parent = self.nodes[node.parent]  # what ends a body gives its operands to what the body is of
+            parent = self.nodes[node.parent]  # the operands of a body's terminator are the parent's results
             self._connect(number, f"result {_called(parent)}" if parent.symbol is not None else self.owner[node.parent])
 
     def _connect(self, made: Point, used: Point) -> None:
@@ -53,15 +54,15 @@ class DefUse:
         self.after.setdefault(made, {})[used] = None
 
     def sources(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points that a point depends on; the search goes on through nodes that are passed."""
+        """Return the points that a point depends on; the search continues behind nodes with `is_passed`."""
         return self._reached(self.before, [point], is_passed)
 
     def users(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points that depend on a point; the search goes on through nodes that are passed."""
+        """Return the points that depend on a point; the search continues behind nodes with `is_passed`."""
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
-        """Return the passed nodes on all ways from one set of points to another."""
+        """Return the nodes on all paths from `begin` to `end` that lead through nodes with `is_passed` only."""
         forward = self._reached(self.after, begin, is_passed)
         backward = self._reached(self.before, end, is_passed)
         return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}
@@ -81,11 +82,11 @@ class DefUse:
         return found
 
     def depends_on_arguments(self) -> set[int]:
-        """Return the nodes whose values depend on an argument of a function."""
+        """Return the nodes that depend on an argument of a function."""
         given = [point for point in self.after if isinstance(point, str) and point.startswith("argument ")]
         return {point for point in self._reached(self.after, given, lambda node: True) if isinstance(point, int)}
 
 
 def _called(function: Node) -> str:
-    """Return the name of a function in the source, without the suffix that the compiler adds."""
+    """Return the function's name in the source, without the suffix `$async` that the compiler adds."""
     return (function.symbol or "").removesuffix("$async")

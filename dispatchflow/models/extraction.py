@@ -1,4 +1,4 @@
-"""Sites as cases: the facts that `_extractor.py` writes, and a sweep for each module that it wrote."""
+"""Make a sweep of each module that `_extractor.py` wrote for the sites of a program."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ class Argument(msgspec.Struct, frozen=True):
     """An argument of an extracted function."""
 
     type: str
-    """Its type in MLIR: `tensor<4x?xf32>`, `index`."""
+    """The argument's MLIR type: `tensor<4x?xf32>`, `index`."""
     value: str
-    """The operand that is passed, or whose size is: `in0`; `workload0` for a number of the workload only."""
+    """The operand (`in0`) that the argument is, or has a size of.
+
+    It may be a result (`out0`) if the argument is a size, and is `workload0` for a number that only the dispatch's
+    workload has."""
     dim: int | None = None
-    """If a size is passed, the dimension of `value`, which may also be a result, `out0`."""
+    """The dimension of `value` whose size the argument is; None if the argument is `value` itself."""
 
 
 class Extract(msgspec.Struct, frozen=True):
@@ -43,11 +46,11 @@ class Extract(msgspec.Struct, frozen=True):
 
 
 class Extracted(msgspec.Struct, frozen=True):
-    """The modules of a program's dispatches. Module N is the output `N.mlir` of the extraction."""
+    """The modules of a program's dispatches; module N is the output `N.mlir` of the extraction."""
 
     modules: tuple[Extract, ...]
     dispatches: dict[int, int]
-    """The number of a dispatch, `models.site.Site.dispatch`, → the number of its module."""
+    """Number of a dispatch (`models.site.Site.dispatch`) → number of its module."""
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -56,9 +59,9 @@ class Value(msgspec.Struct, frozen=True):
     type: str
     """`4x8xf32` with its sizes at run time; `index` or `i32` for a bare number."""
     content: bytes | None = None
-    """The bytes of a bare number, as the file of a tensor has them; None for a tensor."""
+    """The bytes of a bare number, little-endian; None for a tensor, whose bytes are in a file."""
     undefined: bool = False
-    """Whether the program never wrote some of its elements, so that they may be anything."""
+    """Whether the program never wrote some of the elements, so that their values are arbitrary."""
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -69,31 +72,31 @@ class Sweep(msgspec.Struct, frozen=True):
     """The other sites that launch the same module."""
     module: int
     name: str
-    """The stem of its files: `s01`."""
+    """The stem of the sweep's files: `s01`."""
     inputs: tuple[str, ...] | None
-    """The words of `inputs`; None if a size is known at run time only and there is no capture."""
+    """The spec's word `inputs`; None if no inputs can be made, as the operands were not captured."""
     expected: tuple[str, ...] = ()
-    """The words of `expected`; empty if its results are not known."""
+    """The spec's word `expected`; empty if the results are not known."""
     files: tuple[tuple[str, str], ...] = ()
-    """File beside the module, `s01.in0.bin`, → the captured value in it, `in0`."""
+    """(file beside the module, `s01.in0.bin`; the captured value that it has, `in0`) for each file."""
     why: str | None = None
-    """The reason why it has no inputs, or no expected results."""
+    """The reason why inputs or expected results are missing; None if both are there."""
 
 
 def extractor_argv(python: str, bindings: str, source: str, facts: str) -> tuple[str, ...]:
-    """Return a command line of the script, with the names of files in the working directory."""
+    """Return a command line of `_extractor.py`; `source` and `facts` are files in the working directory."""
     return (python, "-I", "-S", str(_SCRIPT), f"--bindings={bindings}", f"--input={source}", f"--facts={facts}")
 
 
 def stem(number: int, program: Program) -> str:
-    """Return the stem of a site's files: `s01`, in a program of 100 sites and more `s001`."""
+    """Return the stem of a site's files: `s01`, or `s001` in a program of 100 sites or more."""
     return f"s{number:0{max(2, len(str(len(program.sites))))}d}"
 
 
 def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict[int, list[Site]]:
-    """Return the number of each module that these sites launch → its sites, in the order of the program.
+    """Return module's number → the sites among `sites` that launch it, in program order.
 
-    A site whose dispatch the compiler added after the dispatches were formed has no module."""
+    A site has no module if the compiler added its dispatch after it had formed the others."""
     found: dict[int, list[Site]] = {}
     for site in program.sites:
         if site.number in sites and site.dispatch in extracted.dispatches:
@@ -102,21 +105,21 @@ def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict
 
 
 def without_module(program: Program, extracted: Extracted, sites: Sequence[int]) -> list[int]:
-    """Return the sites, among these, that have no module."""
+    """Return the numbers among `sites` whose sites have no module."""
     return [s.number for s in program.sites if s.number in sites and s.dispatch not in extracted.dispatches]
 
 
 def sweep(
     program: Program, extracted: Extracted, number: int, sites: Sequence[Site], captured: Mapping[str, Value] | str
 ) -> Sweep:
-    """Return the sweep of an extracted module. It is named after the first site that launches the module.
+    """Return the sweep of an extracted module, named after the first site that launches the module.
 
     Args:
         program: the program of the sites.
-        extracted: its modules.
+        extracted: the modules of the program.
         number: the number of the module.
-        sites: the sites that launch it.
-        captured: the captured values of the first site by name, `in0`, `out0`, …; or the reason why there are none.
+        sites: the sites that launch the module.
+        captured: name (`in0`, `out0`) → captured value of the first site; or the reason why nothing was captured.
     """
     site, module, name = sites[0], extracted.modules[number], stem(sites[0].number, program)
     same = tuple(each.number for each in sites[1:])
@@ -153,11 +156,11 @@ def _is_encoded(module: Extract) -> bool:
 
 
 def random_input(argument: Argument) -> str | None:
-    """Return an input of random numbers; None if a size or a number is known at run time only."""
+    """Return an input of random numbers; None for a bare number, or if a size is known at run time only."""
     type_ = spelling(argument.type)
     if "?" in type_ or not argument.type.startswith("tensor<"):
         return None
-    # Whole numbers may be indices, and must then be inside of another operand.
+    # Integers may be indices, which must be within the bounds of another operand.
     return f"{type_}=0..1" if _element(type_) in _INDICES else type_
 
 
@@ -183,7 +186,7 @@ def _file(name: str, value: str, type_: str, files: dict[str, str]) -> str:
 
 
 def _number(type_: str, content: bytes) -> str | None:
-    """Return the words of a bare number; None for a type that the tools do not take as a bare number."""
+    """Return a bare number as text; None for a type that IREE's tools do not accept as a bare number."""
     if type_ not in _SCALARS:
         return None
     form = _SCALARS[type_]

@@ -1,4 +1,4 @@
-"""Kinds of operations: those that compute, move or shape tensors, in a source and inside a dispatch."""
+"""Classify operations by their MLIR names: which compute, move or reshape tensors, which hold others."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _AROUND = re.compile(
 
 
 def is_control(kind: str) -> bool:
-    """Return whether the operations inside one of this kind count by themselves, as in a loop."""
+    """Return whether this is a loop or a branch, so that the operations in its body count separately."""
     return _CONTROL.match(kind) is not None
 
 
 def is_frame(kind: str) -> bool:
-    """Return whether an operation only holds or refers to others: a module, a function, a return, a loop."""
+    """Return whether an operation only contains or refers to others: a module, function, return, loop."""
     return _FRAME.match(kind) is not None or is_control(kind)
 
 
@@ -49,7 +49,7 @@ def is_constant(kind: str) -> bool:
 
 
 def reshapes(kind: str) -> bool:
-    """Return whether an operation of a source leaves no work: it changes a shape, or fills."""
+    """Return whether an operation of a source only changes a shape or fills, which needs no dispatch."""
     return _RESHAPE.match(kind) is not None
 
 
@@ -65,12 +65,12 @@ def computes(node: Node) -> bool:
 
 
 def is_around(operation: Computation) -> bool:
-    """Return whether an operation inside a dispatch is no evidence: it loads, stores, fills, or counts."""
+    """Return whether an operation in a dispatch only serves others: load, store, fill, index arithmetic."""
     return _AROUND.match(operation.kind) is not None or not (operation.tensor or operation.scalars)
 
 
 def arithmetic(operation: Computation) -> int | None:
-    """Return the arithmetic operations at each point of a domain; None if no body shows them."""
+    """Return the number of arithmetic operations per point of the iteration domain; None if unknown."""
     if operation.scalars:
         return sum(_ARITHMETIC.match(scalar.kind) is not None for scalar in operation.scalars)
     if _NO_WORK.match(operation.kind) or operation.maps or moves(operation.kind):
@@ -79,7 +79,7 @@ def arithmetic(operation: Computation) -> int | None:
 
 
 def is_arithmetic(operation: Computation) -> bool:
-    """Return whether an operation inside a dispatch changes elements, and does not only move them."""
+    """Return whether an operation in a dispatch computes new elements instead of only moving them."""
     if operation.scalars:
         return any(not scalar.kind.startswith(("linalg.index", "arith.constant")) for scalar in operation.scalars)
     return arithmetic(operation) is None

@@ -1,4 +1,4 @@
-"""Decide which sites of a program are wrong, each compared with a reference by itself."""
+"""Decide which sites of a program are wrong, from a comparison of each site with a reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from dispatchflow.models.site import Program, Site
 
 WRONG, DOUBTFUL, RIGHT = "WRONG", "doubtful", "right"
-"""The words for a site: beyond the loose tolerance, between the two tolerances, or neither."""
+"""The verdicts of a site: an error beyond the loose tolerance, between the two tolerances, below both."""
 
 _HOST = "no single site is wrong: accumulated error or the host program"
 
@@ -21,30 +21,30 @@ class ResultCheck(msgspec.Struct, frozen=True):
     word: str
     """The verdict, one of `verification.verdict_words.VERIFICATIONS`."""
     error: float | None
-    """The largest error in units of the tolerance; None if bits are compared."""
+    """The largest error divided by the tolerance; None if bits are compared."""
     wrong: int
     """The number of elements that are not as expected."""
     elements: int
     undefined: int = 0
-    """The number of elements that are not compared, because the program never wrote what they depend on."""
+    """The number of elements that are not compared, because they depend on elements never written."""
     index: tuple[int, ...] = ()
-    """The place of the worst element."""
+    """The index of the worst element in the tensor."""
     got: str | None = None
     expected: str | None = None
 
     @property
     def severity(self) -> tuple[bool, float, int]:
-        """The order by which the worst of several results is chosen."""
+        """The sort key with which the worst of several results is chosen."""
         return self.word == "different", self.error or 0.0, self.wrong
 
 
 class SiteCheck(msgspec.Struct, frozen=True):
-    """A site, and what the comparison of its results gave."""
+    """A site, and the comparison of each of its results."""
 
     site: int
     results: tuple[ResultCheck, ...] = ()
     why: str | None = None
-    """The reason why it is not compared."""
+    """The reason why the site is not compared; None if it is."""
 
     @property
     def worst(self) -> ResultCheck | None:
@@ -53,7 +53,7 @@ class SiteCheck(msgspec.Struct, frozen=True):
 
     @property
     def word(self) -> str | None:
-        """`WRONG`, `doubtful` or `right`; None if it is not compared."""
+        """The verdict, `WRONG`, `doubtful` or `right`; None if the site is not compared."""
         words = {each.word for each in self.results}
         if self.why is not None or not words:
             return None
@@ -61,16 +61,16 @@ class SiteCheck(msgspec.Struct, frozen=True):
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The sites of a case, each compared by itself."""
+    """The sites of a case, each compared separately."""
 
     case: str
     reference: str
     """The name of the target that computed the expected results."""
     program: Program
     checks: tuple[SiteCheck, ...]
-    """They are in order of execution."""
+    """The checks of the sites, in order of execution."""
     whole: str | None = None
-    """The reason why the whole case is wrong; None if it is right, or was not verified."""
+    """The reason why the case's own results are wrong; None if they are right or were not verified."""
 
     @property
     def wrong(self) -> tuple[SiteCheck, ...]:

@@ -1,9 +1,9 @@
 """Find the site of each event of a profile.
 
-The events of one submission are the dispatches of one command buffer. Its sequence of exports tells which command
-buffer of the program it is. Command buffers with equal sequences are told apart by the runtime's numbers: those that
-are recorded once get ascending numbers in the order of creation, and keep them in each call. Nothing is guessed: sites
-that cannot be told apart share one group, `3|7`."""
+The events of one submission are the dispatches of one command buffer. Their sequence of exports shows which command
+buffer of the program it is. Command buffers with equal sequences are distinguished by the runtime's numbers: command
+buffers that are recorded once get ascending numbers in the order of creation, and keep them in each call. Nothing is
+guessed: sites that cannot be distinguished form one group, `3|7`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dispatchflow.iree.profile_events import Launch, Profile
 from dispatchflow.models.site import Program, Site
 
 Group = tuple[int, ...]
-"""The numbers of sites, ascending, one of which was launched; mostly a single number."""
+"""The numbers of the sites, ascending, that an event may belong to; mostly a single number."""
 
 
 def name_of(group: Group) -> str:
-    """Return `3`, or `3|7` for sites that cannot be told apart."""
+    """Return the group as text: `3`, or `3|7` for sites that cannot be distinguished."""
     return "|".join(map(str, group))
 
 
@@ -52,7 +52,7 @@ def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
 
 
 def _command_buffers(program: Program) -> list[list[Site]]:
-    """Return the sites of each command buffer that calls execute, in order of creation."""
+    """Return for each command buffer its sites, in order of creation; initializers' are left out."""
     sites = sorted(
         (site for site in program.sites if not site.at_load), key=lambda site: (site.command_buffer, site.command)
     )
@@ -70,10 +70,11 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Return which command buffers of the program each number of the runtime may be.
+    """Return runtime's number → the command buffers of the program that may have this number.
 
-    Only numbers of several submissions are recorded once. They ascend with the program's command buffers: each is after
-    the first possible one of its predecessor, and before the last possible one of its successor."""
+    A number with several submissions belongs to a command buffer that is recorded once. These numbers ascend in the
+    order of the program's command buffers, which bounds the candidates of each: from the earliest to the latest
+    command buffer that still leaves candidates for all other numbers. The result is empty if the order contradicts."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:
@@ -94,7 +95,7 @@ def _by_order_of_creation(
 
 
 def _ascending(choices: Iterable[Sequence[int]]) -> list[int] | None:
-    """Return the smallest strictly ascending numbers, one of each choice; None if there are none."""
+    """Return one number of each choice, strictly ascending and as small as possible; None if impossible."""
     found: list[int] = []
     for choice in choices:
         above = [number for number in choice if not found or number > found[-1]]
@@ -105,7 +106,7 @@ def _ascending(choices: Iterable[Sequence[int]]) -> list[int] | None:
 
 
 def _joined(groups: Iterable[Group]) -> dict[int, Group]:
-    """Return the group of each site, where groups that share a site are one."""
+    """Return site → its group, after groups with a common site were united."""
     whole: dict[int, set[int]] = {}
     for group in groups:
         union = set(group).union(*(whole.get(site, ()) for site in group))

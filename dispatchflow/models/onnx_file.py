@@ -1,7 +1,7 @@
-"""Read what a plan needs of an ONNX file: its graph's name and the files that hold its weights. Pure.
+"""Read from an ONNX file what a plan needs: the graph's name and the names of weight files. Pure.
 
-A plan must not import `onnx`, which takes half a second. An ONNX file is a protobuf message (onnx.proto), of which this
-reads the length-delimited fields of a few messages."""
+A plan must not import `onnx`, which takes half a second. An ONNX file is a protobuf message (onnx.proto); this module
+reads only length-delimited fields, of a few kinds of messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEY, _VALUE = 1, 2  # of an entry of external data
 
 
 def function(content: bytes) -> str:
-    """Return the name of the function that the graph becomes, `main` if it has none or is not readable."""
+    """Return the name of the function that the graph becomes; `main` for an unnamed or unreadable graph."""
     for graph in _of(memoryview(content), _GRAPH):
         for name in _of(graph, _NAME):
             return bytes(name).decode(errors="replace") or ENTRY
@@ -28,7 +28,7 @@ def function(content: bytes) -> str:
 
 def weight_files(content: bytes) -> list[str]:
     """Return the files with the model's external data, as paths relative to the model's folder."""
-    if b"location" not in content:  # a search of some ms, where reading every node takes seconds
+    if b"location" not in content:  # this search takes some ms, reading every node takes seconds
         return []
     graphs = _of(memoryview(content), _GRAPH)
     return list(dict.fromkeys(name for graph in graphs for tensor in _tensors(graph) for name in _locations(tensor)))
@@ -51,7 +51,7 @@ def _locations(tensor: memoryview) -> Iterator[str]:
 
 
 def _of(message: memoryview, *numbers: int) -> Iterator[memoryview]:
-    """Yield the length-delimited fields of these numbers; an unreadable message ends early."""
+    """Yield the length-delimited fields with these numbers; stop at the first byte that cannot be parsed."""
     at, end = 0, len(message)
     while at < end:
         tag, at = _varint(message, at)
@@ -72,7 +72,7 @@ def _of(message: memoryview, *numbers: int) -> Iterator[memoryview]:
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """Return the number at this place and the place after it; the end of a message ends a number."""
+    """Parse the varint at offset `at`; return (value, offset after it)."""
     value = shift = 0
     while at < len(message):
         byte = message[at]

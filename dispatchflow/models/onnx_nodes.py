@@ -1,4 +1,4 @@
-"""Find the ONNX node that the compiler cannot lower, from its log. Pure."""
+"""Find the ONNX node that the compiler cannot lower, from the compiler's log. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _ALIAS = re.compile(r"^(#loc\d*) = loc\((\"(?:[^\"\\]|\\.)*\")", re.MULTILINE)
 
 
 def blamed(log: str, printed: str, labelled: str) -> str | None:
-    """Return `node 'conv1' (Conv)` for the first error of a compile; None if it is not at an ONNX node.
+    """Return the ONNX node of a compile's first error, `node 'conv1' (Conv)`; None if it is at no node.
 
     Args:
-        log: what the compiler printed; it read the module on stdin.
-        printed: the module without locations, which was compiled.
+        log: the compiler's messages; the compiler read the module on stdin.
+        printed: the module that was compiled, without locations.
         labelled: the same module with the nodes' names as locations.
     """
     if (error := _ERROR.search(log)) is None:
@@ -32,7 +32,7 @@ def blamed(log: str, printed: str, labelled: str) -> str | None:
 
 
 def _names(labelled: str) -> list[str | None]:
-    """Return the name of each ONNX operation, in the order of the text."""
+    """Return the name of each ONNX operation in the order of the text; None for unnamed nodes."""
     aliases = {match[1]: match[2] for match in _ALIAS.finditer(labelled)}
     found: list[str | None] = []
     for line in labelled.splitlines():

@@ -1,4 +1,4 @@
-"""Sites and their source operations, from the facts of a tagged compile. Nothing is guessed."""
+"""Find the source operations of each site from the facts of a tagged compile. Nothing is guessed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def program(source: Source, formed: Dispatches, host: Launches) -> Program:
     """Return the program of a compile.
 
     Raises:
-        ValueError: a launch has the tags of several dispatches, so that its site is unknown, or several have one tag.
+        ValueError: one launch has the tags of several dispatches, or several launches have the same tag.
     """
     graph = DefUse(source.nodes)
     located = _located(graph, formed.dispatches)
@@ -47,7 +47,7 @@ def _calls(host: Launches) -> dict[str, tuple[str, ...]]:
 
 
 def _called(function: str) -> str:
-    """Return the name of a function in the source, without the suffix that the compiler adds."""
+    """Return the function's name in the source, without the suffix `$async` that the compiler adds."""
     return function.removesuffix("$async")
 
 
@@ -73,9 +73,9 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple
 
 
 def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceOperation, ...]:
-    """Return the user's operations, and those in `named`, which sites compute.
+    """Return the user's operations, and the operations in `named`, which sites compute.
 
-    Constants, functions, loops, and what is inside another operation's body are not among the user's."""
+    Constants, functions, loops and operations in another operation's body do not count as the user's."""
     variable = graph.depends_on_arguments()
     return tuple(
         SourceOperation(number, node.kind, node.name, node.place, kinds.computes(node), number not in variable)
@@ -88,8 +88,8 @@ def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceO
 def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
     """Return for each dispatch the source operations whose locations its operations have.
 
-    Passes give an operation that moves data the location of a neighbour. It is believed if the source
-    operation at that location itself moves data, and no dispatch computes it."""
+    Passes may give an operation that moves data the location of a neighbour. Such a location counts only if the source
+    operation there also moves data and no dispatch has it by an operation that computes."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
     somewhere = set().union(*computed)
     found = []
@@ -109,7 +109,7 @@ def _origins(graph: DefUse, dispatch: Dispatch, computing: bool) -> set[int]:
 
 
 def _users(graph: DefUse, tags: Iterable[int]) -> set[int]:
-    """Return the user's operations that the tagged ones are, or are part of."""
+    """Return the user's operations that have one of these tags, or contain an operation that has one."""
     owners = {graph.owner[tag] for tag in tags}
     return {each for each in owners if _is_users(graph.nodes[each].kind)}
 
@@ -119,12 +119,11 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Return the candidates for each dispatch that has no located operation.
+    """Return tag → candidates for each dispatch that has no source operation by location.
 
-    The candidates are source operations that are in no dispatch and lie, in data flow, between those that the
-    dispatches before it compute and those that the dispatches after it compute. If some of them move data, only these
-    are candidates. If there are none at all, the candidates are the operations before or after whose locations the
-    dispatch has."""
+    Candidates are source operations without a dispatch that lie, in the data flow, between the operations of the
+    preceding dispatches and those of the following dispatches. If some candidates move data, the others are dropped. If
+    there are no candidates, the preceding and following operations whose locations the dispatch has are taken."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)
@@ -154,8 +153,8 @@ def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]
         between = graph.between(variable, end, is_vanished)
         candidates = {each for each in between if _is_users(graph.nodes[each].kind) and graph.nodes[each].tensor}
         candidates = {each for each in candidates if kinds.moves(graph.nodes[each].kind)} or candidates
-        # A copy into a padding has the location of the convolution that reads it, and nothing vanished before that.
-        # Its load and store may be all that is inside.
+        # A copy into a padded tensor has the location of the convolution that reads the tensor, and there are no
+        # candidates. The dispatch may contain only a load and a store, so that all operations' locations are used.
         anything = _users(graph, (tag for each in dispatch.operations for tag in each.origins))
         found[tag] = candidates or anything & (begin | end)
     return found

@@ -1,7 +1,7 @@
 """Add up the times of sites by source operation, by scope of names, or by executable.
 
-Each site's time counts in exactly one part, so that the sum over parts is the sum over sites to the ns. A site that
-computes several operations is a part of its own: `conv1 + relu1`."""
+Each site's time counts in exactly one part, so that the sum over all parts is exactly the sum over all sites. A site
+that computes several operations counts in a separate part, `conv1 + relu1`."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ UNNAMED = "(no name)"
 """The scope of operations without a name."""
 
 NO_SOURCE = "(no source operation)"
-"""The part of sites whose source operations are not known."""
+"""The name of the part for sites whose source operations are not known."""
 
 _SETUP = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "onnx.Constant"})
-"""Operations that are left out of a part's name if the part has others."""
+"""Kinds of operations that are left out of a part's name if the part has other operations."""
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The sites with one name, added up."""
+    """The total of all sites with one name."""
 
     name: str
     sites: tuple[int, ...]
-    """Ascending; includes each site of a group that cannot be told apart."""
+    """The numbers of the sites, ascending, with every site of a group that cannot be distinguished."""
     executions: float
-    """Executions of all its sites in one call."""
+    """The number of executions of all these sites in one call."""
     blocks_ns: tuple[float, ...]
-    """The sum of the executions' times in one call, of each block."""
+    """The total time of the executions in one call, for each block."""
     own_ns: int
-    """Its part of `Split.dispatches_ns`; the sum over all parts is exactly `dispatches_ns`."""
+    """The part's share of `Split.dispatches_ns`; the sum over all parts is exactly `dispatches_ns`."""
     share: float
     """`own_ns` as a fraction of the call."""
 
     @property
     def summary(self) -> Summary:
-        """The median over blocks of the time in one call, and its interval."""
+        """The median of `blocks_ns`, and its interval."""
         return summary(self.blocks_ns)
 
 
@@ -54,10 +54,10 @@ def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> 
 
     Args:
         program: the sites and their source operations.
-        times: the times of its sites.
-        by: `op`, the source operations of a site; `scope`, the first `depth` components of their names; or
-            `executable`.
-        depth: `blocks.0.attn/linear` is in `blocks` at 1, in `blocks.0` at 2.
+        times: the times of the sites.
+        by: what names a site's part: `op`, the site's source operations; `scope`, the first `depth` components of the
+            operations' names; or `executable`.
+        depth: the number of components: `blocks.0.attn/linear` is in `blocks` at 1, in `blocks.0` at 2.
     """
     name_of = _naming(program, by, depth)
     sites = {site.number: site for site in program.sites}
@@ -91,20 +91,20 @@ def _joined(names: Iterable[str]) -> str:
 
 
 def _named_after(site: Site, operations: Mapping[int, SourceOperation]) -> list[SourceOperation]:
-    """Return a site's operations in the program's order, without those that only set up others."""
+    """Return a site's operations in program order, without `_SETUP` operations if there are others."""
     found = [operations[number] for number in sorted({origin.operation for origin in site.origins})]
     return [each for each in found if each.kind not in _SETUP] or found
 
 
 def operation_name(operation: SourceOperation) -> str:
-    """Return an operation's name; without a name, its kind and its place, or `#NUMBER` for a place."""
+    """Return an operation's name; if it has none, its kind and its place, or its kind and `#NUMBER`."""
     if operation.name is not None:
         return operation.name
     return f"{operation.kind} {operation.place or f'#{operation.number}'}"
 
 
 def scope_of(name: str | None, depth: int) -> str:
-    """Return the first components of a name, which `.` and `/` separate; all of a shorter one."""
+    """Return the first `depth` components of a name (separated by `.` and `/`), or all if it has fewer."""
     if name is None:
         return UNNAMED
     components = list(re.finditer(r"[^./]+", name))

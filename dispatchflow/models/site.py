@@ -1,4 +1,4 @@
-"""The sites of a program, which are the places that launch a dispatch, with their source operations."""
+"""The sites of a program, which are the places that launch dispatches, and their source operations."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ import msgspec
 Evidence = Literal["location", "data flow", "launch"]
 """The evidence that a site computes an operation.
 
-`location`: an operation inside the dispatch has the operation's location. `data flow`: no location is left; the site
-moves data on an edge of the source's def-use graph, and the operation is on that edge, or at its end. `launch`: the
-compiler added the dispatch after it had formed the others, and the place that launches it has the location."""
+`location`: an operation inside the dispatch has the source operation's location. `data flow`: no such location is left,
+but the source operation lies in the def-use graph between the operations of the dispatches before and after this one.
+`launch`: the compiler added the dispatch after it had formed the others, and the operation that launches it has the
+source operation's location."""
 
 
 class SourceOperation(msgspec.Struct, frozen=True):
     """An operation of the program as the user wrote it."""
 
     number: int
-    """Its place in the printed module, from 0."""
+    """The operation's index in the printed module, from 0."""
     kind: str
-    """`linalg.matmul`, or an ONNX operator, `onnx.Conv`."""
+    """The operation's MLIR name, `linalg.matmul`, or for ONNX the operator, `onnx.Conv`."""
     name: str | None = None
     """The name in the model: an ONNX node's, or a path of PyTorch modules, `blocks.0.attn/linear`."""
     place: str | None = None
-    """`net.mlir:12:8`."""
+    """The place in the source, `net.mlir:12:8`."""
     computes: bool = True
     """Whether it computes or moves the elements of tensors.
 
-    It does not if it is a reshape, a fill, or arithmetic of single numbers, which the host does."""
+    False for reshapes, fills, and arithmetic of single numbers, which the host does."""
     constant: bool = False
-    """Whether it depends on no argument of a function, so that the compiler may compute it."""
+    """Whether it depends on no argument of a function, so that the compiler may evaluate it."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -46,46 +47,44 @@ class Site(msgspec.Struct, frozen=True):
     """A place of a program that launches a dispatch."""
 
     number: int
-    """Its place in program order, from 1."""
+    """The site's position in program order, from 1."""
     function: str
-    """The function that launches it, or the initializer of a global."""
+    """The function, or the initializer of a global, that contains the site."""
     at_load: bool
-    """Whether an initializer launches it, before the first call."""
+    """Whether the site is in an initializer, which runs before the first call."""
     executable: str
     export: str
-    """The name of the kernel, as profilers show it; equal dispatches share it."""
+    """The name of the kernel, as profilers show it; equal dispatches have one kernel."""
     command_buffer: int
     """The number of its command buffer in the program, from 0, in order of creation."""
     command: int
-    """Its place among the dispatches of its command buffer, from 0."""
+    """The index among the dispatches of its command buffer, from 0."""
     origins: tuple[Origin, ...] = ()
     flops: int | None = None
-    """Arithmetic operations of one execution, a multiply-add as two; None if unknown."""
+    """Arithmetic operations of one execution; a multiply-add counts as two. None if unknown."""
     traffic_bytes: int | None = None
-    """Bytes of operands and results of one execution, each once; None if a size is unknown."""
+    """Total size of one execution's operands and results, in bytes; None if a size is unknown."""
     dispatch: int | None = None
-    """The number of its dispatch: N of the tag `df.site.N` in the module `flow`; None without a tag."""
+    """The number N of the dispatch's tag, `df.site.N`, after the phase `flow`; None without a tag."""
     elements: tuple[str, ...] = ()
-    """The element types that its arithmetic reads and writes, sorted: `f32`; empty if it has none."""
+    """The element types of its arithmetic's operands and results, sorted; empty without arithmetic."""
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A compiled program as the sum of its sites."""
+    """The sites of a compiled program, and the operations of its source."""
 
     operations: tuple[SourceOperation, ...]
-    """The user's operations.
-
-    Constants, functions, loops, and what is inside a linalg operation's body are not among them."""
+    """The user's operations, without constants, functions, loops and operations in a linalg body."""
     sites: tuple[Site, ...]
     """The sites in program order."""
     unlabelled: str | None = None
-    """Why names and places are not known; None if they are, as far as the source has them."""
+    """The reason why names and places in the source are not known; None if they were looked for."""
 
     calls: dict[str, tuple[str, ...]] = {}
     """Function → the functions that it calls."""
 
     def called_by(self, function: str) -> tuple[Site, ...]:
-        """Return the sites that a call of a function may launch; sites of other functions are left out."""
+        """Return the sites that a call of the function may execute, and those that run at load."""
         reached, waiting = {function}, [function]
         while waiting:
             new = set(self.calls.get(waiting.pop(), ())) - reached
@@ -99,13 +98,13 @@ class Program(msgspec.Struct, frozen=True):
 
     @property
     def shared(self) -> tuple[SourceOperation, ...]:
-        """The source operations that several sites have by their locations."""
+        """The source operations that several sites compute, by the evidence `location`."""
         count = Counter(o.operation for site in self.sites for o in site.origins if o.evidence == "location")
         return tuple(operation for operation in self.operations if count[operation.number] > 1)
 
     @property
     def unplaced(self) -> tuple[SourceOperation, ...]:
-        """The source operations that compute something and are in no site: folded into others, or constant."""
+        """The source operations that compute but are in no site: folded into others, or constant."""
         placed = {origin.operation for site in self.sites for origin in site.origins}
         return tuple(each for each in self.operations if each.computes and each.number not in placed)
 

@@ -1,4 +1,4 @@
-"""Find the sites of a program that a user asks for by number or by kernel."""
+"""Find the sites that a user requests by number or by the name of a kernel."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dispatchflow.models.site import Program, Site
 
 
 def numbered(program: Program, numbers: Sequence[int] | None, case: str) -> list[Site]:
-    """Return the sites of these numbers, each once; None means all.
+    """Return the sites with these numbers, each once; all sites if `numbers` is None.
 
     Raises:
-        SpecError: the program has no such site, or none at all.
+        SpecError: the program has no site with one of the numbers, or no sites.
     """
     if not program.sites:
         raise SpecError("the program launches no dispatch", {"case": case})
@@ -25,10 +25,10 @@ def numbered(program: Program, numbers: Sequence[int] | None, case: str) -> list
 
 
 def named(program: Program, word: str, case: str) -> Site:
-    """Return the site of a number, or the first one with a kernel.
+    """Return the site with the number `word`, or the first site whose kernel has that name.
 
     Raises:
-        SpecError: the program has no such site, or none at all.
+        SpecError: the program has no such site, or no sites.
     """
     if word.isdecimal() or not program.sites:
         return numbered(program, [int(word)] if word.isdecimal() else None, case)[0]

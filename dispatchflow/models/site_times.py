@@ -1,8 +1,8 @@
-"""Compute the time of each site, and what else the time of a call consists of.
+"""Compute the time of each site, and the other parts of a call's time.
 
-A block is one profiled process, which repeats the same number of calls. The last repetition is read; the others are
-warm-up. Its events are found because each call submits the same operations. If calls differ, as they may in a
-program with state, all repetitions are read."""
+A block is one profiled process, which runs several repetitions of the same number of calls. Only the last repetition
+counts; the others are warm-up. Its events are found by counting, because each call submits the same operations. If
+calls differ, as they may in a program with state, all repetitions count."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ NOT_LAUNCHED: Final = "not launched"
 
 
 class IncompleteProfile(ToolError):
-    """The runtime dropped records: the thread that empties its ring waited for a CPU."""
+    """The runtime lost events, because the thread that empties its ring buffer waited for a CPU."""
 
 
 class Calls(NamedTuple):
     """The events of the measured calls of a block."""
 
     launches: tuple[tuple[Group, Launch], ...]
-    """Each with its site."""
+    """Each launch with its site, or the sites that it may belong to."""
     operations: tuple[QueueOperation, ...]
     calls: int
     total_ns: int
     """Wall time of all calls together."""
     steady: bool
-    """Whether all calls submitted the same operations; if not, the calls of the warm-up are among these."""
+    """Whether all calls submitted the same operations; if not, the warm-up's calls are included."""
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
@@ -46,11 +46,11 @@ class SiteBlock(msgspec.Struct, frozen=True):
     sites: Group
     executions: int
     total_ns: int
-    """The sum of their times, from the start of the first workgroup to the end of the last."""
+    """The sum over executions of the time from the start of the first workgroup to the end of the last."""
     own_ns: int
-    """The part of the time in which dispatches ran: where several ran at once, each has an equal part."""
+    """The same sum, but executions of different sites at the same time share this time equally."""
     workers_ns: int | None
-    """The sum of the times of all workgroups on all workers; None if the device reports none."""
+    """The time of all workgroups, summed over all workers; None if the device does not report it."""
     workgroups: tuple[int, int, int] | None
     """The number of workgroups in x, y and z; None if executions differ."""
 
@@ -66,30 +66,30 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class SiteTime(msgspec.Struct, frozen=True):
-    """The time of a site, or of sites that cannot be told apart."""
+    """The time of a site, or of a group of sites that cannot be distinguished."""
 
     sites: Group
     executions: float
-    """Executions in one call; a whole number if all calls are alike."""
+    """The mean number of executions in one call."""
     blocks_ns: tuple[float, ...]
-    """The sum of the executions' times in one call, of each block."""
+    """The total time of the executions in one call, for each block."""
     own_ns: int
-    """Its part of `Split.dispatches_ns`; the sum over all sites is exactly `dispatches_ns`."""
+    """The site's share of `Split.dispatches_ns`; the sum over all sites is exactly `dispatches_ns`."""
     share: float
     """`own_ns` as a fraction of the call."""
     workgroups: tuple[int, int, int] | None
     """The number of workgroups in x, y and z; None if executions differ, as with dynamic sizes."""
     workers: float | None
-    """The mean number of workers that ran it at once: workers' time over wall time; None if not reported."""
+    """The mean number of workers that ran it at the same time: workers' time over wall time, or None."""
 
     @property
     def name(self) -> str:
-        """`3`, or `3|7` for sites that cannot be told apart."""
+        """The group as text: `3`, or `3|7` for sites that cannot be distinguished."""
         return name_of(self.sites)
 
     @property
     def summary(self) -> Summary:
-        """The median over blocks of the time in one call, and its interval."""
+        """The median of `blocks_ns`, and its interval."""
         return summary(self.blocks_ns)
 
 
@@ -97,22 +97,22 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     """The times of all sites of a program, and the parts of its call."""
 
     sites: tuple[SiteTime, ...]
-    """The sites that calls launched, in program order."""
+    """The sites that the profiled calls launched, in program order."""
     untimed: dict[int, str]
-    """Sites without a time, with the reason: `at load`, or `not launched` in the calls that were profiled."""
+    """Number of a site without a time → reason: `at load`, or `not launched` by the profiled calls."""
     split: Split
-    """The parts of one call, in whole ns, in the block whose call time is the median."""
+    """The parts of one call, in whole ns, from the block with the median call time."""
     steady: bool
     """Whether all calls submitted the same operations."""
 
     @property
     def ambiguous(self) -> tuple[Group, ...]:
-        """The groups of sites that cannot be told apart."""
+        """The groups of sites that cannot be distinguished."""
         return tuple(each.sites for each in self.sites if len(each.sites) > 1)
 
 
 def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Block:
-    """Match one process's profile with the program's sites, and split its calls.
+    """Match the profile of one process with the program's sites, and split the time of its calls.
 
     Raises:
         ToolError: as for `measured_calls`, or the events took longer than the calls.
@@ -123,15 +123,15 @@ def read_block(program: Program, profile: Profile, repetitions: Sequence[Repetit
 
 
 def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Repetition]) -> Calls:
-    """Return the events of the calls of one process that count, with their sites.
+    """Return the events of the measured calls of one process, with their sites.
 
     Args:
         program: the sites.
-        profile: all events of the process, with nothing dropped.
-        repetitions: the calls that the benchmark tool timed in the process.
+        profile: all events of the process.
+        repetitions: the repetitions that the benchmark tool timed.
 
     Raises:
-        ToolError: records were dropped, or an event belongs to no site.
+        ToolError: the profile is incomplete, or an event belongs to no site.
     """
     if profile.dropped:
         raise IncompleteProfile(
@@ -153,7 +153,7 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 
 
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
-    """Return the first submission of the last repetition; None if the calls are not all alike."""
+    """Return the number of the last repetition's first submission; None if calls differ."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:
         dispatches[launch.submission].append(launch.export)
@@ -189,7 +189,7 @@ def _site(group: Group, launches: Sequence[Launch], own_ns: int) -> SiteBlock:
 
 
 def program_times(program: Program, blocks: Sequence[Block]) -> ProgramTimes:
-    """Combine the blocks of one program: medians over blocks, and the parts of a typical call.
+    """Combine the blocks of one program: each site's times, and the parts of the median call.
 
     Raises:
         ValueError: there are no blocks.
@@ -220,7 +220,7 @@ def _per_call(sums: Sequence[int], rest: Sequence[int], call_ns: int, calls: int
 
 
 def _groups(blocks: Iterable[Block]) -> list[Group]:
-    """Return the groups of all blocks; groups of different blocks that share a site become one."""
+    """Return the groups of all blocks, ascending; groups with a common site are united."""
     whole: dict[int, set[int]] = {}
     for group in {site.sites for block in blocks for site in block.sites}:
         union = set(group).union(*(whole.get(site, ()) for site in group))

@@ -1,4 +1,4 @@
-"""Types of the facts that `_tagger.py` writes about a compile's modules, and its command lines."""
+"""Types of the facts that the script `_tagger.py` writes about modules, and its command lines."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class Node(msgspec.Struct, frozen=True):
     """Whether an operand or a result is a tensor."""
     results: int
     uses: tuple[int, ...]
-    """The nodes whose results are its operands."""
+    """The numbers of the nodes whose results are its operands."""
     arguments: tuple[tuple[int, int], ...]
-    """(node, i) for each operand that is argument i of a block of that node, which encloses this one."""
+    """(node, i) for each operand that is a block argument: argument i of an enclosing node's block."""
     name: str | None = None
     place: str | None = None
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The printed module. Node N has the tag `df.op.N`."""
+    """The printed module; node N has the tag `df.op.N`."""
 
     nodes: tuple[Node, ...]
     unlabelled: str | None = None
-    """Why names and places in the source are not known."""
+    """The reason why names and places in the source are not known; None if they were looked for."""
 
 
 class Scalar(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class Computation(msgspec.Struct, frozen=True):
 
     kind: str
     origins: tuple[int, ...] = ()
-    """The tags in its location."""
+    """The numbers N of the tags `df.op.N` in its location."""
     types: tuple[str, ...] = ()
     """The types of its operands, `tensor<4x?xf32>`."""
     maps: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ class Computation(msgspec.Struct, frozen=True):
 
 
 class Dispatch(msgspec.Struct, frozen=True):
-    """A dispatch before equal ones are merged.
+    """A dispatch, before the compiler merges equal dispatches.
 
-    The dispatch at place N of `Dispatches` has the tag `df.site.N`."""
+    The dispatch at index N of `Dispatches` has the tag `df.site.N`."""
 
     node: int
     operations: tuple[Computation, ...]
@@ -66,7 +66,7 @@ class Dispatch(msgspec.Struct, frozen=True):
 
 
 class Dispatches(msgspec.Struct, frozen=True):
-    """The module when its dispatches are formed; the inside of a dispatch is not among the nodes."""
+    """The module after its dispatches are formed; operations inside dispatches are not among the nodes."""
 
     nodes: tuple[Node, ...]
     dispatches: tuple[Dispatch, ...]
@@ -76,7 +76,7 @@ class Launch(msgspec.Struct, frozen=True):
     """A place of the host program that launches a dispatch."""
 
     sites: tuple[int, ...]
-    """The tags of dispatches in its location: one, or none for a dispatch that the compiler added later."""
+    """The N of each tag `df.site.N` in its location: one, or none for a dispatch that was added later."""
     origins: tuple[int, ...]
     function: str
     at_load: bool
@@ -100,6 +100,6 @@ NO_BINDINGS = 3
 
 
 def tagger_argv(python: str, bindings: str, command: str, source: str, **files: str) -> tuple[str, ...]:
-    """Return a command line of the script; `files` has option → name of a file in the working directory."""
+    """Return a command line of the script; `files` is option → name of a file in the working directory."""
     options = (f"--{option}={name}" for option, name in files.items())
     return (python, "-I", "-S", str(_SCRIPT), command, f"--bindings={bindings}", f"--input={source}", *options)

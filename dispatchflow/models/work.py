@@ -1,4 +1,4 @@
-"""The work of a dispatch: arithmetic operations from iteration domains, and bytes from types."""
+"""Compute the work of a dispatch: flops from iteration domains, and bytes from types."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _BITS = re.compile(r"(?:[a-z]*?)(\d+)(?:E\w+)?")
 
 
 def flops(dispatch: Dispatch) -> int | None:
-    """Return the arithmetic operations of one execution; None if a size or a body is unknown.
+    """Return the number of arithmetic operations of one execution; None if a size or a body is unknown.
 
-    A multiply-add is two."""
+    A multiply-add counts as two."""
     total = 0
     for operation in dispatch.operations:
         if kinds.is_around(operation):
@@ -45,7 +45,7 @@ def domain(operation: Computation) -> int | None:
 
 
 def elements(dispatch: Dispatch) -> tuple[str, ...]:
-    """Return the element types of the operations that `flops` counts, sorted."""
+    """Return the element types of all operands of the operations that `flops` counts, sorted."""
     found = set[str]()
     for operation in dispatch.operations:
         if not kinds.is_around(operation) and kinds.arithmetic(operation):
@@ -54,7 +54,7 @@ def elements(dispatch: Dispatch) -> tuple[str, ...]:
 
 
 def traffic_bytes(dispatch: Dispatch) -> int | None:
-    """Return the bytes of all tensor operands and results, each once; None if a size is unknown."""
+    """Return the total size in bytes of all tensor operands and results; None if a size is unknown."""
     total = 0
     for type_ in (*dispatch.operands, *dispatch.results):
         if type_.startswith("tensor<"):
@@ -65,7 +65,7 @@ def traffic_bytes(dispatch: Dispatch) -> int | None:
 
 
 def sizes_of(type_: str) -> tuple[int | None, ...] | None:
-    """Parse `tensor<4x?xf32>` to (4, None); a scalar has the shape (); None for another type."""
+    """Return the sizes of a type: (4, None) for `tensor<4x?xf32>`, () for a scalar, None for others."""
     if not type_.startswith("tensor<"):
         return () if re.fullmatch(r"[a-z]+[\w]*", type_) else None
     match = _TENSOR.fullmatch(type_)
@@ -73,7 +73,7 @@ def sizes_of(type_: str) -> tuple[int | None, ...] | None:
 
 
 def nbytes(type_: str) -> int | None:
-    """Return the bytes of a type such as `tensor<4x8xf32>`; None if a size is unknown."""
+    """Return the size in bytes of a type such as `tensor<4x8xf32>`; None if a size is unknown."""
     match, sizes = _TENSOR.fullmatch(type_), sizes_of(type_)
     if match is None or sizes is None or None in sizes:
         return None
