@@ -1,4 +1,4 @@
-"""Find the Python bindings of a toolchain, and the Python that can import them."""
+"""Find the Python bindings of a toolchain, and a Python interpreter that can import them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HINT = "A release (iree=3.13.0) and an environment with iree-base-compiler have 
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """A Python and the directory in which it finds iree.compiler."""
+    """A Python interpreter, and the directory from which it imports iree.compiler."""
 
     python: str
     folder: str
@@ -24,11 +24,11 @@ class Bindings:
 def bindings_of(toolchain: Toolchain) -> Bindings:
     """Return the bindings that belong to this toolchain's compiler.
 
-    Those of a package are around its compiler, those of a build tree beside its tools. They are run by the Python of
-    their environment, or else by this one.
+    A package has its bindings in a directory above the compiler, a build tree beside its tools. They are run by the
+    interpreter of their environment, or by this interpreter if they are in none.
 
     Raises:
-        OSError: the toolchain has none. They are not part of its identity, and may be added later.
+        OSError: the toolchain has no bindings. They are not part of its identity, and may be added later.
     """
     folder = Path(toolchain.compiler).parent
     for place in (*folder.parents[2:3], folder.parent / "compiler/bindings/python"):
@@ -38,6 +38,6 @@ def bindings_of(toolchain: Toolchain) -> Bindings:
 
 
 def _python_of(place: Path) -> str:
-    """Return the Python of an environment's site-packages; this Python for any other directory."""
+    """Return the interpreter of an environment's site-packages; this interpreter for other directories."""
     root, python = place.parent.parent.parent, place.parent.parent.parent / "bin" / place.parent.name
     return os.fspath(python) if root != Path(sys.prefix) and os.access(python, os.X_OK) else sys.executable

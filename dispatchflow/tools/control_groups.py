@@ -1,7 +1,7 @@
-"""Limits on the CPUs and memory of this process: those of its control group and its parent groups.
+"""Read the limits on CPU time and memory that this process's control group and its parent groups have.
 
-Both hierarchies of cgroups(7) are read: v2 (`cpu.max`, `memory.max`) and v1 (`cpu.cfs_quota_us` and
-`cpu.cfs_period_us`, `memory.limit_in_bytes`). `root` is the directory that contains `proc` and `sys`."""
+Both versions of cgroups(7) are read: v2 (`cpu.max`, `memory.max`) and v1 (`cpu.cfs_quota_us` and `cpu.cfs_period_us`,
+`memory.limit_in_bytes`). The argument `root` is the directory that contains `proc` and `sys`."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def _words(path: Path) -> list[str]:
 
 
 def _folders(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the directories of our group and its parents, up to the mount point of the hierarchy.
+    """Yield the directories of this process's group and its parents, up to the hierarchy's mount point.
 
-    Both versions are searched, since a controller belongs to one of them."""
+    Both versions are searched, since a controller belongs to only one of them."""
     mounts = list(_mounts(root, controller))
     for line in _lines(root / "proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
@@ -74,13 +74,13 @@ def _folders(controller: str, root: Path) -> Iterator[Path]:
         kind = "cgroup" if controllers else "cgroup2"
         for top, place in (mount[1:] for mount in mounts if mount[0] == kind):
             ours = PurePosixPath(path)
-            # A container can see a group of its host that is not mounted here; then only the mount point remains.
+            # In a container the path may be one of the host, not mounted here; then only the mount point is used.
             below = ours.relative_to(top) if ours.is_relative_to(top) and ".." not in ours.parts else PurePosixPath()
             yield from (root / place.lstrip("/") / part for part in (below, *below.parents))
 
 
 def _mounts(root: Path, controller: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the hierarchies that may have the controller: (file system, group at the root, mount point)."""
+    """Yield (file system, group at the root, mount point) of hierarchies that may have the controller."""
     for line in _lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         kind, _, options = [*after.split(" ", 2), "", ""][:3]

@@ -29,17 +29,17 @@ func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 
-# These fields determine the code that runs, because the driver compiles SPIR-V and PTX.
+# The fields that identify a device. The driver compiles SPIR-V and PTX, so its version decides which code runs.
 _IDENTITY = ("name", "api", "vendor_id", "device_id", "driver", "driver_info", "device_uuid", "driver_uuid")
 
 
 def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: Store, limits: Limits) -> Device:
-    """Return the device of a target with a number of threads.
+    """Return the device that runs a target's code with a number of threads; None means one on each core.
 
-    Threads run on the last cores, because the first ones serve most interrupts.
+    Threads run on the last cores, because the first cores serve most interrupts.
 
     Raises:
-        ValueError: more threads than cores.
+        ValueError: `threads` is larger than the number of cores.
     """
     if not target.has_threads:
         with store.busy():
@@ -66,14 +66,13 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 
 
 def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
-    """Return the CPU that `llvm-cpu` is compiled for, under this compiler's name for it.
+    """Return the CPU name and features with which this toolchain compiles for `llvm-cpu`.
 
-    The compiler runs once for each toolchain to find this out. Releases that know the same features get the same flags,
-    and make the same code unless something else changed. Features that the CPU does not have are never passed: their
-    list grows with each LLVM and would change every digest.
+    The compiler runs once for each toolchain to find this out. Only features that the CPU has are passed to it. The
+    list of those that it does not have grows with each LLVM, so that passing them would change every key.
 
     Raises:
-        ToolchainError: the compiler does not report a CPU, or it names one that does not fit this machine and no level
+        ToolchainError: the compiler does not report a CPU, or its CPU has features that this machine hides and no level
             fits either.
     """
     processor = machine.cpu()
@@ -109,9 +108,9 @@ def host_cpu(store: Store, toolchain: Toolchain, limits: Limits) -> HostCpu:
 
 
 def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits) -> list[str]:
-    """Return the features of a CPU that is not in the table, `+avx`, …, as the compiler reports them.
+    """Return the features (`+avx`, …) of a target's CPU, as the compiler reports them; empty for a GPU.
 
-    The compiler runs once to find this out. The list is empty for a GPU.
+    The compiler runs once for each toolchain and CPU to find them out.
 
     Raises:
         ToolchainError: the compiler does not know this CPU or GPU.
@@ -130,7 +129,7 @@ def features(target: Target, toolchain: Toolchain, store: Store, limits: Limits)
 
 
 def _remember(store: Store, name: str, value: str) -> None:
-    """Record a value unless the disk is full; in that case the compiler runs again next time."""
+    """Record a value, or nothing if the disk is full: then the compiler runs again next time."""
     with suppress(StoreError):
         store.records.remember(name, value)
 
@@ -138,10 +137,10 @@ def _remember(store: Store, name: str, value: str) -> None:
 def _configured(
     store: Store, flags: Sequence[str], problem: str, toolchain: Toolchain, limits: Limits, hint: str = _OTHER
 ) -> str:
-    """Return a trivial module as the compiler prints it, with all that the compiler knows of the target.
+    """Return a trivial module as the compiler prints it, with all properties of the target.
 
     Raises:
-        ToolchainError: the compiler fails; with `problem` and `hint`.
+        ToolchainError: the compiler fails; the error has `problem` and `hint`.
     """
     with store.busy():
         argv = (toolchain.compiler, "-", *flags, "-o", "-")
@@ -157,9 +156,9 @@ def _configured(
 
 
 def detect(driver: str, tool: str, limits: Limits) -> Device:
-    """Return the driver's first device; if there is none, `absent` is the driver's message.
+    """Return the driver's first device; if there is no device, its `absent` has the driver's message.
 
-    `tool` is the path of an iree-run-module."""
+    `tool` is the path of iree-run-module."""
     argv = (tool, f"--dump_devices={driver}")
     command = processes.Command(
         argv, Path("/"), device_environment(os.environ),
@@ -181,10 +180,10 @@ _BUILDS = {"cuda": "proc/driver/nvidia/version", "hip": "sys/module/amdgpu/versi
 
 
 def driver_build(driver: str, root: Path = Path("/")) -> dict[str, str]:
-    """Return the build of the kernel part of a GPU's driver; it changes with the part that compiles PTX.
+    """Return the version of a GPU driver's kernel module as the field `driver_build`; empty if unknown.
 
-    It is empty if the system does not report it, and for Vulkan, because Vulkan's drivers report their build
-    themselves. Only the first line is read: NVIDIA's second line is the C compiler's version."""
+    This version changes together with the part of the driver that compiles PTX. It is not read for Vulkan, whose
+    drivers report their versions. Only the first line is read: NVIDIA's second line is the C compiler's version."""
     if driver not in _BUILDS:
         return {}
     try:
@@ -204,15 +203,15 @@ def parse(text: str) -> tuple[str | None, dict[str, Any]]:
     block = rest[: end.start()] if end else rest
     fields = dict(re.findall(r"^(\w+): (.*)$", block, re.MULTILINE))
     known: dict[str, Any] = {name: fields[name] for name in _IDENTITY if name in fields}
-    # The fields of other drivers are unknown here, so their whole description of the device is its identity.
+    # Other drivers have other fields; the identity of their devices is the complete description.
     return begin[1], known or {"said": digest_of(block.encode())}
 
 
 def architecture(text: str) -> str:
     """Return the architecture of the first GPU in the output of `--dump_devices`; empty if not printed.
 
-    AMD's GPUs print `gpu-arch-name: gfx942:sramecc+`, CUDA's print `gpu-compute-capability: 9.0`. AMD's GPUs print the
-    second line too."""
+    AMD's GPUs print `gpu-arch-name: gfx942:sramecc+` and a `gpu-compute-capability`; NVIDIA's print only the latter,
+    `gpu-compute-capability: 9.0`."""
     first = re.split(r"--device=", text, maxsplit=2)[1]
     if name := re.search(r"^- gpu-arch-name: (gfx\w+)", first, re.MULTILINE):
         return name[1]
@@ -221,9 +220,9 @@ def architecture(text: str) -> str:
 
 
 def _reason(errors: str) -> str | None:
-    """Return the driver's message without its source location.
+    """Return the driver's message without its source location; None if stderr is empty.
 
-    For example `UNAVAILABLE; CUDA driver library … not available`."""
+    An example is `UNAVAILABLE; CUDA driver library … not available`."""
     match = re.search(r"\.c(?:c|pp)?:\d+: ([^\n]+)", errors)
     lines = errors.splitlines()
     return (match[1] if match else lines[-1] if lines else "")[:200].rstrip(": ") or None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _FIELDS = {"compile_limit": "compile_s", "run_limit": "run_s", "block_limit": "block_s", "memory_limit": "memory_bytes"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_LONGEST_S = 1e6  # the system calls that take a time have limits too
+_LONGEST_S = 1e6  # system calls with a timeout do not accept any number
 _LARGEST_BYTES = 2**60
 
 # The messages of LLVM, C++, the C library, IREE's status, Python, and a thread without memory for its stack.
@@ -25,7 +25,7 @@ _NO_MEMORY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits on a process of a tool."""
+    """The limits on the time and memory of a tool's process."""
 
     compile_s: float = 300.0
     run_s: float = 120.0
@@ -33,17 +33,17 @@ class Limits:
     block_s: float = 300.0
     """The limit for one benchmark process."""
     memory_bytes: int | None = None
-    """The limit for memory that the process itself writes to, without mapped code; None for no limit."""
+    """The limit on the private writable memory of the process, without mapped code; None for no limit."""
     memory_asked: bool = False
-    """Whether the user set the memory limit; otherwise it is the machine's memory."""
+    """Whether the user set the memory limit; if False, it is the size of the machine's memory."""
 
     def hit(self, time_limit: str, timed_out: bool, stderr: str) -> LimitHit | None:
-        """Return the limit that made a tool fail, or may have; None if there is none.
+        """Return the limit that made a tool fail, or may have made it fail; None if no limit did.
 
-        `time_limit` names the time limit that the tool ran under. A tool that runs out of memory fails in many ways:
-        by a signal, a linker that it could not start, a library that it could not map. The tool's peak does not show
-        the allocation that was refused. If the user set a memory limit, every failure is therefore reported as
-        possibly caused by this limit."""
+        `time_limit` is the name of the time limit that applied, such as `run_limit`. A tool that runs out of memory
+        fails in many ways: by a signal, a linker that it could not start, a library that it could not map; and its peak
+        memory does not include the refused allocation. Therefore, if the user set a memory limit, every failure is
+        reported as possibly caused by it."""
         if timed_out:
             return LimitHit(time_limit, self.value(time_limit))
         if self.memory_bytes is None:
@@ -52,14 +52,14 @@ class Limits:
         return LimitHit("memory_limit", self.memory_bytes, said) if said or self.memory_asked else None
 
     def failure(self, time_limit: str, outcome: Outcome, stderr: str) -> str | None:
-        """Return the reason why a tool failed under these limits; None if it succeeded."""
+        """Return the reason why a tool failed, with the limit that may be the cause; None if it succeeded."""
         if outcome.failure is None:
             return None
         hit = self.hit(time_limit, outcome.timed_out, stderr)
         return hit.reason(outcome.failure) if hit else outcome.failure
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
-        """Return why a failure that was recorded with a limit is tried again; None if it is not."""
+        """Return why a failure recorded with the limit (name, value) is tried again; None if it is not."""
         if recorded is None:
             return None
         name, value = recorded
@@ -69,7 +69,7 @@ class Limits:
         return f"failed at {name}={shown(name, value)}, now {shown(name, now)}"
 
     def value(self, name: str) -> Any:
-        """Return the value of a setting by its name, in s or bytes."""
+        """Return the limit with a setting's name, such as `run_limit`, in s or bytes; None for no limit."""
         return getattr(self, _FIELDS[name])
 
 
@@ -86,14 +86,14 @@ class LimitHit:
     """False if the tool may have failed for another reason."""
 
     def reason(self, otherwise: str | None) -> str:
-        """Return the reason for the failure; `otherwise` is the reason without a limit."""
+        """Return the reason for the failure; `otherwise` is the reason apart from the limit."""
         what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
         what = what if self.certain else f"{otherwise}, under"
         return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"
 
 
 def shown(name: str, value: float | None) -> str:
-    """Return a limit as it is written on the command line, rounded if the exact value would be long."""
+    """Return a limit as the command line has it (`8GiB`), rounded if the exact value would be long."""
     if value is None:
         return "none"
     if name != "memory_limit":
@@ -106,7 +106,7 @@ def seconds(text: str) -> float:
     """Parse a time limit.
 
     Raises:
-        ValueError: not a time that a tool could take.
+        ValueError: the text is no number, or the number is not above 0 or too large.
     """
     try:
         value = float(text)
@@ -121,7 +121,7 @@ def percent(text: str) -> float:
     """Parse a percentage: `5%` → 0.05.
 
     Raises:
-        ValueError: not a percentage above 0% and at most 100%.
+        ValueError: the text is no percentage above 0% and at most 100%.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text, re.ASCII)
     if match is None or not 0 < (value := float(match[1])) <= 100:
@@ -133,7 +133,7 @@ def memory(text: str) -> int | None:
     """Parse a memory limit: `8GiB` → bytes, `none` → None.
 
     Raises:
-        ValueError: not a size, or too large.
+        ValueError: the text is no size, or the size is too large.
     """
     if text == "none":
         return None
@@ -150,7 +150,7 @@ def size(text: str) -> int:
     """Parse a size: `500MB`, `2GiB` → bytes.
 
     Raises:
-        ValueError: not a number with a unit.
+        ValueError: the text is not a number with a unit.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(i?)B|B)", text)
     if match is None:

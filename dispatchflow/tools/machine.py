@@ -26,12 +26,12 @@ class Cpu:
 
 @lru_cache(maxsize=1)
 def cpu() -> Cpu:
-    """Return the CPU that a single thread runs on."""
+    """Return the CPU on which a case with one thread runs."""
     return described(Path("/proc/cpuinfo").read_text(errors="replace"), reported(cores()))
 
 
 def described(text: str, number: int) -> Cpu:
-    """Parse the entry of logical CPU `number` in the text of /proc/cpuinfo; without one, the first entry."""
+    """Parse the entry of logical CPU `number` in /proc/cpuinfo, or the first entry if there is none."""
     blocks = text.split("\n\n")
     block = next((b for b in blocks if re.search(rf"^processor\s*:\s*{number}$", b, re.MULTILINE)), blocks[0])
     fields: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*:\s*(.*)$", block, re.MULTILINE))
@@ -48,9 +48,9 @@ _IDS = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 @lru_cache(maxsize=1)
 def identity() -> str:
-    """Return a digest of the machine's id and its host name; times are reused on the same machine only.
+    """Return a digest of the machine's id and host name, which decides whether times can be reused.
 
-    The host name is included, because copies of an image often share the id."""
+    The host name is included, because machines made from one image often have the same id."""
     ids = [path.read_text().strip() for path in _IDS if path.is_file()]
     # machine-id(5): the id itself must not be exposed.
     return digest_of("\n".join(["dispatchflow", *ids[:1], os.uname().nodename]).encode())
@@ -69,12 +69,12 @@ def hypervisor() -> str | None:
 
 @lru_cache(maxsize=1)
 def cores() -> tuple[int, ...]:
-    """Return one logical CPU of each physical core that this process may use, the fastest kind last."""
+    """Return one logical CPU for each physical core that this process may use, the fastest cores last."""
     return ordered(os.sched_getaffinity(0))
 
 
 def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
-    """Return the `cores` among these logical CPUs. `root` is the directory that contains `sys`."""
+    """Return the result of `cores` for these logical CPUs; `root` is the directory that contains `sys`."""
     firsts: dict[str, int] = {}
     for number in sorted(allowed):
         siblings = root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
@@ -86,8 +86,8 @@ def ordered(allowed: Iterable[int], root: Path = Path("/")) -> tuple[int, ...]:
 def reported(cores: Sequence[int], root: Path = Path("/")) -> int:
     """Return the logical CPU whose model and clock are reported for the machine.
 
-    With several kinds of cores it is the CPU that a single thread runs on; otherwise it is the first one, since all are
-    alike."""
+    If the machine has several kinds of cores, it is the CPU on which a single thread runs. Otherwise all are alike, and
+    it is CPU 0."""
     return cores[-1] if len(set(map(_speeds(root), cores))) > 1 else 0
 
 
@@ -95,9 +95,9 @@ _SLOWEST_FIRST = ("cpu_lowpower", "cpu_atom", "cpu_core")
 
 
 def _speeds(root: Path) -> Callable[[int], int]:
-    """Return a function that ranks a logical CPU's speed on this machine; 0 if all are of one kind.
+    """Return a function from a logical CPU to the rank of its speed, which is 0 if all are of one kind.
 
-    The rank is the position of Intel's kind of core, or the capacity that an ARM system reports."""
+    The rank is the index in `_SLOWEST_FIRST` of Intel's kind of core, or the capacity that an ARM system reports."""
     kinds: dict[int, int] = {}
     for speed, kind in enumerate(_SLOWEST_FIRST):
         with suppress(OSError):
@@ -114,13 +114,13 @@ def _speeds(root: Path) -> Callable[[int], int]:
 
 
 def workers() -> int:
-    """Return how many threads can run at once: one on each core, within the CPU quota."""
+    """Return how many threads can run at the same time: one on each core, but no more than the CPU quota."""
     quota = control_groups.cpu_quota()
     return len(cores()) if quota is None else min(len(cores()), max(1, int(quota.cpus)))
 
 
 def memory_bytes() -> int:
-    """Return the memory of the machine or of its container, used or not."""
+    """Return the size of the machine's memory, or the container's limit if that is lower."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = control_groups.memory_bytes()
     return physical if limit is None else min(physical, limit)
@@ -133,7 +133,7 @@ def last_level_cache_bytes() -> int | None:
 
 
 def conditions() -> dict[str, Any]:
-    """Return the conditions that may disturb a measurement, without those that the system does not report."""
+    """Return the conditions that may disturb a measurement, as far as the system reports them."""
     core = f"cpu{reported(cores())}"
     found: dict[str, Any] = {
         "machine": identity(),

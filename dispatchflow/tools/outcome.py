@@ -1,4 +1,4 @@
-"""The outcome of a process."""
+"""The end of a process, and the time and memory that it used."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ ILLEGAL_INSTRUCTION = "it has an instruction that this CPU does not have"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a process that was started."""
+    """The end of a process, and the time and memory that it used."""
 
     code: int
-    """The exit code; negative for a signal."""
+    """The exit code; minus the signal's number if a signal ended the process."""
     timed_out: bool
     wall_s: float
     cpu_s: float
     peak_bytes: int
-    """The largest resident size of the process and its children."""
+    """The maximum resident size of the process and its children, in bytes."""
     waited_s: float | None = None
-    """The longest time that one of its threads waited for a CPU because other processes ran there.
+    """The longest time that one of its threads waited for a CPU that other processes used.
 
     None if the time was not requested, or if the kernel does not report it."""
 
     @property
     def failure(self) -> str | None:
-        """The reason for a failure; None for success."""
+        """The reason why the process failed; None if it succeeded."""
         if self.timed_out:
             return f"took longer than {self.wall_s:.0f} s"
         if self.code < 0:
@@ -38,8 +38,8 @@ class Outcome:
 
     @property
     def repeatable(self) -> bool:
-        """Whether a failure would repeat itself.
+        """Whether a failure would occur again in the next run.
 
-        A SIGKILL without an exceeded time limit comes from outside (out of memory, an impatient person), so the next
-        run may succeed."""
+        A SIGKILL before the time limit comes from outside (out of memory, an impatient user), so the next run may
+        succeed."""
         return self.timed_out or self.code != -9

@@ -23,7 +23,7 @@ _ANSWER_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command to run. Paths of stdin, stdout and stderr are absolute, or relative to `cwd`."""
+    """A command to run; stdin, stdout and stderr are paths, absolute or relative to `cwd`."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -34,11 +34,11 @@ class Command:
     time_limit_s: float = 600.0
     memory_limit_bytes: int | None = None
     output_limit_bytes: int = 32 << 20
-    """The limit for each stream: longer output keeps the first and the last half of this."""
+    """The limit on each of stdout and stderr; the middle of longer output is left out."""
     cpus: tuple[int, ...] = ()
-    """The CPUs that it may use; empty for all."""
+    """The CPUs that the process may use; empty for all."""
     count_waits: bool = False
-    """Whether to measure how long its threads wait for a CPU, read from the kernel whenever it prints."""
+    """Whether to measure how long its threads wait for a CPU; it is read whenever the process prints."""
 
 
 class _Local(threading.local):
@@ -49,7 +49,9 @@ _local = _Local()
 
 
 def run(command: Command) -> Outcome:
-    """Run a command to its end or its limit. Each thread has a launcher, which starts on first use.
+    """Run a command until it ends or reaches its limit.
+
+    Commands are started by a launcher process (`_launcher.py`); each thread starts a launcher on first use.
 
     Raises:
         OSError: the program could not be started, or its output could not be written.
@@ -92,7 +94,7 @@ def run(command: Command) -> Outcome:
 
 
 def _end_session(session: int) -> None:
-    """Kill the session of a launcher that was killed: its tool has ended, but not the tool's children."""
+    """Kill all processes in the session of a launcher that was killed; the tool's children still run."""
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError):  # the process has ended
             if int((place / "stat").read_text().rpartition(")")[2].split()[3]) == session:
@@ -100,10 +102,10 @@ def _end_session(session: int) -> None:
 
 
 def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
-    """Run a command for its output; return its outcome, its stdout, and its shortened stderr.
+    """Run a command for its output; return (outcome, stdout, shortened stderr).
 
-    Terminal sequences are removed, because versions and device names are displayed and enter rows. Output is held in
-    memory, where a full disk cannot cut it short: half a list of devices would be a valid but wrong list.
+    Terminal escape sequences are removed, because versions and device names are displayed and enter rows. The output is
+    kept in memory, because a full disk could truncate it, and half a list of devices is a valid but wrong list.
 
     Raises:
         OSError: the program could not be started.
@@ -123,7 +125,7 @@ def answer(command: Command, stdin: str = "") -> tuple[Outcome, str, str]:
 
 
 def shortened(path: Path, limit: int = _SHOWN_BYTES) -> str:
-    """Return the beginning and the end of a tool's output, which may be hundreds of KB of IR."""
+    """Return the beginning and the end of a tool's output file; empty if the file is missing."""
     return _short(path.read_bytes().decode(errors="replace"), limit) if path.exists() else ""
 
 
@@ -136,12 +138,12 @@ def _short(text: str, limit: int) -> str:
 
 
 def spelled(variables: Mapping[str, str]) -> str:
-    """Return shell text that sets these variables, for use before a command or after `export`."""
+    """Return shell text that sets variables, `A=1 B='x y'`, to put before a command or after `export`."""
     return " ".join(f"{name}={quoted([value])}" for name, value in variables.items())
 
 
 def quoted(argv: Sequence[str]) -> str:
-    """Return one line of shell text for a command line."""
+    """Return a command line as one line of shell text."""
     import shlex  # only for messages
 
     return shlex.join(argv)

@@ -1,8 +1,8 @@
 """Find the files that a program runs: itself, its child programs, and the libraries of all of them.
 
 Names and links do not show which files run. `tools/iree-compile` may be a link into another tree, a script that starts
-a program elsewhere, or a small program with its code in libraries that its RUNPATH names. glibc's loader reports all
-files (`LD_DEBUG=files`, ld.so(8)), for each process that was started."""
+a program elsewhere, or a small program whose code is in libraries on its RUNPATH. With `LD_DEBUG=files`, glibc's loader
+reports all files that each process loads (ld.so(8))."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from collections.abc import Iterable
 from pathlib import Path
 
 TELL = {"LD_DEBUG": "files"}
-"""The environment of a process that reports its loaded files.
-
-The loader adds a dot and the PID to the value of `LD_DEBUG_OUTPUT`."""
+"""The variable with which the loader reports the files that a process loads."""
 
 _LOADED = re.compile(
     rb"^ *\d+:\t(?:calling init|initialize program): (/.+?)\n(?= *\d+:\t|\Z)", re.MULTILINE | re.DOTALL
 )
-"""A loaded path, up to the loader's next line: a path may contain any bytes."""
+"""The path of a loaded file. It ends before the loader's next line, because it may contain any bytes."""
 
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64")
 _OURS = re.compile(r"iree|mlir|llvm|lld|clang", re.IGNORECASE)
 
 
 def output(folder: Path) -> dict[str, str]:
-    """Return the environment that makes a process and its children leave reports in `folder` for `files`."""
+    """Return variables with which a process and its children write reports for `files` into `folder`.
+
+    The loader names each report `loaded.PID`."""
     return TELL | {"LD_DEBUG_OUTPUT": str(folder / "loaded")}
 
 
 def files(folder: Path) -> list[Path]:
-    """Return the loaded files except the system's own (a shell, the C library).
+    """Return the files that the reports in `folder` name, without the system's (a shell, the C library).
 
-    Paths are as the loader names them, since a link may lead to another file later. The system's files are left out,
-    because the compiler stays the same after an update of the system."""
+    Links are not resolved, since a link may lead to another file later. The system's files are left out, because an
+    update of the system does not change the compiler."""
     texts = (path.read_bytes() for path in folder.glob("loaded.*"))
     found = {Path(os.fsdecode(name)) for text in texts for name in _LOADED.findall(text)}
     return sorted(path for path in found if path.is_file() and not _is_system(path.resolve()))
 
 
 def is_program(path: Path) -> bool:
-    """Return whether a file is an ELF program, not a script that runs one."""
+    """Return whether a file is an ELF file, not a script."""
     with path.open("rb") as stream:
         return stream.read(4) == b"\x7fELF"
 
 
 def holds(path: Path, words: bytes) -> bool:
-    """Return whether a file contains these bytes."""
+    """Return whether a file contains the bytes `words`."""
     with path.open("rb") as stream:
         if not os.fstat(stream.fileno()).st_size:
             return False
@@ -57,7 +57,7 @@ def holds(path: Path, words: bytes) -> bool:
 
 
 def resolved(paths: Iterable[Path]) -> list[Path]:
-    """Return the existing files with links resolved, each once."""
+    """Return the existing files among `paths` with links resolved, each once, sorted."""
     return sorted({path.resolve() for path in paths if path.is_file()})
 
 

@@ -1,4 +1,4 @@
-"""Released toolchains, fetched on first use: the tools of two wheels, unpacked into the store.
+"""Fetch released toolchains on first use: the tools of two wheels are unpacked into the store.
 
 Later runs need no network."""
 
@@ -21,20 +21,20 @@ from dispatchflow.store.locks import locked, others
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 
-# The files that we run; the Python bindings, two thirds of the files, are not unpacked.
+# The files that are unpacked. The Python bindings, two thirds of all files, are not needed.
 _WANTED = re.compile(
     r"iree/compiler/_mlir_libs/(iree-[^/]+|libIREECompiler[^/]*|iree_platform_libs/.+)|iree/_runtime_libs/(iree-[^/]+|version\.py)"
 )
 _RECORD = "RECORD.json"
-"""The digest of each file, beside `iree/`."""
+"""The file with each unpacked file's digest, beside `iree/`."""
 _FETCH_LIMIT_S = 1800.0
 _SAY_EVERY_S = 5.0
 
 
 def is_version(word: str) -> bool:
-    """Return whether a word is a release in the index's form.
+    """Return whether a word is the version of a release in the package index's form.
 
-    Numbers have no leading zeros: 03.9 would be a second directory for one release."""
+    Numbers may have no leading zeros: 03.9 would get a second directory for the release 3.9."""
     return re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){1,2}(rc\d+)?", word) is not None
 
 
@@ -43,12 +43,14 @@ def folder(store: Store) -> Path:
 
 
 def fetched_versions(store: Store) -> list[str]:
-    """Return the fetched releases, by their names for `iree=`."""
+    """Return the versions of the fetched releases, as `iree=` takes them."""
     return sorted(path.name for path in folder(store).glob("*") if is_version(path.name))
 
 
 def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
-    """Return the directory that contains this release's `iree/`; fetch it if it is missing.
+    """Return the directory that contains the release's `iree/`; fetch the release if it is missing.
+
+    `say` is called with each line that reports the progress.
 
     Raises:
         ToolchainError: the release does not exist, or it cannot be fetched or unpacked.
@@ -86,20 +88,20 @@ def fetch(store: Store, version: str, say: Callable[[str], None]) -> Path:
 
 
 def _is_dated(version: str) -> bool:
-    """Return whether a release is named by its date, as all were until November 2024.
+    """Return whether a release's version is a date, as all versions were until November 2024.
 
-    The packages of dated releases had other names."""
+    The packages of those releases had other names."""
     return int(version.split(".")[0]) > 9999
 
 
 def _place(store: Store, version: str) -> Path:
-    """Return the directory of a release; 3.12 is 3.12.0, as for pip."""
+    """Return the directory of a release; 3.12 means 3.12.0, as for pip."""
     short = re.fullmatch(r"\d+\.\d+", version) and not _is_dated(version)
     return folder(store) / (f"{version}.0" if short else version)
 
 
 def _download(scratch: Path, requirements: list[str], say: Callable[[str], None]) -> None:
-    # Incomplete downloads of pip stay in our scratch directory, which is removed even after a kill.
+    # pip leaves incomplete downloads in the scratch directory, which is removed even after a kill.
     env = {**os.environ, "TMPDIR": os.fspath(scratch), "LC_ALL": "C"}
     argv = (sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--disable-pip-version-check")
     command = processes.Command((*argv, "--dest", ".", *requirements), scratch, env, time_limit_s=_FETCH_LIMIT_S)
@@ -117,7 +119,7 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
 
     def report() -> None:
         while not ended.wait(_SAY_EVERY_S):
-            # Count wheels only, each name once: pip copies a complete wheel, and buffers downloads for its cache.
+            # Count only wheels, and each name once: pip copies complete wheels, and buffers downloads for its cache.
             sizes: dict[str, int] = {}
             for root, _, files in os.walk(scratch):
                 for name in files:
@@ -134,7 +136,7 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def _fetch_error(requirements: list[str], failure: str, stderr: str) -> ToolchainError:
-    """Return our own error in place of pip's: without a network, pip reports that the release is missing."""
+    """Return an error for a failed download, without a network too: pip then reports a missing release."""
     facts: dict[str, object] = {"wanted": ", ".join(requirements)}
     lines = [line for line in stderr.splitlines() if line.strip()]
     if broken := [line for line in lines if "connection broken by" in line]:
@@ -151,16 +153,17 @@ def _fetch_error(requirements: list[str], failure: str, stderr: str) -> Toolchai
 
 
 def _record(place: Path) -> None:
-    """Record the digests of the fetched files, so that damage or edits are noticed later."""
+    """Record the digests of the fetched files, so that later damage or edits are noticed."""
     files = sorted(path for path in place.rglob("*") if path.is_file())
     digests = {path.relative_to(place).as_posix(): digest_file(path) for path in files}
     (place / _RECORD).write_text(json.dumps(digests, indent=1))
 
 
 def edited(store: Store, version: str) -> list[str]:
-    """Return the files of a fetched release that have changed: `FILE differs`, `FILE is missing`.
+    """Return `FILE differs` or `FILE is missing` for each file of a fetched release that has changed.
 
-    All files are read. A release without recorded digests, from an older version, counts as unchanged."""
+    All files are read. A release without recorded digests, which an older version of dispatchflow fetched, counts as
+    unchanged."""
     place = _place(store, version)
     try:
         known: dict[str, str] = json.loads((place / _RECORD).read_text())
@@ -173,7 +176,7 @@ def edited(store: Store, version: str) -> list[str]:
 
 
 def warning(version: str, found: Sequence[str]) -> str:
-    """Return the warning for a release with these edits."""
+    """Return the warning for a release in which `edited` found changed files."""
     files = ", ".join(found[:3]) + (f", and {len(found) - 3} more" if len(found) > 3 else "")
     return f"iree={version} is damaged or was edited: {files}; to fetch it again: doit toolchains remove={version}"
 
@@ -190,12 +193,12 @@ def remove(store: Store, version: str) -> None:
     """Remove a fetched release.
 
     Raises:
-        ToolchainError: it was never fetched.
+        ToolchainError: the release was not fetched.
     """
     if not is_version(version) or not (place := _place(store, version)).is_dir():
         known = ", ".join(fetched_versions(store)) or "none"
         raise ToolchainError(
             f"toolchain '{version}' was not fetched", {"fetched": known}, "Only a fetched release can be removed."
         )
-    with store.scratch() as scratch:  # renamed first: a kill must not leave half of it
+    with store.scratch() as scratch:  # moved first, so that a kill does not leave half a release
         place.rename(scratch / place.name)

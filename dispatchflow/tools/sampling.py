@@ -1,4 +1,4 @@
-"""Find `perf` and `objdump` on this machine, and say why samples cannot be taken."""
+"""Find `perf` and `objdump` on this machine, and explain why samples cannot be taken."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def perf() -> str:
 
 
 def objdump() -> str | None:
-    """Return the path of `objdump`, which `perf annotate` starts too; None if it is not installed."""
+    """Return the path of `objdump`, which `perf annotate` also needs; None if it is not installed."""
     return shutil.which("objdump")
 
 
 def refused(stderr: str) -> ToolError | None:
-    """Return the error of a `perf record` that may not take samples; None if it failed for another reason."""
+    """Return an error if `perf record` failed because samples are not permitted; None otherwise."""
     if not any(word in stderr for word in _DENIED):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Find an IREE compiler with its own runtime, and determine the content identity of both."""
+"""Find an IREE compiler and the runtime beside it, and compute digests of the files of both."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _INSTALL = f"Run {os.path.basename(sys.executable)} -m pip install iree-base-com
 
 
 def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with which the toolchain's tools run.
+    """Return the environment variables with which the toolchain's tools run.
 
-    If LD_LIBRARY_PATH is set, the toolchain's own libraries are put first in it: the variable overrides a
-    program's RUNPATH, so otherwise libraries that are not in the digest could be loaded. If the linker's path has
-    characters that a shell would interpret, the quoted path is added, because the compiler (3.13 and all earlier
-    releases) passes the path of the linker beside itself to a shell unquoted."""
+    If LD_LIBRARY_PATH is set, the toolchain's own directories are put first in it: the variable overrides a program's
+    RUNPATH, so otherwise libraries that are not in the digest could be loaded. If the linker's path has characters that
+    a shell would interpret, a variable with the quoted path is added, because the compiler (3.13 and all earlier
+    releases) passes the path unquoted to a shell."""
     seen = dict(variables)
     if _LIBRARIES in seen:
         folders = dict.fromkeys(map(os.path.dirname, (toolchain.compiler, os.path.realpath(toolchain.compiler))))
@@ -47,10 +47,10 @@ def environment_of(toolchain: Toolchain, variables: Mapping[str, str]) -> dict[s
 
 
 def printer_of(toolchain: Toolchain) -> str:
-    """Return the path of iree-opt, which parses whatever the compiler parses.
+    """Return the path of the toolchain's iree-opt, which parses the same MLIR as its compiler.
 
     Raises:
-        OSError: it is missing. It is not part of the toolchain's identity, and a build tree may not have it.
+        OSError: iree-opt is missing, as in some build trees. It is not part of the toolchain's identity.
     """
     folder = os.path.dirname(toolchain.compiler)
     if not os.path.isfile(path := os.path.join(folder, "iree-opt")):
@@ -59,11 +59,11 @@ def printer_of(toolchain: Toolchain) -> str:
 
 
 def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
-    """Find the toolchain of a word of `iree=`.
+    """Find the toolchain that a word of `iree=` selects.
 
     `current` is this Python environment, `3.12.0` a release, and anything else a path: an IREE build tree, or an
-    environment. In an environment, the newest Python with IREE is used. `see` is called with each file on which the
-    choice depends.
+    environment. In an environment, the newest Python with IREE is used. `see` is called with each path on which the
+    choice depends, `say` with each line that reports a download.
 
     Raises:
         ToolchainError: the compiler or its runtime is missing, or one of them does not run.
@@ -101,10 +101,10 @@ def find(store: Store, word: str, say: Callable[[str], None], see: See = stamp, 
 
 
 def installed() -> tuple[Path, Path]:
-    """Return the compiler of this Python environment and its runtime's directory; no store is needed.
+    """Return (compiler, directory of the runtime's tools) of this Python environment, without a store.
 
     Raises:
-        ToolchainError: one of them is missing.
+        ToolchainError: the compiler or the runtime is missing.
     """
     places = [Path(entry) for entry in sys.path if entry]
     found = [next((path for place in places if (path := place / name).is_file()), None) for name in (COMPILER, RUNTIME)]
@@ -116,7 +116,7 @@ def installed() -> tuple[Path, Path]:
 
 
 def _edited_files(store: Store, version: str, found: Toolchain) -> list[str]:
-    """Return the files of a fetched release that have changed; all are read when its identity has changed."""
+    """Return the result of `releases.edited`, which is remembered until the release's identity changes."""
     name, identity = f"release:{version}", [found.digest, found.runtime_digest]
     if (text := store.records.remembered(name)) and (known := json.loads(text))["identity"] == identity:
         return [str(edit) for edit in known["edits"]]
@@ -126,7 +126,7 @@ def _edited_files(store: Store, version: str, found: Toolchain) -> list[str]:
 
 
 def _version_in(path: Path) -> list[int]:
-    """Return the numbers in a file name: `python3.12` → [3, 12]."""
+    """Return the numbers in a file's name: [3, 12] for `python3.12`."""
     return [int(number) for number in re.findall(r"\d+", path.name)]
 
 
@@ -136,7 +136,9 @@ def _first_present(places: Sequence[Path], names: Sequence[str], see: See) -> Pa
 
 
 def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, limits: Limits = DEFAULT) -> Toolchain:
-    """Return the toolchain of these paths with its identity, remembered until one of its files changes.
+    """Return the toolchain at these paths; the digests are remembered until one of its files changes.
+
+    `runtime` is the directory of the runtime's tools.
 
     Raises:
         ToolchainError: one of the programs does not run, or the files that the compiler runs cannot be determined.
@@ -193,11 +195,11 @@ def described(store: Store, compiler: Path, runtime: Path, see: See = stamp, lim
 
 
 _IDENTITY = 3
-"""The version of the rule that decides which files form a toolchain's identity."""
+"""The version of the rule that decides which files enter a toolchain's digests."""
 
 
 def runtime_of(store: Store, digest: str) -> str | None:
-    """Return the directory of an unchanged runtime with this digest; None if this store knows none."""
+    """Return the directory of a runtime that still has this digest; None if the store knows none."""
     for text in store.records.remembered_of("toolchain"):
         known = json.loads(text)
         with contextlib.suppress(OSError):  # it was removed
@@ -211,31 +213,31 @@ def _tools(runtime: Path) -> list[Path]:
 
 
 def _digest(kind: str, files: Iterable[Path]) -> Digest:
-    """Return the digest of file names and contents; directories and links are not part of the identity."""
+    """Return the digest of the files' names and contents; their directories do not matter."""
     return Digest(key_of(kind, {"files": tuple(sorted({(path.name, digest_file(path)) for path in files}))}))
 
 
 def _compilers(compiler: Path, ran: Sequence[Path]) -> list[Path]:
-    """Return the compilers beside which a linker and platform libraries are searched.
+    """Return the files in whose directories the linker and platform libraries are searched.
 
-    These are the named file and, because a script may start a compiler in another directory, each loaded file that
-    contains the compiler's version text; one for each directory."""
+    These are `compiler` and, because it may be a script that starts a compiler in another directory, each loaded file
+    that has the compiler's name or contains its version text; one file for each directory."""
     loaded = (path.resolve() for path in ran if program_files.holds(path, _SAID) or path.name == compiler.name)
     return list({path.parent: path for path in (compiler.resolve(), *loaded)}.values())
 
 
 def _files_beside(compiler: Path) -> list[Path]:
-    """Return the files in the compiler's directory that the compiler loads on demand."""
+    """Return the files that the compiler loads only when it needs them; some paths may not exist."""
     folder, build = compiler.parent, compiler.parent.parent / "lib"
     platform = (folder / "iree_platform_libs").rglob("*")
     return [*folder.glob("libIREECompiler*"), *build.glob("libIREECompiler*"), folder / _LINKER, *platform]
 
 
 def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
-    """Check that the compiler's code is in the files `ran`, which were loaded for `--version`.
+    """Check that `compiler` or one of `ran`, the files loaded for `--version`, has the compiler's code.
 
     Raises:
-        ToolchainError: the code is in none of these files, or they are scripts.
+        ToolchainError: none of the files has the code, or all are scripts.
     """
     files = (compiler, *ran)
     if not any(map(program_files.is_program, files)):
@@ -249,11 +251,11 @@ def _require_code(compiler: Path, ran: Sequence[Path]) -> None:
 
 
 _SAID = b"IREE compiler version"
-"""The text that the compiler prints for `--version`, so its code contains it."""
+"""A text that the compiler prints for `--version`; files without it do not have the compiler's code."""
 
 
 def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tuple[str, str | None]:
-    """Parse version and revision.
+    """Return the compiler's version and its revision, None if not printed.
 
     A release prints `version 3.13.0rc20261016 @ 89ece87b…`, a build tree `version 3.14.0.dev` or `(unknown)`."""
     text = _output(store, compiler, "--version", "compile_limit", limits, scratch)
@@ -264,7 +266,7 @@ def _version(store: Store, compiler: Path, limits: Limits, scratch: Path) -> tup
 
 
 def _output(store: Store, program: Path, arguments: str, time_limit: str, limits: Limits, scratch: Path) -> str:
-    """Return what a program prints; the list of the files that it loads goes to `scratch`.
+    """Return the stdout of a program; reports of the files that it loads are written to `scratch`.
 
     Raises:
         ToolchainError: the program does not run.

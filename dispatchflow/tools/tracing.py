@@ -1,4 +1,4 @@
-"""Capture what an instrumented IREE runtime traces, with the tools that `iree-base-runtime` brings."""
+"""Capture Tracy traces of an instrumented IREE runtime, with the tools in `iree-base-runtime`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _GRACE_S = 5.0
 FILE = "trace.tracy"
 _LOG, _FACTS = "capture.log", "facts.json"
 _LOCAL = {"TRACY_ONLY_LOCALHOST": "1", "TRACY_ONLY_IPV4": "1"}
-"""Without these, the program would offer its trace to the network."""
+"""Variables that keep the program from offering its trace to the network."""
 _WAITS = {"TRACY_NO_EXIT": "1"}
-"""Without this, a short program ends before its trace was captured."""
+"""The variable with which a program does not exit before its trace has been captured."""
 
 _NO_SAMPLES = {"TRACY_NO_SYS_TRACE": "1"}
-"""Tracy's samples of instructions are off unless the program's environment says otherwise.
+"""The variable that turns off Tracy's samples of instructions; the program's own value overrides it.
 
-With them, 9 of 12 runs of a small Python program with IREE 3.13 ended by SIGSEGV, before the names of all zones were
-captured; without them none of 12."""
+With samples, 9 of 12 runs of a small Python program with IREE 3.13 ended by SIGSEGV before the names of all zones were
+captured; without samples, none of 12 did."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracyRuntime:
-    """The instrumented tools of a runtime, beside its ordinary ones."""
+    """The instrumented tools of a runtime, in a folder beside the ordinary tools."""
 
     folder: Path
 
@@ -45,7 +45,7 @@ def runtime_beside(runtime: str | Path) -> TracyRuntime:
     """Return the instrumented runtime of the release whose ordinary tools are in the folder `runtime`.
 
     Raises:
-        ToolError: there is none.
+        ToolError: the release has no instrumented runtime.
     """
     folder = Path(runtime).parent / _FOLDER
     if not (folder / _CAPTURE).is_file():
@@ -56,7 +56,7 @@ def runtime_beside(runtime: str | Path) -> TracyRuntime:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program to trace. `stdout` and `stderr` are paths, as those of a command."""
+    """A program to trace; `stdout` and `stderr` are paths, as in `processes.Command`."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -80,12 +80,12 @@ class Traced:
 
 
 def capture(runtime: TracyRuntime, program: Program, scratch: Path, limit_s: float, memory_bytes: int | None) -> Traced:
-    """Run a program to its end and capture its trace into the folder `scratch`.
+    """Run a program to its end and write its trace into the folder `scratch`.
 
-    Each run has a port of its own. At the limit, and when this process ends, all processes of the program are ended.
+    Each run uses another port. All processes of the program are killed at the limit and when this process ends.
 
     Raises:
-        ToolError: the program took too long, never attached to the capture, or the capture failed.
+        ToolError: the program took longer than `limit_s`, never connected to the capture, or the capture failed.
     """
     port = str(_free_port())
     log, facts, file = (scratch.absolute() / name for name in (_LOG, _FACTS, FILE))
