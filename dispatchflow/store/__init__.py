@@ -1,1 +1,1 @@
-"""Objects by digest, records of actions, and the locks on both."""
+"""The store: objects named by their digest, records of actions, and the locks on both."""

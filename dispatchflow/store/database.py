@@ -1,4 +1,4 @@
-"""A SQLite file in WAL mode: a kill loses no committed data, and faults are reported as clear errors."""
+"""A SQLite file in WAL mode: a kill loses no committed data, and faults of the file are StoreErrors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dispatchflow.errors import DiskFull, StoreError
 from dispatchflow.store import disk
 
 _PATIENCE_S = 60.0
-"""The time to wait for another invocation's transaction, which takes milliseconds."""
+"""The longest time to wait for another invocation's transaction; transactions take milliseconds."""
 _ANEW = (
     "Move the file away to start with empty records; the Parquet parts in results/ stay readable. "
     "`sqlite3 records.sqlite .dump` prints what can still be read."
@@ -27,13 +27,13 @@ _ANEW = (
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Return whether an error is a fault of the file or the disk, not of our statements."""
+    """Return whether an error is a fault of the file or the disk, not of an SQL statement."""
     ours = (sqlite3.ProgrammingError, sqlite3.NotSupportedError)
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, ours)
 
 
 _LONGEST = 500
-"""The longest path in bytes: SQLite accepts 512, including the endings of files beside the database."""
+"""The longest path in bytes. SQLite accepts 512 for its other files, which add `-journal`, `-wal`, …"""
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
@@ -42,7 +42,7 @@ def _code(error: BaseException) -> int:
 
 
 class Database:
-    """A connection for all threads. A fault of the file or the disk raises a StoreError."""
+    """A connection that all threads use; faults of the file or the disk raise StoreError."""
 
     def __init__(self, path: Path, schema: str, version: int) -> None:
         self._path, self._lock = path, threading.RLock()
@@ -67,10 +67,10 @@ class Database:
             raise self._store_error(error) from error
 
     def _open(self, alone: bool = False) -> None:
-        """Open the file; with `alone`, for this process only.
+        """Open the file; if `alone` is true, for this process only.
 
-        A WAL that several processes share needs shared memory, and a full disk has no room for it. If one process opens
-        the file alone, the records can be read and removed even on a full disk."""
+        A WAL that several processes share needs a file for shared memory, for which a full disk has no space. A process
+        that opens the database alone needs none, and can read and remove records even then."""
         self._db = sqlite3.connect(self._path, timeout=_PATIENCE_S, check_same_thread=False, isolation_level=None)
         if alone:
             self._db.execute("pragma locking_mode = exclusive")
@@ -78,7 +78,7 @@ class Database:
         self._db.execute("pragma synchronous = normal")
 
     def _use_wal(self) -> None:
-        # SQLite waits here for a process that holds the file alone, but not for one that is opening the same new file.
+        # SQLite's timeout covers a process that has the file open alone, but not one that is just creating it.
         end = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -98,10 +98,10 @@ class Database:
                 self._db.execute(f"pragma user_version = {version}")
 
     def _begin(self) -> None:
-        """Add the first values of a new database, in the transaction that creates it."""
+        """Add the first rows of a new database; called in the transaction that creates the tables."""
 
     def close(self) -> None:
-        """Close the connection; the last one merges the WAL into the file. Committed data is safe without it."""
+        """Close the connection. Committed data is safe even if this is never called."""
         with self._lock, suppress(sqlite3.Error):
             self._db.close()
 

@@ -1,4 +1,4 @@
-"""Errors of a full disk, and of a file that the system does not let us write."""
+"""Make errors for a full disk, and for files that the system does not allow to write."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _HINTS = {
     errno.EIO: "The disk failed: see the system's log (`dmesg`).",
     errno.ENAMETOOLONG: TOO_LONG,
 }
-"""Hints by error number; all others get `ELSEWHERE`."""
+"""Error number → hint; the hint for all other numbers is `ELSEWHERE`."""
 _NEEDED_BYTES = 4 << 20
-"""With less free space, a tool's failure is attributed to the full disk, whatever the tool reported."""
+"""The free space below which the full disk is reported as the cause of any tool's failure."""
 
 
 def is_full(error: OSError) -> bool:
@@ -47,7 +47,7 @@ def refused(error: OSError) -> StoreError:
 def unwritable(store: Path, error: OSError) -> StoreError:
     """Return the error for a store that cannot be written.
 
-    The error ends the run and is no failure of one case, because every case would fail in the same way."""
+    The error ends the run instead of failing one case, because every case would fail in the same way."""
     file = error.filename2 or error.filename  # for a rename, the new name
     there = next(place for place in (store, *store.parents) if place.exists())  # the store may not exist yet
     free = _free(os.statvfs(there)) if is_full(error) else None
@@ -60,14 +60,14 @@ def unwritable(store: Path, error: OSError) -> StoreError:
 
 
 def check(place: Path, said: str = "") -> None:
-    """Raise an error if the disk is full; call this before a failure is attributed to one case.
+    """Raise DiskFull if the disk is full; call this before a failure is recorded as a case's own.
 
     Args:
         place: a path on the disk.
-        said: the error text of the tool or the system.
+        said: the error message of the tool or the system.
 
     Raises:
-        DiskFull: the disk is full, so every case would fail in the same way.
+        DiskFull: the disk has too little space or no inodes, or `said` has the system's message for a full disk.
     """
     status = os.statvfs(place)
     full = status.f_bavail * status.f_frsize < _NEEDED_BYTES or _is_out_of_inodes(status)

@@ -1,4 +1,4 @@
-"""The contents of records as values. Planning reads few columns; the others are read on first use."""
+"""The contents of records as values. Columns that planning does not need are read on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dispatchflow.timing.statistics import NOISY, disturbed, noisy
 
 
 class Source(Protocol):
-    """The tables that entries read from: `records.Records`."""
+    """The queries that entries use, implemented by `records.Records`."""
 
     def get(self, key: Key) -> Record | None: ...
 
@@ -27,9 +27,9 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """Return the files that the compiler reads beside the module.
+    """Return the outputs that are files which the compiler reads beside the module.
 
-    Their names are a digest of the content and an ending; no other output's name has a dot."""
+    The name of such a file is the digest of its content and a suffix; no other output's name has a dot."""
     return {name: digest for name, digest in outputs.items() if "." in name}
 
 
@@ -41,9 +41,9 @@ class Record(msgspec.Struct, frozen=True):
     ok: bool
     reason: str | None = None
     outputs: Mapping[str, Digest] = {}
-    """Output name → object."""
+    """Output's name → digest of the object."""
     facts: Mapping[str, Any] = {}
-    """Measured values and words."""
+    """Measured values and words, by name."""
     ingredients: Mapping[str, Any] = {}
     cost_s: float = 0.0
     run: str = ""
@@ -51,14 +51,14 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True, dict=True):
-    """The columns of a record that planning reads: success, and the inputs of later keys.
+    """The columns of a record that planning reads: success, and what later keys depend on.
 
-    Planning reads thousands of records, so the rest is read on first use."""
+    Planning reads thousands of records, so the other columns are read on first use."""
 
     key: Key
     ok: bool
     code: Digest | None
-    """The code digest of a compile, or the runtime's digest of a verification; see `runtime`."""
+    """A compile's code digest, or the digest of a verification's runtime; see `runtime`."""
     outputs_json: str
     records: Source
 
@@ -69,12 +69,12 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def whole(self) -> Record:
-        # Another invocation may have dropped the record since, because its objects are damaged.
+        # Another invocation may have dropped the record in the meantime, because its objects are damaged.
         return self.records.get(self.key) or Record(self.key, "", self.ok, outputs=self.outputs)
 
     @property
     def runtime(self) -> Digest | None:
-        """The digest of the runtime that this verification ran with."""
+        """The digest of the runtime with which a verification ran; None for other records."""
         known: Digest | None = self.code or self.facts.get("runtime_digest")  # older stores have it in the facts only
         return known
 
@@ -92,18 +92,18 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, dict=True):
-    """All blocks of one case under one protocol; columns that planning does not need are read when used."""
+    """All blocks of one case under one protocol; other columns than these are read on first use."""
 
     id: int
     key: Key
     status: str
     """`measured`, `noisy` or `failed`."""
     median_ns: float | None
-    """The median of the blocks; None if all of them failed."""
+    """The median of the blocks; None if no block succeeded."""
     runtime: Digest | None
     """The digest of the runtime that ran the blocks."""
     machine: str | None
-    """The `machine.identity` of the machine that ran them."""
+    """The `machine.identity` of the machine that ran the blocks."""
     records: Source
 
     @cached_property
@@ -139,16 +139,16 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
         return tuple(ns for ns, _, _ in self._blocks)
 
     def noisy_above(self, limit: float) -> bool:
-        """Return whether the median's uncertainty exceeds `limit`.
+        """Return whether the median's relative uncertainty exceeds `limit`, or too many blocks were disturbed.
 
-        For the usual limit the status already says this, so the blocks need not be read."""
+        For the default limit the status has the answer, and the blocks are not read."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
         return self.disturbed or noisy(self.blocks_ns, limit)
 
     @property
     def disturbed(self) -> bool:
-        """Whether too many blocks waited for a CPU; then even a steady time may be wrong."""
+        """Whether too many blocks waited for a CPU, so that even a small interval may be wrong."""
         return disturbed(self.conditions.get("disturbed_blocks") or 0, len(self.blocks_ns))
 
     @property
@@ -161,7 +161,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
 
 
 class Reader(Protocol):
-    """The queries of planning."""
+    """The queries that planning uses."""
 
     def found(self, key: Key) -> RecordHead | None: ...
 
@@ -169,7 +169,7 @@ class Reader(Protocol):
 
 
 class Tables(Reader, Protocol):
-    """The queries of resolving cases, implemented by `records.Records`."""
+    """The queries that `engine.resolver` uses, implemented by `records.Records`."""
 
     def measurements(self, key: Key) -> Iterator[Measurement]: ...
 
@@ -183,13 +183,13 @@ class Tables(Reader, Protocol):
 
 
 class Snapshot:
-    """All that planning reads, as of the time of construction."""
+    """A `Reader` of all records at the time of construction, read with two queries."""
 
     def __init__(self, records: Source) -> None:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, RecordHead] = {}
-        """One object for each key, so that the other columns are read only once."""
+        """The heads made so far: one object for each key, so that its other columns are read only once."""
 
     def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:

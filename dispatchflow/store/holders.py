@@ -1,4 +1,4 @@
-"""Describe the holders of a lock, from /proc/locks, which is always current and needs no file of ours."""
+"""Describe the processes that hold a lock, from /proc/locks, which is always up to date."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _log = logging.getLogger(__name__)
 class Holder(NamedTuple):
     process: int
     alone: bool
-    """Whether it holds the lock exclusively, not shared."""
+    """Whether the process holds the lock exclusively, not shared."""
 
 
 def of(descriptor: int) -> list[Holder]:
-    """Return the holders of the flock on this open file or directory.
+    """Return the processes that hold the flock on an open file or directory.
 
     Processes of another PID namespace are not listed. The list is empty if the kernel or the file system does not
-    report holders: btrfs lists its files under another device."""
+    report holders, as btrfs, which lists its files under another device."""
     status = os.fstat(descriptor)
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     found = []
@@ -62,7 +62,7 @@ def named(process: int) -> str:
 def is_ours(process: int) -> bool:
     """Return whether the process with this PID is another run of dispatchflow.
 
-    A PID that another container uses is here that of an unrelated process, or of none."""
+    A PID from another container belongs here to an unrelated process, or to none."""
     with suppress(OSError):
         words = Path(f"/proc/{process}/cmdline").read_bytes()
         return process != os.getpid() and (b"doit" in words or b"dispatchflow" in words)
@@ -74,7 +74,7 @@ _saying = threading.Lock()
 
 
 def say(line: str) -> None:
-    """Log a line at most once a minute: many threads may wait for the same process, or for two in turn."""
+    """Log a line at most once a minute, since many threads may wait for the same process."""
     with _saying:
         now = time.monotonic()
         if now - _said.get(line, -_SAME_S) < _SAME_S:
@@ -85,13 +85,15 @@ def say(line: str) -> None:
 
 @contextmanager
 def report_while_waiting(whom: Callable[[], str | None]) -> Iterator[None]:
-    """Log the line that `whom` returns while the body waits, first after `PATIENCE_S`; None logs nothing."""
+    """Log the result of `whom` every few seconds while the body runs, first after `PATIENCE_S`.
+
+    Nothing is logged if the result is None."""
     done = threading.Event()
 
     def report() -> None:
         delay_s = PATIENCE_S
         while not done.wait(delay_s):
-            with suppress(OSError):  # the body may end now and close the descriptor that `whom` uses
+            with suppress(OSError):  # the body may have ended and closed the descriptor that `whom` uses
                 if (line := whom()) is not None:
                     say(line)
             delay_s = _AGAIN_S

@@ -1,4 +1,4 @@
-"""File locks. They also exclude threads of one process; the kernel releases them when it ends."""
+"""File locks, which also exclude threads of one process; the kernel releases them with the process."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _SHARED_MEMORY = Path("/dev/shm")
 def locked(
     path: Path, exclusive: bool = True, whom: Callable[[int], str | None] = lambda descriptor: None
 ) -> Iterator[None]:
-    """Hold the flock of a file or a directory. A missing file is created, and never removed.
+    """Hold the flock of a file or a directory; a missing file is created, and never removed.
 
-    `whom` gets the open descriptor and returns a line that reports which process this one waits for."""
+    `whom` is called while this process waits: it gets the open descriptor and returns a line to log, which names the
+    process that holds the lock, or None."""
     descriptor, kind = _opened(path), fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         try:
@@ -37,14 +38,14 @@ def locked(
 
 
 def others(descriptor: int) -> list[holders.Holder] | None:
-    """Return the other processes that hold the lock; None if only threads of this process do."""
+    """Return the other processes that hold the lock; None if only threads of this process hold it."""
     found = holders.of(descriptor)
     rest = [holder for holder in found if holder.process != os.getpid()]
     return None if found and not rest else rest
 
 
 class Claims:
-    """Keys that an invocation works on for long. They are claimed without waiting for other invocations."""
+    """Locks on keys on which an invocation works for a long time; a claim never waits."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
@@ -61,13 +62,13 @@ class Claims:
         self._set(fcntl.F_UNLCK, key)
 
     def holder(self, key: str) -> int:
-        """Return the PID of the holder, in the holder's own PID namespace; 0 if the key is free."""
+        """Return the PID of the process that holds a key, in its own PID namespace; 0 if the key is free."""
         request = _range(fcntl.F_WRLCK, _position(key) + 1, _A_KEY - 1)
         kind, _, start, _, _ = struct.unpack(_FLOCK, fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, request))
         return 0 if kind == fcntl.F_UNLCK else start - _position(key)
 
     def report_holder(self, key: str, what: str) -> None:
-        """Log which process holds a key that this one waits for; `what` is the verb phrase for its work."""
+        """Log which process holds a key, if any; `what` is a phrase for its work: "measures a case"."""
         if process := self.holder(key):
             whom = holders.named(process) if holders.is_ours(process) else holders.UNSEEN
             holders.say(f"waits for {whom}: it {what}")
@@ -79,33 +80,34 @@ class Claims:
 
 
 _A_KEY = 2**23
-"""The bytes reserved for each key: Linux has PIDs up to 2**22."""
+"""The number of bytes reserved for each key, of which the holder locks byte PID; PIDs are up to 2**22."""
 
 
 def _position(key: str) -> int:
-    """Return the offset for a key: 40 bits of it, so that offsets stay below 2**63.
+    """Return the offset in the lock file for a key: its first 40 bits, times the bytes of a key.
 
-    Two keys with the same 40 bits only wait for each other."""
+    Offsets stay below 2**63. Two keys with the same 40 bits only wait for each other."""
     return int(key[:10], 16) * _A_KEY
 
 
 class Users:
-    """Reader-writer lock on a store's objects: runs share it, `doit store clean` holds it exclusively.
+    """A reader-writer lock on a store's objects: runs share it, `doit store clean` holds it exclusively.
 
-    A run locks the byte at its own PID, so that a waiting clean can name that PID. A waiting clean does not block new
-    runs."""
+    A run locks the byte at the offset of its PID, so that a waiting `clean` can report this PID. A waiting `clean` does
+    not block new runs."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = _opened(path)
 
     def join(self, waiting: Callable[[int], None]) -> None:
-        """Share the lock until this process ends: after an interrupt, its threads may still publish.
+        """Share the lock until this process ends, since its threads may still publish after an interrupt.
 
-        `waiting` is called before this method waits: with the PID of the holder, or 0 for a clean."""
+        `waiting` is called if this method must wait for a `clean`; its argument is always 0."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
 
     @contextmanager
     def alone(self, waiting: Callable[[int], None]) -> Iterator[None]:
+        """Hold the lock exclusively; before a wait, call `waiting` with a run's PID, or 0 for a `clean`."""
         self._take(fcntl.F_WRLCK, 0, _TO_THE_END, waiting)
         try:
             yield
@@ -136,14 +138,17 @@ def _opened(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        os.fchmod(descriptor, 0o666)  # every user must be able to lock a turnstile, whatever the umask
+        os.fchmod(descriptor, 0o666)  # every user must be able to lock a turnstile; os.open applied the umask
         return descriptor
     except (IsADirectoryError, PermissionError):
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 class MachineLock:
-    """Keeps a block from running beside any other work of dispatchflow on this machine, of any user."""
+    """A reader-writer lock of the machine: blocks are measured alone, other work of any user shares it.
+
+    Before the lock, a process takes a second lock, the turnstile. A process that waits to measure holds the turnstile,
+    so that no other work begins meanwhile."""
 
     def __init__(self, store: Path) -> None:
         shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
@@ -154,7 +159,7 @@ class MachineLock:
     @contextmanager
     def busy(self) -> Iterator[None]:
         with ExitStack() as held:
-            if _mine.count == 0:  # if it is in `busy` already, a block that waits for it may hold the turnstile
+            if _mine.count == 0:  # in a nested `busy`, the turnstile may be held by a process that waits for this one
                 for place, turnstile in self._places:
                     with locked(turnstile, whom=partial(_holder_in_words, place)):
                         pass
@@ -173,7 +178,7 @@ class MachineLock:
 
 
 class _Mine(threading.local):
-    """The number of times that this thread holds the machine."""
+    """Counts how many nested `busy` and `quiet` contexts this thread is in."""
 
     count = 0
 
@@ -188,9 +193,10 @@ _mine = _Mine()
 
 
 def _holder_in_words(place: Path, waiting: int) -> str | None:
-    """Describe the process for which this one waits until the machine is free.
+    """Describe the process for which this process waits; None if only its own threads hold the locks.
 
-    It holds the lock of `place`, or it holds the turnstile `waiting` and itself waits for the lock of `place`."""
+    That process holds the lock of `place`, or it holds the turnstile (`waiting` is its descriptor) and waits for the
+    lock of `place`."""
     descriptor = _opened(place)
     try:
         found, doing = others(descriptor), "compiles or verifies"

@@ -1,11 +1,11 @@
-"""Facts about this machine, shared by all projects of the user: files in the user's cache directory.
+"""Facts about this machine that all projects of the user share: files in the user's cache directory.
 
 DIRECTORY/1/
-  machines/IDENTITY/KIND-KEY   the digest of a value, then the value; a home directory may serve many machines
+  machines/IDENTITY/KIND-KEY   the digest of a value, then the value; several machines may share a home directory
   objects/DIGEST               compiled modules to which values refer
 
-All of these files are optional. A damaged file counts as absent and is written again. If the directory cannot be
-written, or is on a network file system, only the project's store keeps the measured values."""
+All of these files are optional. A damaged file counts as absent and is replaced. If the directory cannot be written, or
+is on a network file system, the values are kept only in the project's store."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from dispatchflow.store.stamps import See, stamp
 from dispatchflow.store.store import network_mount
 
 _FORMAT = "1"
-"""The version of the values' format: several versions of dispatchflow share the directory."""
+"""The version of the values' format; versions of dispatchflow with another format use another folder."""
 
 
 class MachineFacts:
-    """Facts about the machine with one identity. No fault of the directory raises an error.
+    """Facts about one machine; if the directory cannot be read or written, they are just not kept.
 
     Args:
         root: the directory; None if the user has none.
         machine: the machine's identity.
-        see: called with each path that is read; see `stamps`.
+        see: a function that is called with each path that is read; see `stamps`.
     """
 
     def __init__(self, root: Path | None, machine: str, see: See = stamp) -> None:
@@ -39,7 +39,7 @@ class MachineFacts:
 
     @cached_property
     def unusable(self) -> str | None:
-        """The reason why nothing can be kept here; None if none is known before the first write."""
+        """The reason why nothing can be kept here; None if no reason is known before the first write."""
         if self.root is None:
             return "there is no home directory"
         try:
@@ -48,7 +48,7 @@ class MachineFacts:
             return str(error)
 
     def remembered(self, name: str) -> str | None:
-        """Return the value of a name; None if it is missing or damaged."""
+        """Return the value with this name; None if it is missing or damaged."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -56,9 +56,9 @@ class MachineFacts:
         return _read(path)
 
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str | None:
-        """Replace a value by `revised(value)` and return it; None if it cannot be kept.
+        """Replace a value by `revised(value)` and return the new value; None if it cannot be kept.
 
-        The directory is locked, so no other process changes the value in between."""
+        The directory is locked meanwhile, so that no other process changes the value."""
         if self.root is None or self.unusable:
             return None
         path = self._path(self.root, name)
@@ -73,7 +73,7 @@ class MachineFacts:
         return None
 
     def object(self, digest: Digest) -> bytes | None:
-        """Return an object's bytes; None if it is missing or damaged. A damaged one is removed."""
+        """Return an object's bytes; None if it is missing or damaged. A damaged object is removed."""
         if self.root is None or self.unusable:
             return None
         path = self._object(self.root, digest)
@@ -84,7 +84,7 @@ class MachineFacts:
         return None
 
     def keep(self, digest: Digest, content: Path) -> None:
-        """Copy an object from the file `content`, unless it exists here or cannot be kept."""
+        """Copy an object from the file `content`, if it does not exist here yet and can be kept."""
         if self.root is None or self.unusable or (path := self._object(self.root, digest)).exists():
             return
         with suppress(OSError):
@@ -109,9 +109,9 @@ def _read(path: Path) -> str | None:
 
 
 def _publish(path: Path, content: bytes) -> None:
-    """Write a file that readers see either complete or not at all.
+    """Write a file so that readers see it either complete or not at all.
 
-    It is not synced: a file that a power failure cuts short is damaged, and counts as absent."""
+    The file is not synced: after a power failure it may be truncated, which counts as absent."""
     beside = path.with_name(f".{path.name}")  # one name is enough: the writer holds the directory's lock
     beside.write_bytes(content)
     beside.replace(path)

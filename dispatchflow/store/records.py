@@ -17,25 +17,25 @@ from dispatchflow.store.schema import HELD, SCHEMA, VERSION
 from dispatchflow.timing.statistics import median
 
 _SEEKS_A_CASE, _ROWS_A_SEEK = 6, 6
-"""The number of key lookups of a case, and of rows that are read in order in the time of one lookup."""
+"""The number of lookups by key for each case, and the rows that a scan reads in the time of a lookup."""
 
 _NEWEST = 4000
-"""The number of measurements that sensitivities are computed from: reading them takes some tens of ms."""
+"""The number of measurements from which sensitivities are computed; reading them takes tens of ms."""
 
 
 def _text(reason: str | None) -> str | None:
-    """Escape bytes that are not text, as in a path that a reason names: SQLite and Parquet refuse them."""
+    """Escape bytes that are not UTF-8, which a path in a reason may have; SQLite and Parquet refuse them."""
     return None if reason is None else reason.encode(errors="backslashreplace").decode()
 
 
 class Records(Database):
-    """A connection for all threads."""
+    """The records of a store: a connection to the database, which all threads use."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, SCHEMA, VERSION)
 
     def _begin(self) -> None:
-        # A new database numbers rows from the time on, a million a second: above all rows of older Parquet files.
+        # Row numbers begin at the time in units of about 1 µs, above the numbers of all rows in older Parquet files.
         self._db.execute("insert into remembered values ('first_row', ?)", (str(int(time.time()) << 20),))
 
     # --- actions
@@ -58,7 +58,7 @@ class Records(Database):
         return RecordHead(key, bool(ok), code, outputs, self)
 
     def add(self, record: Record) -> None:
-        """Add a record in place of an older one with its key, after an action was executed again."""
+        """Add a record; it replaces an older record with the same key, from an earlier execution."""
         code, dumps = record.facts.get("runtime_digest" if record.stage == "verify" else "code_digest"), json.dumps
         values = (
             record.key, record.stage, record.ok, _text(record.reason), code,
@@ -74,20 +74,20 @@ class Records(Database):
             )
 
     def drop_output(self, digest: Digest) -> None:
-        """Forget every action with this object as an output, so that it runs again."""
+        """Delete the records of all actions that have this object as an output, so that they run again."""
         with self._transaction():
             self._db.execute("delete from record where key in (select key from output where digest = ?)", (digest,))
             self._db.execute("delete from output where digest = ?", (digest,))
 
     def held(self) -> list[StoredRecord]:
-        """Return all records that name objects."""
+        """Return all records that refer to objects."""
         rows = self._all(HELD)
         return [StoredRecord(key, stage, at, self.value(outputs), *made) for key, stage, at, outputs, *made in rows]
 
     def forget(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Delete these records, synced to disk.
+        """Delete the records `keys`, and sync to disk.
 
-        The objects `digests` are removed next, and a power failure must not bring the records back."""
+        The caller then removes the objects `digests`; a power failure must not bring back records of these."""
         with self._lock:
             self._db.execute("pragma synchronous = full")
             try:
@@ -95,7 +95,7 @@ class Records(Database):
                     gone = "in (select value from json_each(?))"
                     self._db.execute(f"delete from record where key {gone}", (json.dumps([*keys]),))
                     self._db.execute(
-                        f"delete from output where key {gone} or digest {gone}",  # one scan: it has no index by key
+                        f"delete from output where key {gone} or digest {gone}",  # one scan; key has no index
                         (json.dumps([*keys]), json.dumps([*digests])),
                     )
             finally:
@@ -105,7 +105,7 @@ class Records(Database):
         return [key for (key,) in self._all("select key from record where stage = 'compile' and ok order by key")]
 
     def passed_compiles(self, toolchain: Digest) -> Iterator[tuple[Digest, Mapping[str, Any]]]:
-        """Yield the code digest and the ingredients of each compile that passed with another toolchain."""
+        """Yield (code digest, ingredients) of each compile that succeeded with another toolchain than this."""
         others = "stage = 'compile' and ok and json_extract(ingredients, '$.toolchain') <> ?"
         for code, text in self._all(f"select code, ingredients from record where {others}", toolchain):
             yield code, self.value(text)
@@ -118,7 +118,7 @@ class Records(Database):
             return [str(error.facts.get("found", error.problem))]
 
     def require_sound(self) -> None:
-        """Call this before treating a missing row as absent: SQLite can skip rows of a damaged page silently.
+        """Call this before a missing row is taken as absent: SQLite may silently skip a damaged page's rows.
 
         Raises:
             StoreError: SQLite finds a fault in the file.
@@ -127,16 +127,16 @@ class Records(Database):
             raise self._store_error(ValueError(" ".join(problems[0].split())))
 
     def cases(self) -> int:
-        """Return the number of cases that were ever made."""
+        """Return the number of cases that have ever run in this store."""
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case that has this latest key for one of its stages; None if there is none."""
+        """Return the name of a case one of whose stages last ran with this key; None if there is none."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Set the latest keys of a case. `shown` maps each of its views to the identity of the row it shows."""
+        """Set the latest keys of a case's stages; `shown` is view → identity of the row that it shows."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -147,7 +147,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return the mean seconds of one action of each stage; measurements are those under this protocol id."""
+        """Return stage → mean seconds of one action; for `profile`, of measurements under this protocol id."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
@@ -183,11 +183,11 @@ class Records(Database):
             )
 
     def measurement(self, key: Key) -> Measurement | None:
-        """Return the newest measurement that has ended; None if there is none."""
+        """Return the newest ended measurement with this key; None if there is none."""
         return next(self.measurements(key), None)
 
     def measurements(self, key: Key) -> Iterator[Measurement]:
-        """Yield all measurements that have ended, the newest first."""
+        """Yield all ended measurements with this key, the newest first."""
         rows = self._all(
             "select id, status, median_ns, runtime, machine from measurement where key = ? and status <> 'open' "
             "order by id desc",
@@ -197,7 +197,7 @@ class Records(Database):
             yield Measurement(id_, key, status, median_ns, runtime, machine, self)
 
     def medians_with_sessions(self) -> Iterator[tuple[Key, float, Mapping[str, Any]]]:
-        """Yield key, median in ns and anchor data of the session for the newest measurements."""
+        """Yield (key, median in ns, the session's anchor data) of the newest measurements."""
         rows = self._all(
             "select key, median_ns, json_extract(conditions, '$.session') from measurement "
             "where status in ('measured', 'noisy') and median_ns > 0 order by id desc limit ?",
@@ -208,7 +208,7 @@ class Records(Database):
                 yield key, median_ns, self.value(session)
 
     def observation(self, measurement: int) -> tuple[str | None, Mapping[str, Any], Mapping[str, Any], str, float]:
-        """Return (reason, conditions, ingredients, run, at)."""
+        """Return the measurement's (reason, conditions, ingredients, run, at)."""
         ((reason, conditions, ingredients, run, at),) = self._all(
             "select reason, conditions, ingredients, run, at from measurement where id = ?", measurement
         )
@@ -219,12 +219,12 @@ class Records(Database):
         return self._all("select ns, dispatch_ns, cost_s from block where measurement = ? order by number", measurement)
 
     def reader(self, cases: int) -> Reader:
-        """Return the reader for planning this number of cases; for many cases, it reads all rows at once."""
+        """Return a reader for planning this number of cases; for many cases, it reads all rows at once."""
         size = self._all("select coalesce(max(id), 0) from record")[0][0]
         return Snapshot(self) if cases * _SEEKS_A_CASE * _ROWS_A_SEEK > size else self
 
     def everything(self) -> tuple[dict[Key, tuple[Any, ...]], dict[Key, tuple[Any, ...]]]:
-        """Return key → columns for all records, and for the newest ended measurements.
+        """Return key → columns of all records, and key → columns of each key's newest ended measurement.
 
         The columns are (key, ok, code, outputs) and (key, id, status, median, runtime, machine)."""
         records = self._all("select key, ok, code, outputs from record")
@@ -241,7 +241,7 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return name → the identity of its newest row, for the names that have one."""
+        """Return case's name → identity of its newest row, for the names that have a row."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
@@ -250,7 +250,7 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
-        """Add rows, name → (identity, content), except those equal to their name's newest; return how many."""
+        """Add rows, name → (identity, content), unless equal to the name's newest row; return how many."""
         added = 0
         with self._transaction():
             for name, (identity, content) in rows.items():
@@ -264,7 +264,7 @@ class Records(Database):
         return added
 
     def assign_rows(self, part: str) -> int:
-        """Assign all rows without a part to this part, and return how many there are."""
+        """Assign all rows without a part to this part; return the number of these rows."""
         if not self._all("select 1 from row where part is null limit 1"):
             return 0
         with self._transaction():
@@ -274,7 +274,7 @@ class Records(Database):
         return [part for (part,) in self._all("select distinct part from row where part is not null")]
 
     def rows_of(self, part: str) -> list[dict[str, Any]]:
-        """Return a part's rows in order, with a `number` that is higher for newer rows, whatever the clock."""
+        """Return a part's rows in order, each with a `number`, which is higher for newer rows."""
         first = int(self.remembered("first_row") or 0)
         found = self._all("select rowid, content from row where part = ? order by rowid", part)
         return [{**self.value(content), "number": first + number} for number, content in found]
@@ -289,12 +289,12 @@ class Records(Database):
         self.revise(name, lambda _: value)
 
     def revise(self, name: str, revised: Callable[[str | None], str]) -> str:
-        """Replace a value by `revised(value)` and return it, in one transaction."""
+        """Replace a value by `revised(value)` in one transaction; return the new value."""
         with self._transaction():
             value = revised(self.remembered(name))
             self._db.execute("insert or replace into remembered values (?,?)", (name, value))
         return value
 
     def remembered_of(self, kind: str) -> list[str]:
-        """Return all values whose name begins with `kind:`."""
+        """Return all values whose names begin with `kind:`."""
         return [value for (value,) in self._all("select value from remembered where name glob ?", f"{kind}:*")]

@@ -1,4 +1,4 @@
-"""The contents of the store by kind, and which objects and records a clean removes."""
+"""Count the store's objects by kind, and decide which objects and records a clean removes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAY_S = 86400
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record that names objects."""
+    """A record that refers to objects."""
 
     key: Key
     stage: str
@@ -24,9 +24,9 @@ class StoredRecord:
     """When it was recorded, in seconds since 1970."""
     outputs: Mapping[str, Digest]
     made_from: str | None = None
-    """The module, or the key of the compile, that it was made from; None if its ingredients have neither."""
+    """The module's digest or the compile's key among its ingredients; None if there is neither."""
     version: str | int | None = None
-    """The version of the code that made it, or the digest of its text; None if it has neither."""
+    """The version of dispatchflow's code that made it, or the digest of that code's text, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class Removal:
     """The records and objects that a clean removes."""
 
     keys: tuple[Key, ...] = ()
-    """The records that name one of the `objects`."""
+    """The records that refer to one of the `objects`."""
     objects: tuple[Digest, ...] = ()
 
 
 def kinds(sizes: Mapping[Digest, int], held: Iterable[StoredRecord]) -> dict[Digest, str]:
-    """Return the kind of each object, by the first record that names it."""
+    """Return object → kind, according to the first record that refers to the object."""
     found: dict[Digest, str] = {}
     for record in held:
         for name, digest in record.outputs.items():
@@ -53,7 +53,7 @@ def _kind(stage: str, output: str) -> str:
 
 
 def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[str, tuple[int, int]]:
-    """Return kind → (number of objects, bytes), the largest first, unreferenced ones last."""
+    """Return kind → (number of objects, bytes), the largest kind first, `unreferenced` last."""
     number: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for digest, size in sizes.items():
@@ -64,9 +64,9 @@ def tally(sizes: Mapping[Digest, int], kind_of: Mapping[Digest, str]) -> dict[st
 
 
 def made_since(held: Iterable[StoredRecord], days: int, now: float) -> set[Key]:
-    """Return the keys of the records from the last `days` days.
+    """Return the keys of the records that were made in the last `days` days before `now`.
 
-    The last use of a record is unknown, because an idle run writes nothing."""
+    When a record was last used is unknown, because a run that executes nothing writes nothing."""
     return {record.key for record in held if now - record.at <= days * _DAY_S}
 
 
@@ -78,12 +78,12 @@ def removal(
 ) -> Removal:
     """Return the objects and records that a clean removes.
 
-    Objects that no record names are always removed. If `keep` or `limit_bytes` is given, objects that are named only
-    by records with keys outside of `keep` are removed too: all of them if there is no limit, otherwise the oldest ones,
-    until all objects together have at most `limit_bytes`.
+    Objects that no record refers to are always removed. If `keep` or `limit_bytes` is given, other objects are removed
+    too, except those that a record in `keep` refers to: all of them if there is no limit, otherwise the oldest, until
+    all remaining objects have at most `limit_bytes`.
 
-    An object is as old as the newest record that names it. A record outside of `keep` is removed with the first of its
-    objects; until then it stays, because it takes no space and saves the work."""
+    An object is as old as the newest record that refers to it. A record is removed with the first of its objects, and
+    with it the objects that no other record refers to."""
     records: dict[Digest, list[StoredRecord]] = {}
     for record in held:
         for digest in set(record.outputs.values()):

@@ -1,16 +1,19 @@
 """The tables of the records.
 
-record        one row for each key: a success, or a failure that would repeat itself; `code` is the code digest of a
-              compile, and the runtime's digest of a verification
-latest        the key that a stage of a case had when it last ran, for `explain`
-measurement   append-only; blocks are recorded as they end; blocks of several measurements are never pooled
-row           the rows of the Parquet parts: recorded here first, so that a part can be written again from here
-said          the identity of each case's newest row under a protocol, and of what a view shows of it
+record        one row for each key: a success, or a failure that would occur again; `code` is a compile's code digest,
+              or the digest of a verification's runtime
+output        object → the records that have it as an output
+latest        the key that each stage of a case had when it last ran, for `explain`
+measurement   append-only; the newest measurement of a key counts
+block         the blocks of each measurement, each recorded when it ends
+row           the rows of the Parquet parts: recorded here first, so that a lost part can be written again
+said          the identity of the newest row of each case under a protocol, and of the row that each view shows
+remembered    name → value: facts that are expensive to find out
 """
 
 VERSION = 4
 
-# These are covering indexes: planning reads records and measurements from them alone, and never loads the wide rows.
+# The indexes are covering: planning reads only them, and never loads the wide rows of the tables.
 SCHEMA = """
 create table record (
   id integer primary key, key text not null, stage text not null, ok integer not null, reason text,
@@ -43,4 +46,4 @@ select key, stage, at, outputs,
   coalesce(json_extract(ingredients, '$.source'), json_extract(ingredients, '$.version'))
 from record where outputs <> '{}'
 """
-"""The columns of `retention.StoredRecord`, of the records that name objects."""
+"""The query for the columns of `retention.StoredRecord`, of all records that refer to objects."""

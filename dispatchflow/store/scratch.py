@@ -1,7 +1,7 @@
-"""Private directories, each locked by the process that uses it; an unlocked one can be removed.
+"""Private directories, each locked by the process that uses it; unlocked directories can be removed.
 
-Unlike a PID, the kernel's lock also shows that a process in another container uses the directory. It is released when
-its process ends. Tools do not inherit it (close-on-exec)."""
+Unlike a PID in its name, a lock also works for processes in different containers. The kernel releases it when the
+process ends, and tools do not inherit it (close-on-exec)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _locked_directory(parent: Path) -> tuple[Path, int]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the directories of killed processes."""
+    """Remove the directories in `parent` that killed processes left."""
     for path in parent.iterdir():
         with suppress(OSError):  # in use; not a directory; another user's; removed by another process just now
             descriptor = _opened(path)

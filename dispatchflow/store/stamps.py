@@ -12,9 +12,9 @@ See = Callable[[str], str]
 
 
 def stamp(path: str) -> str:
-    """Return a text that changes with the file, or when a directory gains or loses a name.
+    """Return a text that changes when the file changes, or when a directory gains or loses an entry.
 
-    It is `ABSENT` if nothing is there."""
+    The text is `ABSENT` if the path does not exist."""
     try:
         status = os.stat(path)  # noqa: PTH116 (faster, and called for hundreds of files)
     except OSError:

@@ -2,9 +2,9 @@
 
 .dispatchflow/
   objects/ab/cdef…   files named by their digest: written under a temporary name, synced, renamed; read-only
-  records.sqlite     WAL; written after the objects it names, one transaction each (see records.py)
+  records.sqlite     in WAL mode; each record is written after its objects, in one transaction (see records.py)
   results/*.parquet  immutable parts, derived from the records (see results/parquet.py)
-  sites/*.parquet    the same, of sites (see results/site_rows.py)
+  sites/*.parquet    the same for sites (see results/site_rows.py)
   answers/           output of idle invocations (see project/replay.py)
   locks/  tmp/
 """
@@ -40,14 +40,14 @@ _log = logging.getLogger(__name__)
 
 
 class DamagedObject(Exception):
-    """An object's bytes do not match its digest; it was dropped, with the records that name it."""
+    """An object did not match its digest; it was removed, with the records that refer to it."""
 
 
 class Store:
     """A store directory.
 
     Raises:
-        StoreError: it is on a network file system, or cannot be written.
+        StoreError: the directory is on a network file system, or cannot be written.
     """
 
     def __init__(self, root: Path) -> None:
@@ -79,7 +79,8 @@ class Store:
         """Return an object's path after comparing its content with its digest.
 
         Raises:
-            DamagedObject: the digests differ, or the object is missing; it and every record that names it are removed.
+            DamagedObject: the digests differ, or the object is missing. The object and all records that refer to it
+                are removed first.
             UnreadableObject: the object cannot be read.
         """
         if self._found(digest) == digest:
@@ -89,11 +90,11 @@ class Store:
         raise DamagedObject(digest)
 
     def _found(self, digest: Digest) -> Digest | None:
-        """Return the digest of the file in an object's place; None if there is none.
+        """Return the digest of the file at an object's path; None if there is no file.
 
         Raises:
-            UnreadableObject: the system refuses to read it, or it is a directory or a pipe. A pipe is not opened,
-                because that waits for its writer.
+            UnreadableObject: the system refuses to read the file, or it is a directory or a pipe. A pipe is not opened,
+                because opening it waits for a writer.
         """
         path = self.path(digest)
         try:
@@ -108,7 +109,7 @@ class Store:
         raise UnreadableObject("an object cannot be read", {"file": path, "found": found}, hint)
 
     def objects(self) -> dict[Digest, int]:
-        """Return the size of each object in bytes. Other files there are reported, and never removed."""
+        """Return object → size in bytes; other files in `objects/` are logged, and never removed."""
         found = {}
         for folder in (self.root / "objects").iterdir():
             if not _FOLDER.fullmatch(folder.name) or not folder.is_dir():
@@ -124,12 +125,12 @@ class Store:
         return found
 
     def discard(self, keys: Collection[Key], digests: Collection[Digest]) -> None:
-        """Remove records, then objects, so that no record names a missing object.
+        """Remove records, then objects, so that no record refers to a missing object.
 
-        Only for a process that holds `users` exclusively."""
+        The caller must hold `users` exclusively."""
         try:
             self.records.forget(keys, digests)
-        except DiskFull:  # deleting records needs free space too; if this is killed, missing objects are made again
+        except DiskFull:  # deleting records needs space too; after a kill here, missing objects are made again
             self._unlink(digests)
             self.records.forget(keys, digests)
         self._unlink(digests)
@@ -140,10 +141,10 @@ class Store:
                 self.path(digest).unlink(missing_ok=True)
 
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
-        """Link objects under these names in `folder`, where a tool runs.
+        """Create links in `folder`, where a tool runs: name → object.
 
-        The tool then sees no path of the store, whose characters it could interpret (`--module=` ends a path at an @),
-        and a user can repeat its command line."""
+        The tool's command line then has no path of the store. A tool may interpret characters of such a path
+        (`--module=` ends a path at an @), and a user can repeat the command line elsewhere."""
         with self.writing():
             for name, digest in objects.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -158,7 +159,7 @@ class Store:
         return digest
 
     def put_file(self, path: Path) -> Digest:
-        """Move a file from a scratch directory of this store into it, unless the object exists already."""
+        """Move a file from a scratch directory into the store, if the object does not exist yet."""
         digest = digest_file(path)
         if self._found(digest) != digest:
             with self.writing():
@@ -178,18 +179,18 @@ class Store:
         return self._entering(scratch.directory(self.root / "tmp"))
 
     def lock(self, key: Key) -> AbstractContextManager[None]:
-        """Hold the lock of a key: in all invocations, only one thread at a time runs its action.
+        """Hold the lock of a key, so that only one thread of all invocations runs its action at a time.
 
-        Keys share lock files, so a thread may also wait for an unrelated key. This cannot cause a deadlock, because no
-        thread takes a second one of these locks while it holds one."""
+        Keys with the same first two digits have one lock, so a thread may also wait for an unrelated key. This cannot
+        cause a deadlock, because no thread takes a second key's lock while it holds one."""
         return self._entering(locked(self.root / "locks" / key[:2], whom=_maker))
 
     def busy(self) -> AbstractContextManager[None]:
-        """Hold the machine's lock while running something CPU-intensive; see `MachineLock`."""
+        """Share the machine's lock for CPU-intensive work other than measuring; see `MachineLock`."""
         return self._entering(self._machine.busy())
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Hold the machine while no other work of dispatchflow loads it."""
+        """Hold the machine's lock exclusively, for measuring; see `MachineLock`."""
         return self._entering(self._machine.quiet())
 
     @cached_property
@@ -198,22 +199,22 @@ class Store:
 
     @cached_property
     def claims(self) -> Claims:
-        """The claims of measurements, each held from its first block to its last."""
+        """The claims on keys of measurements, each held from the first block to the last."""
         with self.writing():
             return Claims(self.root / "locks" / "measuring")
 
     @cached_property
     def users(self) -> Users:
-        """The lock that protects objects from a clean.
+        """The lock that protects objects from `doit store clean`.
 
-        A run that makes, verifies or measures joins the users before it looks up records. Until the run ends, objects
-        that the records name stay, and so do objects that are published and not yet recorded."""
+        A run that makes, verifies or measures shares the lock from before it looks up records until it ends. Meanwhile
+        no object is removed, whether recorded or only published."""
         with self.writing():
             return Users(self.root / "locks" / "users")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Turn an OSError of the body into a StoreError, which ends the run instead of failing one case."""
+        """Turn an OSError in the body into a StoreError, which ends the run instead of failing one case."""
         try:
             yield
         except OSError as error:
@@ -229,7 +230,7 @@ class Store:
 
 
 def _maker(lock: int) -> str | None:
-    """Describe the process whose lock on a key this one waits for; None if it is this process itself."""
+    """Describe the process that holds a key's lock and is waited for; None if it is this process."""
     if (found := others(lock)) is None:
         return None
     whom = holders.named(found[0].process) if found else holders.UNSEEN
@@ -247,15 +248,15 @@ def _refuse_network(root: Path) -> None:
 
 
 def network_mount(root: Path) -> str | None:
-    """Return the mount point of the network file system that a path is on, and its kind; None if local."""
+    """Return `MOUNT POINT (TYPE)` of the network file system that a path is on; None if it is local."""
     mount, kind = filesystem(root.resolve(), Path("/proc/self/mounts").read_bytes())
     return f"{mount} ({kind})" if kind in _NETWORK else None
 
 
 def filesystem(path: Path, mounts: bytes) -> tuple[Path, str]:
-    """Return the mount point and kind of the file system of an absolute path.
+    """Return (mount point, type) of the file system that contains an absolute path.
 
-    `mounts` is the text of /proc/self/mounts."""
+    `mounts` is the content of /proc/self/mounts."""
     found = Path("/"), ""
     for line in mounts.splitlines():
         _, place, kind, *_ = line.split(b" ")
