@@ -54,7 +54,7 @@ def test_every_key_of_an_attention_its_mask_and_its_boundary_count(types: str, o
             if what in missed and random.verdict(attention(operation, random.operands, both=w)).passed
         ]  # fmt: skip
     assert missed == []
-    if types == "f32" or k2 == 8:  # see "What it cannot see"
+    if types == "f32" or k2 == 8:  # see "What verification cannot see"
         results = ((what, attention(operation, judge.operands, summed=w)) for what, w in weights(k2))
         assert judge.missed(results) == []
     with np.errstate(invalid="ignore", over="ignore"):
