@@ -114,8 +114,10 @@ class Module(Workload):
     """A library whose results for the same file are the expected ones."""
     problem: str | None = None
     """The error in the flag file that lists the inputs; None if there is none."""
-    against_flags: Flags = ()
-    """Flags of the case that are also used to compile the reference for `against`."""
+    meaning: Flags = ()
+    """Flags of the case that change what the module computes.
+
+    They are also used to compile the reference for `against`."""
 
     name: ClassVar[str] = "module"
     dims: ClassVar[tuple[str, ...]] = ()
@@ -173,10 +175,10 @@ class Module(Workload):
             return f"the reference, {self.against_library}"
         return f"the reference, {self.name} on {self.against.name}"
 
-    def compared_with(self, flags: Flags) -> Module:
-        """Return this module with `against_flags` set to those flags of a case that change results."""
-        meaning = of_meaning(flags) if self.against is not None else ()
-        return replace(self, against_flags=meaning) if meaning else self
+    def compiled_with(self, flags: Flags) -> Module:
+        """Return the module as a case with these flags compiles it, and as it is compared then."""
+        meaning = of_meaning(flags)
+        return replace(self, meaning=meaning) if meaning else self
 
     def flops(self) -> int | None:
         return None

@@ -162,14 +162,22 @@ class DataResolver:
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:
-        """Return the types of a module's function; None if the module is not printed or has no such function."""
+        """Return the types of a module's compiled function; None if it is not printed or has no such function."""
+        written = self._written(program)
+        return written.demoted if written is not None and flags.demotes(program.meaning) else written
+
+    def _written(self, program: Module) -> Declaration | None:
         printed = self.printed(program)
         return from_facts(printed.facts["functions"]).get(program.function) if printed else None
 
     def reference_flags(self, program: Module) -> tuple[str, ...]:
         assert program.against is not None
-        own = program.against.resolved_flags(self._host, syntax_of(self._toolchain.version))
-        return flags.behind(own, program.against_flags)
+        return self.flags_like(program.against, program.meaning)
+
+    def flags_like(self, target: Target, given: flags.Flags) -> tuple[str, ...]:
+        """Return the flags of a compile for a target that computes the same as a case with the flags `given`."""
+        own = target.resolved_flags(self._host, syntax_of(self._toolchain.version))
+        return flags.behind(own, flags.of_meaning(given))
 
     def reference_device(self, program: Module) -> Device:
         """Return the device, with one thread, of the target that a module is compared with."""
@@ -215,5 +223,11 @@ class DataResolver:
         for action in (self.inputs_action(program), self.expected_action(program)):
             record = self._record(action)
             if record is not None and not record.ok and self._again(record) is None:
-                return record.reason
+                return f"{record.reason}{self._demotion(program)}"
         return None
+
+    def _demotion(self, program: Workload) -> str:
+        """Return what to add to a failure of a module's data if its flags change its function's types."""
+        if type(program) is not Module or self._written(program) == self.declaration(program):
+            return ""
+        return f"; the case's {flags.quoted(program.meaning)} makes f64 f32, also in the function's types"

@@ -13,7 +13,8 @@ Flags = tuple[str, ...]
 _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 
 # Flags that dispatchflow or the target sets. If a flag is given twice, the compiler silently takes the last.
-_DEFAULTS = {"--iree-input-demote-f64-to-f32"}
+_DEMOTION = "--iree-input-demote-f64-to-f32"
+_DEFAULTS = {_DEMOTION}
 """Flags of the targets that a spec may also give; the spec's value then replaces the target's."""
 _OURS = {flag.split("=")[0] for target in TARGETS.values() for flag in target.flags} - _DEFAULTS
 _REFUSED = {
@@ -52,6 +53,12 @@ def parse(written: str) -> Flags:
 def of_meaning(flags: Flags) -> Flags:
     """Return the flags that change what a module computes; its reference must be compiled with them too."""
     return tuple(flag for flag in flags if flag.partition("=")[0] in _DEFAULTS)
+
+
+def demotes(flags: Flags) -> bool:
+    """Return whether the compiler makes f64 of the module f32, which changes the types of its functions."""
+    given = [flag.partition("=") for flag in flags if flag.partition("=")[0] == _DEMOTION]
+    return bool(given) and (not given[-1][1] or given[-1][2].lower() in ("true", "1"))
 
 
 def behind(own: Flags, flags: Flags) -> Flags:

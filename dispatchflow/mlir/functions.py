@@ -26,6 +26,7 @@ _WRITTEN = re.compile(
 )
 _PROPERTY = re.compile(r"sym_(name|visibility)\s*=\s*\"((?:[^\"\\]|\\.)+)\"")
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(\w+)(?:,.*)?>")
+_F64 = re.compile(r"(?:\b|(?<=x))f64\b")
 _TORCH = re.compile(r"!torch\.v?tensor<\[([\d,?]*)\],\s*(\w+)>")
 
 
@@ -35,6 +36,12 @@ class Declaration:
 
     inputs: tuple[str, ...]
     results: tuple[str, ...]
+
+    @property
+    def demoted(self) -> Declaration:
+        """The declaration after the compiler made f64 f32, also in complex numbers and in types of rank 0."""
+        inputs, results = (tuple(_F64.sub("f32", type) for type in types) for types in (self.inputs, self.results))
+        return Declaration(inputs, results)
 
 
 def functions(text: str) -> list[str]:

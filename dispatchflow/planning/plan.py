@@ -143,7 +143,7 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
                 reason = unsupported(LIBRARIES[provider], program, target)
             for threads, extra, cache in product(sweep.threads, several, sweep.caches):
                 if type(program) is Module:
-                    dispatch = Dispatch(program.compared_with(extra), tuning)
+                    dispatch = Dispatch(program.compiled_with(extra), tuning)
                 case = Case(dispatch, target, threads if target.has_threads else None, extra, provider, cache)
                 if (sweep.include and not _matches(case.name, sweep.include)) or _matches(case.name, sweep.exclude):
                     continue

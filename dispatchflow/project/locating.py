@@ -153,9 +153,9 @@ class _Checking:
 
     def _compiled(self, module: int) -> Record:
         """Return the record of the compile of a site's module for the reference."""
-        executor, resolver = self.workspace.executor, self.workspace.resolver
+        executor, supplies = self.workspace.executor, self.workspace.resolver.supplies
         made = self.modules.outputs
         path = executor.store.checked(made.get(extracting.plain(module), made[f"{module}.mlir"]))
         objects = linked_of(self.workspace, self.case, [path])
-        flags = self.reference.resolved_flags(self.workspace.host, resolver.syntax)
+        flags = supplies.flags_like(self.reference, self.case.flags)
         return executor.compile_module(path.read_bytes(), flags, objects=objects)

@@ -7,6 +7,7 @@ from support.project import Project, sweep
 
 from dispatchflow.errors import SpecError
 from dispatchflow.iree import flags
+from dispatchflow.mlir.functions import Declaration
 from dispatchflow.planning import parser, plan
 
 NAME = st.from_regex(r"(iree-)?[a-z][a-z0-9-]{0,9}", fullmatch=True)
@@ -141,6 +142,25 @@ def test_a_reference_has_the_demotion_of_its_case_and_no_other_flag(resolver_of)
         wanted if flag.startswith("--iree-input-demote") else flag for flag in of_reference(plain.operation)
     )
     assert of_reference(demoted.operation) == replaced != of_reference(plain.operation)
+
+
+@pytest.mark.parametrize(
+    ("written", "demotes"),
+    [
+        ("", False),
+        ("--iree-opt-level=O2", False),
+        ("--iree-input-demote-f64-to-f32", True),
+        ("--iree-input-demote-f64-to-f32=1", True),
+        ("--iree-input-demote-f64-to-f32=true --iree-input-demote-f64-to-f32=false", False),
+    ],
+)
+def test_the_last_value_of_a_flag_decides_whether_f64_is_demoted(written, demotes):
+    assert flags.demotes(flags.parse(written)) is demotes
+
+
+def test_a_demoted_declaration_has_no_f64():
+    written = Declaration(("4x?xf64", "f64", "4xi64"), ("tensor<f64>", "2xcomplex<f64>"))
+    assert written.demoted == Declaration(("4x?xf32", "f32", "4xi64"), ("tensor<f32>", "2xcomplex<f32>"))
 
 
 @pytest.mark.iree

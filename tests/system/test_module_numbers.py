@@ -123,6 +123,44 @@ def test_a_reference_is_compiled_with_the_demotion_of_its_case(tmp_path):
     assert plain.code == 1 and said(plain).startswith("the reference, module on vmvx: compile failed"), str(plain)
 
 
+THIRDS = """\
+func.func @main(%x: tensor<4x8xf64>, %s: f64) -> (tensor<4x8xf64>, f64) {
+  %three = arith.constant dense<3.0> : tensor<4x8xf64>
+  %z = arith.divf %x, %three : tensor<4x8xf64>
+  %t = arith.addf %s, %s : f64
+  return %z, %t : tensor<4x8xf64>, f64
+}
+"""
+
+
+def test_f64_of_the_function_s_own_types_is_demoted_with_the_rest(tmp_path):
+    project = Project.make(tmp_path)
+    (tmp_path / "thirds.mlir").write_text(THIRDS)
+    wide = X.astype("f8")
+    arrays = {"x": X, "z": X / np.float32(3), "far": X / np.float32(2.9), "wide": wide, "wide_z": wide / 3}
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+
+    def verify(*words):
+        demoted = "flags=--iree-input-demote-f64-to-f32=true"
+        return project.doit("verify", "file=thirds.mlir", "threads=1", demoted, *words)
+
+    for right in (("inputs=@x.npy;0.5", "expected=z.npy;1"), ("inputs=4x8xf32;0.5", "reference=vmvx")):
+        outcome = verify(*right)
+        assert outcome.code == 0 and said(outcome) is None, str(outcome)
+    assert said(verify("inputs=@x.npy;0.5", "expected=far.npy;1")).startswith(
+        "31 elements of result 0 are wrong; worst"
+    )
+    why = "; the case's --iree-input-demote-f64-to-f32=true makes f64 f32, also in the function's types"
+    refused = verify("inputs=@wide.npy;0.5", "expected=z.npy;1")
+    assert said(refused) == f"input 0: wide.npy is 4x8xf64, the function takes 4x8xf32{why}"
+    refused = verify("inputs=@x.npy;0.5", "expected=wide_z.npy;1")
+    holds = "wide_z.npy holds float64 of shape (4, 8); the function gives 4x8xf32"
+    assert said(refused) == f"expected result 0: {holds}{why}"
+    plain = project.doit("verify", "file=thirds.mlir", "threads=1", "inputs=@wide.npy;0.5", "expected=wide_z.npy;1")
+    assert plain.code == 0 and said(plain) is None, str(plain)
+
+
 ROWS = """\
 func.func @main(%x: tensor<?x?xf32>, %g: tensor<?xf32>) -> tensor<?x?xf32> {
   %y = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m)>, affine_map<(m, n) -> (m, n)>],

@@ -88,6 +88,30 @@ def test_f64_that_vulkan_cannot_compile_is_right_when_it_is_demoted(vulkan, tmp_
     assert rows == [(1, "within bound")]
 
 
+@pytest.mark.iree
+def test_a_function_of_f64_is_compared_and_located_on_vulkan_when_it_is_demoted(vulkan, tmp_path):
+    project = Project.make(tmp_path / "p")
+    (project.root / "half.mlir").write_text("""\
+func.func @main(%x: tensor<4x8xf64>) -> tensor<4x8xf64> {
+  %half = arith.constant dense<0.3> : tensor<4x8xf64>
+  %y = arith.mulf %x, %half : tensor<4x8xf64>
+  return %y : tensor<4x8xf64>
+}
+""")
+    words = ("file=half.mlir", "reference=llvm-cpu", "target=vulkan", "flags=--iree-input-demote-f64-to-f32=true")
+    outcome = project.doit(*words, "verify", **vulkan)
+    assert outcome.code == 0 and "1 verified" in outcome.out, str(outcome)
+    located = project.doit(*words, "locate", **vulkan)
+    assert located.code == 0 and located.out.startswith("no site is wrong\n"), str(located)
+    flags = [json.loads(text) for (text,) in project.query(COMPILED_FOR_CPU)]
+    assert len(flags) == 2 and all("--iree-input-demote-f64-to-f32=true" in each for each in flags)
+
+
+COMPILED_FOR_CPU = """\
+select ingredients ->> '$.flags' from record
+where stage = 'compile' and ingredients ->> '$.flags' like '%backends=llvm-cpu%' """
+"""The flags of the compiles for the reference, of the complete module and of its site."""
+
 VULKAN = {
     "matmul": ({"shape": "33x65x40", "layout": "tt,tn,nt,nn", "accumulate": "no,yes"}, 8),
     "conv2d": ({"shape": "2x11x9x5x6x3x2", "stride": "1,2", "padding": "0,1"}, 4),
