@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.provider import operand_types
@@ -19,6 +18,7 @@ from dispatchflow.keys import Digest
 from dispatchflow.libraries import calls
 from dispatchflow.libraries.installed import Installed
 from dispatchflow.store import disk
+from dispatchflow.store.facts import Facts
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 from dispatchflow.tools.limits import Limits
@@ -26,7 +26,7 @@ from dispatchflow.tools.outcome import Outcome
 
 _SEARCHED = 100_000  # characters of a tool's stderr, half of them from its end
 
-Result = tuple[bool, str | None, dict[str, Digest], dict[str, Any]]
+Result = tuple[bool, str | None, dict[str, Digest], Facts]
 """The result of executing an action: (ok, reason, outputs, facts)."""
 
 
@@ -58,7 +58,7 @@ class ModuleCall:
         outcome = processes.run(command)
         if outcome.failure is None:
             return None
-        facts = {"verification": "not compared", **self.ran_with}
+        facts: Facts = {"verification": "not compared", **self.ran_with}
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
@@ -79,7 +79,7 @@ class ModuleCall:
         return None
 
     @property
-    def ran_with(self) -> dict[str, Any]:
+    def ran_with(self) -> Facts:
         """The runtime, as a fact of a failure, because a failed call is tried again with another runtime."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
@@ -126,7 +126,7 @@ class LibraryCall(ModuleCall):
         """Return None: a library's memory management is not tested."""
 
     @property
-    def ran_with(self) -> dict[str, Any]:
+    def ran_with(self) -> Facts:
         return {}  # the library's version is in the code's digest
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
     return {"log": store.put_bytes(log.read_bytes())} if log.exists() and log.stat().st_size else {}
 
 
-def failed(what: str, outcome: Outcome, scratch: Path, facts: dict[str, Any], store: Store, limits: Limits) -> Result:
+def failed(what: str, outcome: Outcome, scratch: Path, facts: Facts, store: Store, limits: Limits) -> Result:
     """Return the result of a failed tool.
 
     If the tool hit a limit, or may have hit one, the limit becomes a fact, and the action is tried again when the limit
@@ -182,7 +182,9 @@ def failed(what: str, outcome: Outcome, scratch: Path, facts: dict[str, Any], st
     disk.check(store.root, stderr)
     hit = limits.hit("run_limit" if what == "run" else "compile_limit", outcome.timed_out, stderr)
     reason = reason_of(outcome, stderr)
-    facts |= {"repeatable": outcome.repeatable} | ({"limit": (hit.name, hit.value)} if hit else {})
+    facts["repeatable"] = outcome.repeatable
+    if hit:
+        facts["limit"] = hit.name, hit.value
     problem = what if what.startswith("cannot ") else f"{what} failed"
     return False, f"{problem}: {hit.reason(reason) if hit else reason}", log_of(store, scratch), facts
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from filecmp import cmp
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import msgspec
 
@@ -25,6 +25,7 @@ from dispatchflow.models import captured, site_choice
 from dispatchflow.models.captured import Capture, Capturing, Missing
 from dispatchflow.models.site import Program, Site
 from dispatchflow.store.entries import Record
+from dispatchflow.store.facts import Facts
 from dispatchflow.store.store import DamagedObject
 from dispatchflow.tools import bindings
 
@@ -104,9 +105,9 @@ def of_case(
 
 
 def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
-    """Return the record of a case's provenance, and its program if it is `ok`.
+    """Return the record of a case's provenance, and its program; None for a provenance that failed.
 
-    Damaged objects are made again."""
+    Objects that are damaged are made again."""
     for attempt in range(2):
         traced = provenance.of_case(executor, case)
         if traced is None or not traced.ok:
@@ -175,7 +176,8 @@ class _Capturing:
         found = msgspec.structs.replace(found, missing=(*found.missing, *missing))
         outputs = {tensor.name: self._put(contents[tensor.name]) for tensor in found.tensors}
         outputs |= {name: self._put(content) for name, content in masks.items()}
-        return True, None, outputs, {**msgspec.to_builtins(found), "bytes": found.nbytes, "execution": self.execution}
+        facts = {**msgspec.to_builtins(found), "bytes": found.nbytes, "execution": self.execution}
+        return True, None, outputs, cast(Facts, facts)
 
     def _put(self, content: bytes) -> Digest:
         return self.executor.store.put_bytes(content)
@@ -271,6 +273,6 @@ class _Capturing:
         )
 
 
-def _refused(reason: str, **facts: Any) -> _Failed:
-    """Return what refuses a capture; the next run tries it again."""
-    return _Failed((False, f"not captured: {reason}", {}, {"repeatable": False, **facts}))
+def _refused(reason: str) -> _Failed:
+    """Return the exception for a capture that is refused. The next run tries the capture again."""
+    return _Failed((False, f"not captured: {reason}", {}, {"repeatable": False}))

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from dispatchflow.engine.actions import Action
 from dispatchflow.engine.call import ModuleCall, Result, as_is, failed, log_of
@@ -21,6 +20,7 @@ from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.store import disk
 from dispatchflow.store.entries import Record
+from dispatchflow.store.facts import Facts
 from dispatchflow.store.store import Store
 from dispatchflow.tools import processes
 from dispatchflow.tools.limits import Limits
@@ -114,7 +114,7 @@ class ActionExecutor:
             outcome = self.run_compiler(argv, scratch, "module.mlir")
             given = {file.name: self.store.put_file(scratch / file.name) for file in files} | dict(objects)
             outputs = log_of(self.store, scratch) | given
-            facts: dict[str, Any] = {"compile_s": outcome.wall_s, "compiler_peak_bytes": outcome.peak_bytes}
+            facts: Facts = {"compile_s": outcome.wall_s, "compiler_peak_bytes": outcome.peak_bytes}
             if outcome.failure:
                 ok, reason, outputs, facts = failed("compile", outcome, scratch, facts, self.store, self.limits)
                 told = explain(processes.shortened(scratch / "stderr"), reason or "")
@@ -127,8 +127,9 @@ class ActionExecutor:
             given_dumps = sorted(filter(_is_regular, (scratch / GIVEN).rglob("*.mlir")))
             found = configurations.parse(dump, "".join(path.read_text(errors="replace") for path in given_dumps))
             outputs |= {"vmfb": self.store.put_file(made), "configurations": self.store.put_bytes(dump.encode())}
+            if inspected.code_digest is not None:
+                facts["code_digest"] = inspected.code_digest
             facts |= {
-                "code_digest": inspected.code_digest,
                 "code_bytes": inspected.code_bytes,
                 "applied": found.text,
                 "dispatches": [(executable.name, executable.text) for executable in found.executables],

@@ -9,6 +9,7 @@ from dispatchflow import units
 from dispatchflow.engine.call import Result
 from dispatchflow.engine.repeatability import Difference
 from dispatchflow.keys import Digest
+from dispatchflow.store.facts import Facts
 from dispatchflow.verification.verdict import Verdict, Worst
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def doubted(found: Difference, why: str, first: Result, second: Result) -> Resul
     return True, None, outputs, facts | {"verification": word, "why": why}
 
 
-def _worst(worst: Worst) -> dict[str, Any]:
+def _worst(worst: Worst) -> Facts:
     return {"worst_index": worst.index, "worst_got": worst.got, "worst_expected": worst.expected}
 
 
@@ -62,7 +63,7 @@ def judged(
     words = {v.word for v in verdicts.values()} | ({"mistrusted"} if why else set())
     word = next(w for w in ("different", "mistrusted", "within bound", "equal") if w in words)
     scores = [v.score for v in verdicts.values() if v.score is not None]
-    facts: dict[str, Any] = {
+    facts: Facts = {
         "verification": word,
         "score": max(scores, default=None),
         "rungs": {r: v.word for r, v in verdicts.items()},

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path, PurePath
-from typing import Any
 
 from dispatchflow.cases import provider
 from dispatchflow.cases.module import Module
@@ -18,6 +17,7 @@ from dispatchflow.keys import Digest
 from dispatchflow.mlir.functions import declarations, foreign_format, module_name, stored, to_facts, without_resources
 from dispatchflow.models import onnx_nodes
 from dispatchflow.store.entries import Record
+from dispatchflow.store.facts import Facts
 from dispatchflow.tools import processes
 from dispatchflow.tools.bindings import bindings_of
 from dispatchflow.tools.toolchain import printer_of
@@ -36,7 +36,7 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
 
     store, toolchain = executor.store, executor.resolver.toolchain
     name = PurePath(program.source.path).name
-    imported: dict[str, Any] = {}
+    imported: Facts = {}
     outputs: dict[str, Digest] = {}
     if program.importer is not None:
         source = "source.mlirbc"
@@ -59,7 +59,7 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
     outputs["module"] = store.put_bytes(text.encode(errors="surrogateescape"))
     code = without_resources(text)
     functions, asks = to_facts(declarations(code)), configurations.requested_by(code)
-    facts = {"name": module_name(code), "functions": functions, "asks": asks, "stored": stored(code)}
+    facts: Facts = {"name": module_name(code), "functions": functions, "asks": asks, "stored": stored(code)}
     return True, None, outputs, {**facts, **imported}
 
 

@@ -19,6 +19,7 @@ from dispatchflow.keys import Digest
 from dispatchflow.models import provenance, tagged
 from dispatchflow.models.site import Program
 from dispatchflow.store.entries import Record
+from dispatchflow.store.facts import Facts
 from dispatchflow.tools import bindings
 
 _OTHER_CODE = "the tagged module compiles to other code than the case's own, so its sites are not those of the case"
@@ -40,7 +41,7 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """The module with the source's locations: its object or its file, and what the file is called."""
+    """The module with the source's locations."""
 
     digest: Digest
     title: str
@@ -124,7 +125,7 @@ class _Tagging:
         seconds += sum(self._compile(*phase) for phase in _PHASES[1:])
         made = vmfb.inspect((self.scratch / "module.vmfb").read_bytes())
         if made.code_digest != code:
-            return False, _OTHER_CODE, {}, {"compile_s": seconds, "code_digest": made.code_digest}
+            return False, _OTHER_CODE, {}, {"compile_s": seconds}
         self._read(found, "launches", "hal", facts="launches.json")
         formed, host = self._facts("dispatches.json", tagged.Dispatches), self._facts("launches.json", tagged.Launches)
         try:
@@ -136,7 +137,7 @@ class _Tagging:
             "sites": store.put_bytes(msgspec.json.encode(program)),
             "flow": store.put_file(self.scratch / "flow"),
         }
-        facts: dict[str, Any] = {
+        facts: Facts = {
             "sites": len(program.sites),
             "operations": len(program.operations),
             "unplaced": len(program.unplaced),

@@ -20,6 +20,7 @@ from dispatchflow.iree.targets import Device
 from dispatchflow.keys import Digest
 from dispatchflow.operations import Operation
 from dispatchflow.store.entries import Record, named_files
+from dispatchflow.store.facts import Facts
 from dispatchflow.store.store import DamagedObject
 from dispatchflow.tools.outcome import ILLEGAL_INSTRUCTION
 from dispatchflow.workload import Workload
@@ -262,7 +263,7 @@ class StageExecutor(ActionExecutor):
             return None
         (code, files, data), program = found, case.operation
         tools, is_reference = resolver.toolchain, resolver.supplies.is_reference(case, code)
-        ran_with = {"runtime": tools.runtime_version, "runtime_digest": tools.runtime_digest}
+        ran_with: Facts = {"runtime": tools.runtime_version, "runtime_digest": tools.runtime_digest}
         ran_with = ran_with if case.library is None else {"runtime": resolver.installed(case).version}
 
         def verdict(scratch: Path) -> Result:

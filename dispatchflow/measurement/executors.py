@@ -25,6 +25,7 @@ from dispatchflow.iree.profile_events import Launch
 from dispatchflow.measurement.invocations import Call, Invocation, checked
 from dispatchflow.models.site_times import IncompleteProfile, first_measured
 from dispatchflow.store import scratch
+from dispatchflow.store.facts import Facts
 from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine, processes, toolchain
 
@@ -245,14 +246,14 @@ def _value(shape: tuple[int, ...] | None, element: str, index: int, call: Call) 
     return f"{'x'.join([*map(str, shape), element])}=@input_{index}.bin"
 
 
-def _judged(call: Call, types: Sequence[str], got: Sequence[bytes]) -> tuple[bool, str | None, Mapping[str, Any]]:
+def _judged(call: Call, types: Sequence[str], got: Sequence[bytes]) -> tuple[bool, str | None, Facts]:
     """Compare the results with the expected ones; return (whether none is wrong, the reason, facts)."""
     assert call.expected is not None
     verdicts = {}
     for index, ((wanted_type, wanted), type, held) in enumerate(zip(call.expected, types, got, strict=True)):
         if (unlike := module.unlike(type, wanted_type)) is not None or len(held) != len(wanted):
-            facts = {"verification": "different"}
-            return False, f"result {index} is {unlike or f'{len(held)} B; {len(wanted)} B are expected'}", facts
+            problem = f"result {index} is {unlike or f'{len(held)} B; {len(wanted)} B are expected'}"
+            return False, problem, {"verification": "different"}
         if (found := compared(held, wanted, wanted_type, call.rtol)) is not None:
             verdicts[str(index)] = found
     if not verdicts:

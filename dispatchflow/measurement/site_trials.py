@@ -81,7 +81,7 @@ class SiteTrials:
 
     def _recorded(self, action: Action, chain: CaseState, made: Artifacts, program: Program, traced: Record) -> Record:
         store, begin = self.executor.store, time.monotonic()
-        outputs, reason, facts = dict(traced.outputs), None, dict(traced.facts)
+        outputs, reason, facts = dict(traced.outputs), None, traced.facts.copy()
         try:
             blocks = self._blocks(chain, made, program)
             times = site_times.program_times(program, blocks)

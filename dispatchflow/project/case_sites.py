@@ -76,6 +76,6 @@ def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:
         _log.warning("object %s of %s was damaged or missing; the next run makes it", damaged, chain.case.name)
         return None
     compiled = chain["compile"].record
-    applied = {name: text for name, text in compiled.facts.get("dispatches", ())} if compiled else {}
+    applied = dict(compiled.facts.get("dispatches", ())) if compiled else {}
     ceilings = workspace.ceilings.of_sites(program, chain.case.target, chain.device)
     return CaseSites(chain.case.name, program, times, step.doubt, ceilings, applied, found)

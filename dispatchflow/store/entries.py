@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from dispatchflow.keys import Digest, Key
+from dispatchflow.store.facts import Facts
 from dispatchflow.timing.statistics import NOISY, disturbed, noisy
 
 
@@ -42,8 +43,7 @@ class Record(msgspec.Struct, frozen=True):
     reason: str | None = None
     outputs: Mapping[str, Digest] = {}
     """Output's name → digest of the object."""
-    facts: Mapping[str, Any] = {}
-    """Measured values and words, by name."""
+    facts: Facts = {}
     ingredients: Mapping[str, Any] = {}
     cost_s: float = 0.0
     run: str = ""
@@ -83,7 +83,7 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
         return self.whole.reason
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Facts:
         return self.whole.facts
 
     @property

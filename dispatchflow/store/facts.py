@@ -1,0 +1,90 @@
+"""The facts of records: what an action found, besides its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from dispatchflow.keys import Digest
+
+
+class Facts(TypedDict, total=False):
+    """The facts of a record.
+
+    An action has the facts of its stage. A failed one has those that were found before the failure."""
+
+    # --- of any failed action
+    limit: tuple[str, float]
+    """The name and value of the limit that a tool hit: a higher one tries the action again."""
+    repeatable: bool
+    """Whether the action would fail again; if not, the next run tries it again."""
+
+    # --- emit, of a user's module
+    name: str
+    """The module's name."""
+    functions: Mapping[str, Sequence[Sequence[str]]]
+    """Public function → the types of its operands and results (`mlir.functions.to_facts`)."""
+    asks: Sequence[str]
+    """The configurations that the module itself requests (`iree.configurations.requested_by`)."""
+    stored: Sequence[str]
+    """The globals to which the module stores, except at load."""
+    imported: Mapping[str, Any]
+    """The opsets, importer and conversions of an imported model."""
+
+    # --- inputs, of a user's module
+    arguments: Sequence[str]
+    """The operands as in `actions.Data.arguments`."""
+
+    # --- compile
+    compile_s: float
+    compiler_peak_bytes: int | None
+    code_digest: Digest
+    code_bytes: int
+    applied: str | None
+    """The applied configuration of each dispatch, as text."""
+    dispatches: Sequence[tuple[str, str]]
+    """The name and the applied configuration of each dispatch."""
+    doubt: str
+    """The warning that a compile with more flags did not give the case's own code."""
+
+    # --- verify
+    verification: str
+    """The verdict (`verification.verdict_words`)."""
+    score: float | None
+    """The largest error, in units of its tolerance."""
+    rungs: Mapping[str, str]
+    """Recipe, or index of a module's result → its verdict."""
+    why: str
+    """The reason for the verdict `mistrusted` or `not compared`."""
+    worst_index: Sequence[int]
+    worst_got: Any
+    worst_expected: Any
+    runtime: str
+    """The release of the runtime that ran the call."""
+    runtime_digest: Digest
+
+    # --- provenance
+    sites: int
+    operations: int
+    """The number of source operations."""
+    unplaced: int
+    """The number of operations that compute and are in no site."""
+    untagged: int
+    """The number of launches without a tag."""
+    unlaunched: int
+    """The number of dispatches that are never launched."""
+    unlabelled: str | None
+    """The reason why no names of source operations are known; None if they are."""
+
+    # --- capture: also the fields of `models.captured.Capture`
+    tensors: Sequence[Any]
+    missing: Sequence[Any]
+    executions: Mapping[str, int]
+    bytes: int
+    execution: int | None
+    """The execution of each site that was captured; None for the last one."""
+
+    # --- extract and locate
+    modules: int
+    results: Sequence[Any]
+    """The comparison of each result (`engine.site_check.ResultCheck`)."""
