@@ -35,7 +35,7 @@ _PATIENCE_S = 10.0
 
 
 def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
-    """Execute `dispatchflow WORDS` in a directory with a dodo.py, in a process of its own.
+    """Execute `dispatchflow WORDS` in a directory with a dodo.py, as a separate process.
 
     The command's output goes to `sys.stdout` and `sys.stderr`, also in a notebook.
 
@@ -95,7 +95,7 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
         not have is null.
 
     Raises:
-        StoreError: there are no rows, or a file cannot be read or is not one of dispatchflow's.
+        StoreError: there are no rows, or a file cannot be read or was not written by dispatchflow.
     """
     import pyarrow as pa
 

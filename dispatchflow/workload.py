@@ -27,7 +27,7 @@ class Workload(ABC):
     """The base of what a case runs: an `Operation`, whose module is generated, or a user's own `Module`."""
 
     name: ClassVar[str]
-    """The spec's word and the row's `operation`."""
+    """The word in specs, and the value of the column `operation` in rows."""
     dims: ClassVar[tuple[str, ...]]
     """The names of the dimensions, in the order of the label."""
 
@@ -62,7 +62,7 @@ class Workload(ABC):
 
     @property
     def compared(self) -> bool:
-        """Whether its results can be compared with expected ones."""
+        """Whether the results can be compared with expected ones."""
         return True
 
     @property

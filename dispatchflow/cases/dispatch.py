@@ -37,9 +37,9 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return this dispatch with `asks` from the record of `emit`, if it is of a user's module.
+        """Return the dispatch of a user's module with `asks` from the record of `emit`.
 
-        The text of an operation requests only what its tuning does, so its dispatch is returned unchanged."""
+        The dispatch of an operation is returned unchanged: its text requests only what its tuning requests."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
 
     @property
@@ -51,7 +51,7 @@ class Dispatch:
     def _counted(self, packed: bool) -> Operation | None:
         """Return the operation if the compiler must make exactly as many dispatches as the operation states.
 
-        Return None if their number is unknown, or if the compiler or this tuning decides it."""
+        Return None if the number is unknown, or if the compiler or this tuning decides the number."""
         operation = self.operation
         known = isinstance(operation, Operation) and operation.dispatches is not None
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None

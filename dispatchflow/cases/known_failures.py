@@ -204,7 +204,7 @@ class KnownFailures:
         return found
 
     def failing(self, case: Case, stage: str, reason: str, log: Digest | None) -> KnownFailure | None:
-        """Return the entry that matches a failure, or None if it is not a known one.
+        """Return the entry that matches a failure, or None if the failure is not known.
 
         `log` is the digest of the tool's output."""
         read: list[str] = []

@@ -193,7 +193,7 @@ def objects(text: str) -> list[str]:
 
 
 def with_objects(text: str, name_of: Callable[[str], str]) -> str:
-    """Replace the paths of `objects` in a text by `name_of(path)`; the new names must need no escapes."""
+    """Replace the paths that `objects` finds in a text by `name_of(path)`, which must need no escapes."""
     return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(unescaped(match[2]))}"', text)
 
 

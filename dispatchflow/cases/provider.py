@@ -41,7 +41,7 @@ class LibraryProgram:
         return {_OUTPUT: self.content, **dict(self.beside)}
 
     def files(self, outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-        """Return the outputs of `emit` by their names in the working directory."""
+        """Return file name in the working directory → output of `emit`."""
         return {self.main if name == _OUTPUT else name: digest for name, digest in outputs.items()}
 
 

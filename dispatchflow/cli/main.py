@@ -1,8 +1,8 @@
 """`doit …` in a directory whose dodo.py has `from dispatchflow import main; main()`.
 
 Stock doit loads that file and so calls `main`, which executes one of our commands and ends the process.
-docs/decisions/0001 gives the reasons, and says what stock doit would do instead. `dispatchflow …` loads the file
-without doit, whose import takes most of the time of an idle run; doit is imported only if there is something to do.
+docs/decisions/0001 gives the reasons, and says what stock doit would do instead. `dispatchflow …` loads the file itself
+and imports doit only if there is something to do: the import takes longer than a run in which nothing changed.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _interrupted(interrupt: KeyboardInterrupt) -> NoReturn:
 def _end(number: int) -> NoReturn:
     """End the process with the exit code of this signal.
 
-    It skips the interpreter's shutdown, during which waiting threads would print errors."""
+    The interpreter's shutdown is skipped, because waiting threads would print errors during it."""
     with suppress(OSError):  # the terminal may be closed
         if os.isatty(1):
             os.write(1, _SHOW_CURSOR)
@@ -176,7 +176,7 @@ def run(dodo: Path, argv: Sequence[str]) -> int:
             return code
         from dispatchflow.cli.answer import (
             answer,
-        )  # imported here, because an idle run, the most frequent one, has returned above
+        )  # imported here, because most runs have nothing to do and have returned above
 
         return answer(dodo.parent, names, line, recall)
     except DispatchflowError as error:

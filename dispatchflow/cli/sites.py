@@ -24,7 +24,7 @@ def requested(words: Sequence[str]) -> bool:
 
 
 def failures(chains: Sequence[CaseState]) -> dict[str, str]:
-    """Return the name of each case whose sites failed → the reason."""
+    """Return case name → reason, for the cases whose sites failed."""
     return {
         chain.case.name: chain.sites.why
         for chain in chains

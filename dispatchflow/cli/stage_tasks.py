@@ -40,7 +40,7 @@ The tests that set it check no times (CONTRIBUTING.md). Measurements record in t
 
 
 class StageTasks:
-    """The actions of the tasks; compiles and verifications may run in several threads, blocks in one."""
+    """The actions of the tasks; all but measurements may run in several threads at a time."""
 
     def __init__(self, workspace: Workspace, progress: Progress) -> None:
         self.workspace, self.progress = workspace, progress

@@ -147,7 +147,7 @@ class _Sampling:
         """Return what a command prints.
 
         Raises:
-            ToolError: it failed.
+            ToolError: the command failed.
         """
         outcome, stderr = self._run(name, argv, {}, ())
         if outcome.failure:

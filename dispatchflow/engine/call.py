@@ -171,7 +171,7 @@ def failed(what: str, outcome: Outcome, scratch: Path, facts: Facts, store: Stor
         what: what failed, `compile` or `run`; or the problem in full, `cannot read x.mlir`.
         outcome: how the tool ended.
         scratch: the directory with its stderr.
-        facts: facts to complete.
+        facts: facts to record; `repeatable` and the limit are added.
         store: where the log goes.
         limits: the limits that the tool ran under.
 

@@ -45,11 +45,11 @@ class DataResolver:
         self._environment, self._device_of, self._again = environment, device_of, again
         self.installed = installed
         self._known: dict[str | Workload, tuple[Data | None, Data | None]] | None = {} if frozen else None
-        """Known data; operations are keyed by their shape name, which identifies them completely."""
+        """Known data; operations are keyed by their shape name, which identifies them. None to cache nothing."""
         self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> DataResolver:
-        """Return a resolver that reads a snapshot of the records, which never gets the missing data."""
+        """Return a resolver that reads a snapshot of the records, to which no data is added later."""
         return DataResolver(
             reader, self._toolchain, self._host, self._environment, self._device_of, self._again, self.installed,
             frozen=True,

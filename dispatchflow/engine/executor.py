@@ -143,7 +143,7 @@ class ActionExecutor:
 def dumped(scratch: Path, to: str) -> bytes:
     """Return the configurations that the compiler wrote.
 
-    `to` is where it wrote them, a directory or `-` (stdout), as `command_lines.dump_of` returns it."""
+    `to` is where the compiler wrote them, a directory or `-` (stdout), as returned by `command_lines.dump_of`."""
     files = [scratch / "stdout"] if to == "-" else sorted(filter(_is_regular, (scratch / to).glob("*")))
     return b"".join(path.read_bytes() for path in files)
 

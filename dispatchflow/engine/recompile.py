@@ -23,7 +23,7 @@ VERSION = 1
 """Version of the outputs. Raise it when they change."""
 
 _STREAM_BYTES = 1 << 42
-"""The limit for the modules that the compiler prints after its passes, which is never reached."""
+"""A limit that is never reached, because the compiler may print the module after each pass."""
 
 _CODE = "module.vmfb"
 _OTHER_CODE = "this compile gave other code than the case's own, so what is shown is not about the case's code"
@@ -31,7 +31,7 @@ _OTHER_CODE = "this compile gave other code than the case's own, so what is show
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text that the compiler reads, and the case's own compile."""
+    """The text that the compiler reads, and the key and code digest of the case's own compile."""
 
     text: bytes
     objects: dict[str, Digest]
@@ -48,7 +48,7 @@ def source_of(executor: StageExecutor, case: Case) -> Source:
         ToolError: the compiler cannot read the module, or it has no such function.
     """
     program, objects = case.operation, dict[str, Digest]()
-    executor.emit(case)  # the store keeps the text that a record of a compile names
+    executor.emit(case)  # store the text that the compile's record names
     record = executor.compile(case)
     if isinstance(program, Module):
         printed = executor.printed(program)
@@ -64,14 +64,14 @@ def source_of(executor: StageExecutor, case: Case) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class Recompile:
-    """A compile of a case with more flags."""
+    """A compile of a case with additional flags."""
 
     executor: StageExecutor
     case: Case
     source: Source
     output: str = _CODE
     variables: tuple[tuple[str, str], ...] = ()
-    """More variables of the compiler's environment; they enter the key."""
+    """Additional variables of the compiler's environment; they enter the key."""
 
     def record(self, kind: str, flags: Sequence[str], take: Callable[[Path], dict[str, Digest]]) -> Record:
         def make(scratch: Path) -> Result:

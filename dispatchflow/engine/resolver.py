@@ -1,7 +1,7 @@
 """Resolve cases: find the state of each case in the records.
 
-Planning (what is missing), doit's up-to-date check, explaining and rows use the same resolution. The up-to-date check
-repeats it after upstream stages ran: only then is the code digest known, which early cutoff needs."""
+Planning, doit's up-to-date check, `doit explain` and rows use the same resolution. The up-to-date check repeats it
+after the upstream stages have run: only then is the code digest known, which early cutoff needs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Reuse:
         return self._judgements[place]
 
     def refusal(self, taken: Measurement, device: Device) -> str | None:
-        """Return why a measurement does not count for this machine and runtime; None if it does."""
+        """Return why a measurement does not count for this machine and runtime; None if it counts."""
         if taken.machine not in (None, self._machine):
             return f"measured on another machine, {taken.conditions.get('host')}"
         if not self.foreign(taken):

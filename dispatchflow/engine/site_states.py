@@ -61,7 +61,7 @@ def state(resolver: Resolver, chain: CaseState) -> StageState:
 
 
 def provenance_of(chain: CaseState) -> Action | None:
-    """Return the action that finds a case's sites; None if it is not compiled or a library computes it."""
+    """Return the action that finds a case's sites; None if the case is not compiled or is a library's."""
     key, emitted = chain["compile"].key, chain["emit"].record
     if chain.case.library is not None or key is None or not chain.made("compile"):
         return None
@@ -90,7 +90,7 @@ def unprofiled(resolver: Resolver, case: Case) -> str | None:
 
 
 def _untimed(resolver: Resolver, chain: CaseState, traced: StageState) -> str | None:
-    """Return why the sites of a case have no times; None if they can be measured."""
+    """Return why the sites of a case have no times; None if times can be measured."""
     if (why := unprofiled(resolver, chain.case)) is not None:
         return why
     if traced.record is not None and not traced.record.facts.get("sites"):

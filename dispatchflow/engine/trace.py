@@ -1,4 +1,4 @@
-"""Call a case with the instrumented runtime, and capture the trace of these calls."""
+"""Call a case a few times with the instrumented runtime, and capture a trace of the calls."""
 
 from __future__ import annotations
 

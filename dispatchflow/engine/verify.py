@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
-    """Verify an operation's results on the inputs of each recipe, then call it again on the last recipe.
+    """Verify an operation's results on the inputs of each recipe, and repeat the call on the last inputs.
 
     Results of exact inputs are compared bit by bit, and results of random inputs within the bound. `repeatability`
     describes the second call."""

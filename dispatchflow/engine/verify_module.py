@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 Types = list[str]
-"""The types of a function's results, with their sizes in a call."""
+"""The types of a function's results, with the sizes that they have in a call."""
 
 
 def verify_module(

@@ -21,9 +21,9 @@ class Installed:
 
     version: str
     digest: Digest
-    """The digest of the files that determine its code; see `library`."""
+    """The digest of the files that determine the library's code; see `library`."""
     folder: str = field(compare=False)
-    """The directory in which Python finds it."""
+    """The directory in which Python finds the library."""
 
 
 @cache
@@ -78,6 +78,6 @@ def _math_libraries() -> tuple[str, ...]:
 
 
 def _stamps(paths: Iterable[Path]) -> tuple[str, ...]:
-    """Return path, size and time of each file; links are followed, as for Debian's alternatives."""
+    """Return path, size and time of each file; symbolic links, as Debian's alternatives, are followed."""
     found = ((path, path.stat()) for path in sorted(set(paths)) if path.is_file())
     return tuple(f"{path} {path.resolve()} {status.st_size} {status.st_mtime_ns}" for path, status in found)

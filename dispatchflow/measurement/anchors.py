@@ -47,7 +47,7 @@ class History:
     """The history of the anchors of one machine and number of threads."""
 
     objects: Mapping[str, str] = field(default_factory=dict)
-    """Anchor → its compiled module, the same for all toolchains."""
+    """Anchor → digest of its compiled module, which is the same for all toolchains."""
     reference_ns: Mapping[str, float] = field(default_factory=dict)
     """Anchor → its time in the first session; factors are relative to it."""
     sessions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class History:
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
-        """Return the history with the anchors' times of this run so far."""
+        """Return the history with the anchors' times in a run, so far, added."""
         found = {name: median(ns) for name, ns in blocks.items() if ns}
         if not found:
             return self
@@ -189,7 +189,7 @@ class Moment:
         return sqrt(2 * within**2 + self._between((felt, freedom), (self._own**2, self.freedom)) ** 2)
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the same as `later` for anchored medians; None if there is no anchor or it is not narrower.
+        """Return `later` for anchored medians; None without anchors, or if the interval is not narrower.
 
         The further this session's anchors are from those of the machine's first session, the more the uncertainty of
         the sensitivity widens the interval. For the other session, the usual distance is assumed."""

@@ -47,9 +47,9 @@ class Kernel:
     work: int
     """The flops of one call, or the bytes that it moves."""
     spare: bool = False
-    """Whether it is measured only when a rate is suspect."""
+    """Whether the kernel is measured only when a rate is suspect."""
     growth: int = 0
-    """The number of smaller kernels of its kind; it is skipped if one of them takes long enough."""
+    """The number of smaller kernels of this kind; if one takes long enough, this kernel is skipped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,7 @@ class Ceilings:
 
     @staticmethod
     def calibrated(target: Target, device: Device) -> Device:
-        """Return the device on which the calibration kernels run; for a CPU it is llvm-cpu's."""
+        """Return the device on which the calibration kernels run: for a CPU, the device of llvm-cpu."""
         if not target.has_threads:
             return device
         return Device(TARGETS["llvm-cpu"].device(device.threads), device.threads, device.cpus, device.identity)

@@ -218,7 +218,7 @@ class Controls:
                 self._round(side, {word: pair[word] for word in lot.sample(sorted(pair), len(pair))})
 
     def _round(self, side: _Sides, pair: dict[str, Toolchain]) -> None:
-        """Measure a block with each runtime, in this order; a round counts completely or not at all."""
+        """Measure a block with each runtime, in the order of `pair`; an incomplete round does not count."""
         found: dict[str, float] = {}
         for word, tools in pair.items():
             for attempts_left in reversed(range(_FAILURES)):

@@ -32,7 +32,7 @@ from dispatchflow.tools import machine, processes, toolchain
 _EVENTS = 20_000
 """The largest number of dispatches in a block."""
 _ATTEMPTS = 5
-"""The most attempts at a block whose profile is incomplete."""
+"""The largest number of attempts at a block, as long as its profile is incomplete."""
 _FLUSH_MS = 1
 _PART_OF_MEMORY = 4
 """The copies of cold operands take at most the memory divided by this."""

@@ -30,9 +30,9 @@ from dispatchflow.tools import processes
 _EVENTS = 20_000
 """The largest number of dispatches in a block; a profile has about 300 bytes for each."""
 _ATTEMPTS = 5
-"""The most attempts at a block."""
+"""The largest number of attempts at a block."""
 _INCOMPLETE = 20
-"""The most attempts at a block whose profile is incomplete."""
+"""The largest number of attempts at a block, as long as its profile is incomplete."""
 _FLUSH_MS = 1
 
 

@@ -80,7 +80,7 @@ class Trial:
     id: int | None = None
     began: dict[str, Any] = field(default_factory=dict)
     rounds: str | None = None
-    """RUN/N: the run, and the number of the group in whose rounds this is measured; None before these."""
+    """The rounds of this measurement as RUN/N, for the Nth group of a run; None before they begin."""
     claimed: bool = False
     awaited: bool = False
     outcome: str | None = None
@@ -101,7 +101,7 @@ class Trial:
     longest_s: ClassVar[float] = inf
     """The time limit of one block in seconds, if the user's limit is longer."""
     what: ClassVar[str] = "case"
-    """The kind of work that this measures."""
+    """The kind of thing that is measured, as a noun for messages."""
 
     def retake(self, block: Block) -> bool:
         """Return whether to take another block in place of this one, because it waited for a CPU.
@@ -221,7 +221,7 @@ def has_dispatches(chain: CaseState) -> bool:
 
 
 def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
-    """Return the measurement of a case from its artifacts `made`; its profile must have an action."""
+    """Return the measurement of a case from its artifacts `made`; the key of `profile` must be known."""
     case, action, resolver = chain.case, chain["profile"].action, executor.resolver
     assert action is not None
     recipe = case.operation.recipes[-1]

@@ -11,7 +11,7 @@ from dispatchflow.planning import sweep_words
 from dispatchflow.planning.location import Location
 from dispatchflow.planning.shapes import classes, classes_of
 
-# The names in BLAS, ONNX, PyTorch and TensorFlow. A name that is a kind here too (`relu`) needs no line.
+# The names in BLAS, ONNX, PyTorch and TensorFlow. A name that is a value of `kind` too (`relu`) needs no entry.
 _FIELD = {
     "gemm mm dot linear dense fully_connected": "matmul",
     "bmm batch_gemm batched_gemm batched_matmul": "batch_matmul",
@@ -44,7 +44,7 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
     It must also take the values of these options, the element types and the layouts in `words`.
 
     Raises:
-        SpecError: there is none, or there are several.
+        SpecError: no operation fits, or several do.
     """
     options = [word for word in words if word in OPTIONS]
     fitting = [name for name, operation in OPERATIONS.items() if set(dims) <= set(operation.dims)]
@@ -73,8 +73,8 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return operation → the words of its sweep, for each operation to which the given words apply.
 
-    A sweep has those of the written classes of shapes, and of the values in `words`, that the operation takes. If none
-    is left of the classes or of a word's values, the operation is left out.
+    A sweep has those of the written classes of shapes, and of the values in `words`, that the operation takes. An
+    operation that takes none of the classes, or none of a word's values, is left out.
 
     Raises:
         SpecError: no operation has a class or a value, or sizes such as `64x80` fit several operations or none.
@@ -145,7 +145,7 @@ def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
 
 
 def _with_no_other_dims(dims: Collection[str], names: Iterable[str]) -> list[str]:
-    """Return the operations with exactly these dims; only those that dims may choose, if there are any."""
+    """Return the operations with exactly these dims, reduced by `_preferred`."""
     return _preferred([name for name in names if len(OPERATIONS[name].dims) == len(dims)])
 
 

@@ -51,7 +51,7 @@ def entries(wanted: list[str], content: bytes, name: str, place: Location, impor
             )
         return public
     for entry in wanted if public else ():  # bytecode is not read here
-        if entry not in public and not mentions(text, entry):  # else the printed module decides
+        if entry not in public and not mentions(text, entry):  # in doubt, the printed module decides
             facts = {"spec": place.at("function"), "file": name, "functions": ", ".join(public)}
             raise SpecError(f"no public function '{entry}'", facts, suggestion(entry, public))
     return wanted

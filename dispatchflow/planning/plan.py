@@ -152,7 +152,9 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 
 
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
-    """Return why extra flags conflict with a tuning's own; the compiler's dump would not always show it."""
+    """Return why extra flags conflict with the tuning's flags; None if they do not.
+
+    The compiler's dump does not always show a conflict."""
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 

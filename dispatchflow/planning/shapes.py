@@ -1,4 +1,4 @@
-"""Shapes by name: the classes of shapes.toml, by operation."""
+"""Read shapes.toml: classes of shapes, which a spec can name, for each operation."""
 
 from __future__ import annotations
 

@@ -33,20 +33,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A folder of a suite that is no case, and why."""
+    """A folder of a suite that cannot be a case, and the reason."""
 
     name: str
     reason: str
 
 
 class _NotUnderstood(Exception):
-    """A flag file is wrong; this is the failure of its folder's cases only."""
+    """A flag file is wrong: only the cases of its folder fail."""
 
 
 def modules(
     words: Any, against: Target | None, place: Location, read: Read
 ) -> tuple[tuple[Module, ...], tuple[Lacking, ...]]:
-    """Return the modules of a suite's folders, and the folders that are no case.
+    """Return the modules of a suite's folders, and the folders that cannot be cases.
 
     A flag that is not understood is the `problem` of its folder's modules.
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 def options(written: Any, option: Option, whose: str, place: str) -> tuple[str | int, ...]:
-    """Return the values of an option; `whose` names it in errors: `kind of pooling`."""
+    """Return the values of an option; `whose` names the option in errors: `kind of pooling`."""
     if written is None:
         return (option.default,)
     found = []

@@ -1,4 +1,4 @@
-"""Find the times of a program's sites by themselves: of cases whose modules were extracted from it."""
+"""Find each site's time by itself, in rows of cases whose modules were extracted from the program."""
 
 from __future__ import annotations
 

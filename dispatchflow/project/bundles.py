@@ -97,7 +97,7 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
             linked = linked_of(workspace, case, list(files.values()))
             files |= {name: executor.store.checked(digest) for name, digest in linked.items()}
         except DamagedObject:
-            continue  # its records are gone, so that the next attempt makes it again
+            continue  # the object's records are dropped, so that the next attempt makes the object again
         _place(out, made, files, workspace, case)
         return Written(out, made, tuple(extraction.without_module(program, extracted, numbers)))
     raise StoreError("objects are damaged each time they are restored", {"store": executor.store.root}, "")

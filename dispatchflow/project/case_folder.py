@@ -93,7 +93,7 @@ def description(chain: CaseState) -> str:
 
 
 def _inputs(program: Workload) -> dict[str, str]:
-    from dispatchflow.verification import inputs  # imports numpy, which an idle run does not need
+    from dispatchflow.verification import inputs  # imports numpy, which a run with nothing to do does not need
 
     uniform = f"uniform in [-1, 1), integers over their whole range; seed {inputs.SEED + 1}, operand number"
     if isinstance(program, Operation):
@@ -156,7 +156,7 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
 
 
 def link(path: Path, to: Path) -> None:
-    """Make a link to an object, or change it; a file of the user stays."""
+    """Make or update a link to an object; leave a file of the user unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     wanted = os.path.relpath(to, path.parent)
     if path.is_symlink():
@@ -170,7 +170,7 @@ def link(path: Path, to: Path) -> None:
 def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
     """Return the command lines that were executed, with the files of the case's folder as inputs.
 
-    The keys are `compile`, `run` and `benchmark`, and `sites` if these have times; a library has no compile.
+    The keys are `compile`, `run` and `benchmark`, and `sites` if the sites have times; a library has no `compile`.
     The compile writes module.vmfb to the working directory: run it in an empty one, as repro.sh does, or it writes
     through a link into the store."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain

@@ -1,4 +1,4 @@
-"""The compiler's phases of a case: its modules as text, and their files in the view."""
+"""The compiler's phases of a case: the module after each as text, and the files in the view."""
 
 from __future__ import annotations
 

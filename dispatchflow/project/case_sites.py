@@ -32,7 +32,7 @@ class CaseSites:
     doubt: str | None
     """The reason why the sites have no times; None if they have."""
     ceilings: Mapping[int, sites.Ceilings]
-    """Site → the ceilings of this machine for it."""
+    """Site → the ceilings that this machine has for the site."""
     configurations: Mapping[str, str]
     """Executable → the configuration that the compiler applied."""
     alone: Mapping[int, sites.Alone]

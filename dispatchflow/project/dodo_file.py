@@ -1,4 +1,4 @@
-"""A user's dodo.py: its names beside our `main()`, its store, and the cache that all projects share."""
+"""Read a user's dodo.py; find its project's store, and the cache that all projects share."""
 
 from __future__ import annotations
 

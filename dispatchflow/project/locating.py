@@ -28,7 +28,9 @@ _LATE = "it has no module, because the compiler added its dispatch after all oth
 
 
 def reference_of(case: Case, given: Target | None) -> Target:
-    """Return the target that a case's sites are compared with: `given`, or llvm-cpu, or else vmvx.
+    """Return the target with which a case's sites are compared.
+
+    It is `given`, if that is not None; otherwise llvm-cpu, or vmvx for a case of llvm-cpu.
 
     Raises:
         SpecError: the given target is the case's own.
@@ -50,7 +52,7 @@ def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequenc
     numbers of sites; None means all.
 
     Raises:
-        SpecError: a library computes the case, or the program has no such site, or no such execution of one.
+        SpecError: a library computes the case, or the program has no such site, or no such execution of a site.
         ToolError: the case does not compile, nothing can be captured, or the reference has no device.
     """
     site_states.refuse_library(case)
@@ -61,7 +63,7 @@ def located(workspace: Workspace, case: Case, reference: Target, wanted: Sequenc
         try:
             return _located(workspace, case, reference, device, wanted)
         except DamagedObject:
-            continue  # its records are gone, so that the next attempt makes it again
+            continue  # the object's records are dropped, so that the next attempt makes the object again
     raise StoreError("objects are damaged each time they are restored", {"store": workspace.store.root}, "")
 
 
@@ -85,7 +87,7 @@ def _located(
 
 
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
-    """Verify a case; return (why its results are wrong, the recipe whose results are), None if unknown."""
+    """Verify a case; return why its results are wrong and for which recipe, each None if unknown."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None

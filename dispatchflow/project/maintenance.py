@@ -58,8 +58,8 @@ def clean(workspace: Workspace) -> str:
     Raises:
         StoreError: the clean would wait for the run that started it; or the records are damaged, and objects that they
             no longer name would be removed.
-        SpecError: there are no cases, with keep=referenced.
-        ToolchainError: an available toolchain does not run, with keep=referenced: its keys are unknown.
+        SpecError: with keep=referenced, there are no cases.
+        ToolchainError: with keep=referenced, an available toolchain does not run, so that its keys are unknown.
     """
     store, values = workspace.store, workspace.values
     dry = values.get("dry", False)

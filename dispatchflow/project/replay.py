@@ -73,7 +73,7 @@ def _imported(dodo: str) -> str:
     python, ours = (f"{os.path.dirname(path)}/" for path in (os.__file__, os.path.dirname(__file__)))  # noqa: PTH120
     files = {dodo, *(getattr(module, "__file__", None) or dodo for module in [*sys.modules.values()])}
     return _stamps(
-        file  # except Python's, known by its version, and ours, which are a `source`
+        file  # without Python's files, which its version identifies, and ours, which are the input `source`
         for file in files
         if not file.startswith(ours) and ("-packages/" in file or not file.startswith(python))
     )

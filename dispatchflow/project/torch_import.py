@@ -29,7 +29,7 @@ class Imported:
     weights: Path | None
     """The weights; None if there are none."""
     arrays: Path | None
-    """Arguments `in0`, … and results `out0`, …; None if numpy has no array of a type."""
+    """Arguments `in0`, … and results `out0`, …; None if numpy does not have the type of one."""
     no_arrays: str | None
     function: str
     types: Declaration

@@ -157,7 +157,7 @@ class Workspace:
         return None
 
     def _needed_bytes(self, program: Workload) -> int:
-        """Return the approximate bytes that verification needs; 0 for a user's module: they are unknown."""
+        """Return the approximate memory that verification needs in bytes; 0 (unknown) for a user's module."""
         if not isinstance(program, Operation):
             return 0
         if (needed := self._needed.get(program.shape_name)) is None:

@@ -41,7 +41,7 @@ def no_words(command: str, args: list[str]) -> None:
 
 
 def join_users(workspace: Workspace) -> None:
-    """Wait for a running clean of the store, then register this process as a user: no clean begins."""
+    """Wait for a running clean of the store, then register this process, so that no clean begins."""
     workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
 
 

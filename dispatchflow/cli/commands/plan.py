@@ -1,4 +1,4 @@
-"""`doit plan` is the dry run."""
+"""`doit plan` shows what a run would do."""
 
 from __future__ import annotations
 
