@@ -250,7 +250,7 @@ def with_sizes_of(printed: str, declared: str) -> str:
 
 
 def unlike(got: str, expected: str) -> str | None:
-    """Return `40x12, expected 12x40` for different types; None if they are equal or one is unknown."""
+    """Return `40x12, expected 12x40` for different types; None for equal types, or if one is unknown."""
     sizes = sizes_of(got), sizes_of(expected)
     if None in sizes or not (is_sized(got) and is_sized(expected)):
         return None

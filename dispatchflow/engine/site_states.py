@@ -1,4 +1,4 @@
-"""Find a case's state in stage `sites`: that of its provenance, then that of the times of its sites."""
+"""Find a case's state in stage `sites`, which finds the sites first and then measures their times."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Resolver(Protocol):
 def state(resolver: Resolver, chain: CaseState) -> StageState:
     """Return the state of a case's sites.
 
-    If times cannot be measured, the state is that of the provenance, and `doubt` has the reason."""
+    If times cannot be measured, it is the state of the provenance alone, and `doubt` has the reason."""
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:
         return StageState(SITES, "off", _unknown(case))

@@ -76,6 +76,6 @@ _WARN = "verify=warn traces it nevertheless."
 
 
 def program_of(executor: StageExecutor, case: Case) -> Program | None:
-    """Return the sites of a case; None if they are not known."""
+    """Return the sites of a case; None if the sites cannot be found."""
     record = provenance.of_case(executor, case)
     return provenance.program_of(executor, record.outputs) if record is not None and record.ok else None

@@ -1,4 +1,4 @@
-"""Decide which verdict on code counts: the present runtime's, or that of the first that verified it.
+"""Decide whose verdict on code counts: the present runtime's, or the first runtime's that verified it.
 
 The first runtime's verdict is looked up by the code alone; if the code passed, the verdict holds for all runtimes.
 Another runtime verifies the code again if the code failed with the first runtime, or if the code is measured now. Each

@@ -39,7 +39,7 @@ class _KernelTrial(Trial):
 
 
 def _calibrated(target: Target) -> Target:
-    """Return the target that is calibrated in place of `target`: llvm-cpu for each target of this CPU."""
+    """Return the target whose ceilings apply to `target`: llvm-cpu for each target of this CPU."""
     return TARGETS["llvm-cpu"] if target.has_threads else target
 
 

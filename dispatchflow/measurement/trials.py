@@ -74,7 +74,7 @@ class Trial:
     waits: list[float | None] = field(default_factory=list)
     """The fraction of each block's time that it waited for a CPU."""
     retaken: int = 0
-    """The number of disturbed blocks that do not count, because another block was taken in place of each."""
+    """The number of disturbed blocks that were measured again and do not count."""
     spent_s: float = 0.0
     iterations: int | None = None
     id: int | None = None
@@ -104,7 +104,7 @@ class Trial:
     """The kind of thing that is measured, as a noun for messages."""
 
     def retake(self, block: Block) -> bool:
-        """Return whether to take another block in place of this one, because it waited for a CPU.
+        """Return whether to measure this block again, because it waited for a CPU.
 
         At most half of the protocol's number of blocks are retaken, and only within the time budget."""
         again = (
@@ -173,7 +173,7 @@ class ColdTrial(_Slow):
     """A trial with rotated inputs."""
 
     problem: str | None = None
-    """The reason why the rotation is not available; None if it is."""
+    """The reason why the rotation module does not compile; None if it compiles."""
 
     rotation: ClassVar[str | None] = rotating_inputs.FILE
 

@@ -16,7 +16,7 @@ _POWER = re.compile(rf"2\^({WHOLE})")
 MAX_SIZE = 2**31 - 1
 FORMS = '64, [64, 128], "64:1024:128" (ends included), "2^4..2^10"'
 LINE_FORMS = "64 or 64,128 or 64:1024:128 (ends included) or 2^4..2^10"
-"""The forms on the command line."""
+"""The forms of sizes that the command line accepts."""
 
 
 class AxisError(ValueError):

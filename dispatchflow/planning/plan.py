@@ -152,7 +152,7 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 
 
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
-    """Return why extra flags conflict with the tuning's flags; None if they do not.
+    """Return why extra flags conflict with the tuning's flags; None without a conflict.
 
     The compiler's dump does not always show a conflict."""
     flag = flags.shared(tuning.flags, extra) if extra else None

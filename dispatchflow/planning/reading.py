@@ -15,7 +15,7 @@ class Read(Protocol):
         ...
 
     def digest(self, name: str, /) -> tuple[str, Digest]:
-        """Return (path to open the file by, digest of its bytes), without reading it into memory at once."""
+        """Return (path to open the file by, digest of its bytes), without holding the file in memory."""
         ...
 
     def entries(self, folder: str, /) -> list[tuple[str, bool]]:

@@ -1,4 +1,4 @@
-"""The requested sweeps: those of the specs, or one that the command line describes."""
+"""Find the requested sweeps: the sweeps of the specs, or one that the command line describes."""
 
 from __future__ import annotations
 

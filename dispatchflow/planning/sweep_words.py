@@ -162,7 +162,7 @@ def _type_words(written: str | list[str]) -> list[str]:
 
 
 def _signature(word: str, operation: type[Operation]) -> Signature | None:
-    """Return the operation's signature with this word or spelling; None if it has none."""
+    """Return the operation's signature with this word or spelling; None if there is no such signature."""
     if word in operation.signatures:
         return operation.signatures[word]
     try:

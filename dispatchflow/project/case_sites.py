@@ -30,7 +30,7 @@ class CaseSites:
     times: ProgramTimes | None
     """The times of the sites; None if they cannot be measured."""
     doubt: str | None
-    """The reason why the sites have no times; None if they have."""
+    """The reason why the sites have no times; None if there are times."""
     ceilings: Mapping[int, sites.Ceilings]
     """Site → the ceilings that this machine has for the site."""
     configurations: Mapping[str, str]

@@ -227,7 +227,7 @@ class Workspace:
 
     @cached_property
     def known(self) -> KnownFailures:
-        """The user's entries, then the shipped ones; none with known_failures=off.
+        """The known failures of the user's specs, then the shipped ones; empty with known_failures=off.
 
         Raises:
             SpecError: an entry is wrong.
