@@ -1,4 +1,4 @@
-"""What a backend does not compile by its own configuration is a known failure; what it compiles is none."""
+"""A case that a backend does not compile with its default configuration is a known failure; others are not."""
 
 import pytest
 
@@ -85,7 +85,9 @@ def workspace(tmp_path_factory):
         *(pytest.param(name, "matmul", "f16_f32", "4x16x4", "tt", {}, True, marks=pytest.mark.slow) for name in _NAMED),
     ],
 )
-def test_what_is_not_compiled_is_a_known_failure(target, name, dtype, shape, layout, options, compiles, workspace):
+def test_what_a_backend_does_not_compile_is_a_known_failure(
+    target, name, dtype, shape, layout, options, compiles, workspace
+):
     operation = OPERATIONS[name].make(tuple(map(int, shape.split("x"))), dtype, layout, **options)
     case = Case(Dispatch(operation, DEFAULT), TARGETS[target])
     record, chain = workspace.executor.compile(case), workspace.resolver.chain(case)
@@ -94,7 +96,7 @@ def test_what_is_not_compiled_is_a_known_failure(target, name, dtype, shape, lay
     assert chain.failure is not None or workspace.known.passing(case, chain.made) is None
 
 
-def test_nothing_of_it_is_skipped(tmp_path):
+def test_types_that_a_backend_does_not_compile_are_not_skipped(tmp_path):
     words = {"operation": ("matmul",), "m": [128], "n": [128], "k": [128], "dtype": "f16;f8E5M2;f64"}
     found = Workspace(tmp_path, words | {"target": "vulkan,cuda-sm_80,vmvx"}).plan
     assert (len(found.cases), found.skips) == (9, ())

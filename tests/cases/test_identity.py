@@ -1,4 +1,4 @@
-"""What is computed and on what, whoever computes it: `program_digest` and `data_digest` of rows."""
+"""`program_digest` and `data_digest` of rows identify a computation and its data, whoever computes it."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def programs(plan_of):
 MATMUL = '[[sweep]]\noperation = "matmul"\nm = 64\nn = [64, 96]\nk = 64\nthreads = 1\n'
 
 
-def test_a_program_is_the_same_for_tunings_flags_targets_providers_and_caches(programs):
+def test_tunings_flags_targets_providers_and_caches_do_not_change_the_digest(programs):
     many = 'tuning = ["default", "data_tiling"]\nflags = ["", "--iree-opt-level=O3"]\ntarget = ["llvm-cpu", "vmvx"]\n'
     found = programs(MATMUL + many + 'provider = ["iree", "numpy"]\ncache = ["hot", "cold"]\n')
     assert len(found) > 20
@@ -26,11 +26,11 @@ def test_a_program_is_the_same_for_tunings_flags_targets_providers_and_caches(pr
 
 
 @pytest.mark.parametrize("word", ['dtype = "f16"', 'layout = "nt"', 'accumulate = "yes"', 'epilogue = "bias"'])
-def test_a_program_is_another_with_another_word_of_the_operation(programs, word):
+def test_changing_a_word_of_an_operation_changes_the_digest(programs, word):
     assert not set(programs(MATMUL).values()) & set(programs(f"{MATMUL}{word}\n").values())
 
 
-def test_dynamic_sizes_make_two_programs_of_one_text(programs):
+def test_dynamic_sizes_change_the_digest_although_the_text_is_equal(programs):
     assert len(set(programs(f'{MATMUL}dynamic = "mnk"\n').values())) == 2
 
 
@@ -38,7 +38,7 @@ def of(source=b"text", path="a.mlir", entry="main", objects=()):
     return program_digest(Module(File(path, digest_of(source)), "title", entry, objects=objects))
 
 
-def test_a_module_is_its_content_and_its_function_wherever_it_lies():
+def test_a_module_s_digest_depends_on_content_and_function_not_on_the_path():
     assert of() == of(path="elsewhere/b.mlir")
     linked = (("x.o", File("x.o", digest_of(b"1"))),)
     others = [of(b"other"), of(entry="other"), of(objects=linked), of(objects=(("x.o", File("x.o", digest_of(b"2"))),))]

@@ -1,4 +1,4 @@
-"""Each of our known failures has a real case that fails so."""
+"""Each shipped known failure has a real case that fails as described."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ ELSEWHERE = {
 }
 
 
-def test_each_of_our_entries_has_an_example() -> None:
+def test_each_shipped_entry_has_an_example() -> None:
     present = {entry.reason for entry in known_failures.shipped() if entry.holds_for((3, 13, 0))}
     assert present == EXAMPLES.keys() | WRONG_ON_LAVAPIPE.keys() | ELSEWHERE
 
@@ -148,7 +148,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 @pytest.mark.iree
 @pytest.mark.parametrize("reason", EXAMPLES)
-def test_it_fails_as_known(reason: str, workspace: Workspace) -> None:
+def test_an_example_fails_as_its_entry_describes(reason: str, workspace: Workspace) -> None:
     *words, last = EXAMPLES[reason]
     case = made(*words, **last) if isinstance(last, dict) else made(*words, last)
     workspace.executor.verify(case, workspace.resolver.chain(case).device)

@@ -1,4 +1,4 @@
-"""Known failures: the words of an entry, and what a run, `plan` and `known` say of them."""
+"""Known failures: the words of an entry, and what a run, `plan` and `known` print about them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parsed(**words: str) -> known_failures.KnownFailure:
         ({"mesage": '"x"'}, "Did you mean 'message'?"),
     ],
 )
-def test_entry_that_is_wrong_is_an_error_with_its_place(words: dict[str, str], says: str) -> None:
+def test_a_wrong_entry_is_an_error_with_its_place(words: dict[str, str], says: str) -> None:
     with pytest.raises(SpecError) as caught:
         parsed(**words)
     assert says in str(caught.value)
@@ -107,8 +107,8 @@ TILED = "conv_tile_and_decompose_0x8x32x32_1x1x8x32_1x1x8"
         (("conv2d", "1x16x16x16x16x3x1", "f32", "data_tiling"), True),
     ],
 )
-def test_our_entries_cover_no_case_that_compiles_as_asked(words, covered: bool) -> None:
-    """Seen with IREE 3.13: what fails with `configuration ignored`, and beside it what does not."""
+def test_shipped_entries_cover_no_case_that_compiles_as_requested(words, covered: bool) -> None:
+    """Seen with IREE 3.13: cases that fail with `configuration ignored`, and similar cases that do not."""
     options = words[-1] if isinstance(words[-1], dict) else {}
     case = made(*words[:4], "llvm-cpu", **options)
     known = KnownFailures(known_failures.shipped(), "3.13.0", lambda log: "")
@@ -131,7 +131,7 @@ def test_match_is_patterns_over_features_of_the_targets_cpu(patterns: str, cover
 
 
 @pytest.mark.iree
-def test_a_failure_of_one_kind_of_cpu_is_not_known_of_another(tmp_path) -> None:
+def test_a_failure_known_for_one_kind_of_cpu_is_not_known_for_another(tmp_path) -> None:
     """Rows of i4 are a known failure with AVX-512; AVX2 code of the same case compiles, and is an ordinary case."""
     words = ("m=33", "n=48", "k=128", "dtype=i4", "threads=1", "compile")
     project = Project.make(tmp_path / "p")
@@ -154,7 +154,7 @@ reason = "it was slow, https://example.org/1"
 
 
 @pytest.mark.iree
-def test_known_failure_is_tried_once_and_is_no_failure_of_the_run(tmp_path) -> None:
+def test_a_known_failure_is_tried_once_and_does_not_fail_the_run(tmp_path) -> None:
     project = Project.make(tmp_path / "p", sweep(m=8, n=8, k=8, dtype=["f16", "f32"], target="vmvx", threads=1) + OWN)
 
     first = project.doit("verify")
@@ -184,7 +184,7 @@ def test_known_failure_is_tried_once_and_is_no_failure_of_the_run(tmp_path) -> N
 
 
 @pytest.mark.iree
-def test_row_says_which_failure_it_is(tmp_path) -> None:
+def test_a_row_names_its_known_failure(tmp_path) -> None:
     project = Project.make(tmp_path / "p", sweep(m=8, n=8, k=8, dtype="f16", target="vmvx", threads=1))
     assert project.doit("protocol=fast").code == 0
     (row,) = project.rows()
@@ -197,7 +197,7 @@ def test_row_says_which_failure_it_is(tmp_path) -> None:
     ("words", "code"),
     [({"message": '"another"'}, 1), ({"stage": '"verify"'}, 1), ({"toolchain": '"<3.0"'}, 1), ({}, 0)],
 )
-def test_failure_that_is_another_one_is_none_that_is_known(words: dict[str, str], code: int, tmp_path) -> None:
+def test_a_failure_with_another_message_is_not_known(words: dict[str, str], code: int, tmp_path) -> None:
     """The log is searched too: the reason leaves out who said it."""
     entry = text(**{"message": '"iree-compile: for the --iree-opt-level option"'} | words)
     spec = sweep(m=8, n=8, k=8, flags="--iree-opt-level=O9")
@@ -205,7 +205,7 @@ def test_failure_that_is_another_one_is_none_that_is_known(words: dict[str, str]
     assert project.doit("verify").code == code
 
 
-def test_entry_of_a_spec_that_is_wrong_stops_the_run(tmp_path) -> None:
+def test_a_wrong_entry_in_a_spec_stops_the_run(tmp_path) -> None:
     project = Project.make(tmp_path / "p", sweep(m=8, n=8, k=8) + text(stage='"compil"'))
     outcome = project.doit("list")
     assert outcome.code == 2

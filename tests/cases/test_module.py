@@ -56,13 +56,13 @@ module @outer attributes {a.b = {c = "}"}} {
 """
 
 
-def test_functions_are_found_wherever_they_stand_and_those_of_inner_modules_are_none():
+def test_functions_are_found_anywhere_except_in_inner_modules():
     assert functions.functions(WRITTEN) == ["main", "second", "third"]
     inner = "module @m {\n  module @inner {\n    func.func @helper() {\n    }\n  }\n  func.func @main() {\n  }\n}\n"
     assert list(functions.declarations(inner)) == ["main"]
 
 
-def test_names_are_read_without_the_escapes_of_mlir():
+def test_escapes_are_removed_from_names():
     names = [("é", r"\C3\A9"), ('a"b', r"a\22b"), ("a\\b", r"a\\b"), ("a\nb", r"a\0Ab"), ("a\tb", r"a\tb"), ("ü", "ü")]
     text = "\n".join(f'  func.func @"{written}"() {{\n  }}' for _, written in names)
     generic = "\n".join(f'"func.func"() <{{sym_name = "{written}"}}> ({{}}) : () -> ()' for _, written in names)
@@ -73,18 +73,18 @@ def test_names_are_read_without_the_escapes_of_mlir():
 
 
 @pytest.mark.parametrize("written", [r"a\FF", r"a\00", "a\udcff"])
-def test_a_name_that_no_tool_can_be_told_is_refused(written):
+def test_a_name_that_cannot_be_passed_to_a_tool_is_refused(written):
     content = f'func.func @"{written}"() {{}}'.encode(errors="surrogateescape")
     with pytest.raises(SpecError, match="a function cannot be called") as refused:
         plan_of('file = "new.mlir"', read=lambda name: (name, content))
     assert "Rename the function" in str(refused.value)
 
 
-def test_a_named_function_is_taken_at_its_word_while_its_name_is_in_the_text():
+def test_a_named_function_is_accepted_if_the_text_mentions_it():
     assert [case.operation.function for case in plan_of('file = "odd.mlir"\nfunction = "old"').cases] == ["old"]
 
 
-def test_types_are_read_as_the_runtime_spells_them():
+def test_types_in_the_runtime_s_spelling_are_parsed():
     assert functions.declarations(TEXT) == {
         "two": Declaration(("4x8xf32", "i32", "?x8xbf16"), ("4x8xf32", "?x8xbf16", "i32")),
         "one": Declaration(("2x?xi64", "tensor<f32>"), ("2xi8",)),
@@ -129,7 +129,7 @@ def plan_of(*sweeps, read=read):
     return plan.expand(parser.parse(text, PurePath("specs/m.toml"), {"dtype": "f16"}, read))
 
 
-def test_each_function_is_a_case_and_names_are_of_file_and_function():
+def test_each_function_is_a_case_named_after_file_and_function():
     found = plan_of(
         'file = "a.mlir"\nthreads = [1, 2]\ntuning = ["default", "data_tiling"]\nfunction = ["two", "none"]'
     )
@@ -201,7 +201,7 @@ def test_a_tuning_that_a_backend_does_not_know_is_a_skip():
         ('file = "a.mlir"\nm = 4', "unknown word 'm'"),
     ],
 )
-def test_what_a_module_cannot_be_is_told_with_its_place(words, told):
+def test_an_error_in_a_sweep_of_modules_names_its_place(words, told):
     with pytest.raises(SpecError) as error:
         plan_of(words)
     assert told in str(error.value)
@@ -256,13 +256,13 @@ def test_one_word_is_a_list_of_one():
         ({}, "Write file=my.mlir, relative to the directory of dodo.py, or to -d if given."),
     ],
 )
-def test_hints_for_the_command_line_are_spelt_as_there(words, hint):
+def test_hints_about_variables_use_the_command_line_s_spelling(words, hint):
     with pytest.raises(SpecError) as error:
         parser.sweep({"operation": "module", **words}, COMMAND_LINE, read)
     assert error.value.hint == hint
 
 
-def test_two_modules_of_one_name_are_refused_and_a_title_helps():
+def test_two_modules_with_one_name_are_refused_unless_one_has_a_title():
     two = 'file = "{}"\nfunction = "two"'
     with pytest.raises(SpecError, match="two modules have this name"):
         plan_of(two.format("a.mlir"), two.format("sub/a.mlir"))
@@ -274,7 +274,7 @@ def test_two_modules_of_one_name_are_refused_and_a_title_helps():
     assert len(plan_of(two.format("a.mlir"), two.format("a.mlir")).cases) == 1
 
 
-def test_sizes_of_results_are_compared_and_element_types_that_are_known():
+def test_sizes_and_known_element_types_of_results_are_compared():
     for got, expected, told in [
         ("40x12xf32", "12x40xf32", "40x12, expected 12x40"),
         ("4x8xf32", "4x8xf64", "4x8xf32, expected 4x8xf64"),
@@ -289,7 +289,7 @@ def test_sizes_of_results_are_compared_and_element_types_that_are_known():
     assert module.is_sized("tensor<f32>") and module.is_sized("f32") and not module.is_sized(module.BUFFER_VIEW)
 
 
-def test_blobs_of_a_printed_module_are_not_read_for_functions() -> None:
+def test_blobs_of_a_printed_module_are_not_searched_for_functions() -> None:
     code = 'module {\n  func.func @main() {\n    return loc("{-#")\n  }\n}\n'
     blobs = '\n{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x04000000"\n    }\n  }\n#-}\n'
     assert without_resources(code + blobs) == code + "\n"

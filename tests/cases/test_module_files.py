@@ -1,4 +1,4 @@
-"""Files that a user's module names: its code is theirs too."""
+"""Files that a user's module names are part of its code."""
 
 import platform
 import shutil
@@ -21,14 +21,14 @@ WRITTEN = r"""
 """
 
 
-def test_paths_are_read_as_mlir_writes_them_and_an_object_with_data_has_none():
+def test_object_paths_are_unescaped_and_embedded_data_has_no_path():
     assert module.objects(WRITTEN) == ['sub/k "1".o', "ä.bc"]
     named = module.with_objects(WRITTEN, lambda path: f"{len(path)}.o")
     assert module.objects(named) == ["11.o", "4.o"]
     assert '"inline.o"' in named
 
 
-def test_a_named_file_is_called_by_its_content_and_what_cannot_be_followed_is_told(tmp_path):
+def test_a_named_file_is_renamed_to_its_digest_and_an_unknown_file_is_an_error(tmp_path):
     (tmp_path / "k.o").write_bytes(b"code")
     file = File(str(tmp_path / "k.o"), digest_of(b"code"))
     program = Module(file, "t", "main", objects=(("k.o", file),))
@@ -81,7 +81,7 @@ hal.executable.objects = #hal.executable.objects<{#t = [#hal.executable.object<{
 @pytest.mark.skipif(
     shutil.which("cc") is None or platform.machine() != "x86_64", reason="the custom dispatch is x86-64 code from C"
 )
-def test_an_object_compiled_anew_is_linked_anew_and_one_that_is_gone_is_a_failure(tmp_path):
+def test_a_recompiled_object_is_linked_again_and_a_missing_object_is_a_failure(tmp_path):
     folder = tmp_path / "specs/ir"
     words = 'file = "ir/custom.mlir"\ninputs = "1xf32=1"\nexpected = "ir/two.bin"\nthreads = 1\n'
     project = Project.make(tmp_path, f'[[sweep]]\noperation = "module"\n{words}')

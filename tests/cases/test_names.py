@@ -62,13 +62,13 @@ CASES = st.builds(
 
 
 @given(CASES, CASES)
-def test_equal_names_are_equal_cases(one, other):
+def test_cases_with_equal_names_are_equal(one, other):
     assert (one.name == other.name) == (one == other)
 
 
 @given(CASES, st.data())
 def test_each_field_of_a_case_shows_in_its_name(case, data):
-    """Cases that differ in one field alone, where random pairs differ in all."""
+    """Compare cases that differ in one field only: random pairs differ in all fields."""
     operation, tuning = case.operation, case.tuning
     other = data.draw(CASES)
     field = data.draw(
@@ -116,7 +116,7 @@ def test_name_fits_a_file_name_and_a_command_line(case):
     assert re.fullmatch(r"[A-Za-z0-9_@.+-]+", case.name)
 
 
-def test_long_names_that_differ_at_their_ends_only_stay_distinct(case_of):
+def test_long_names_that_differ_only_at_their_ends_stay_distinct(case_of):
     tiles = (10**60, 10**60)
     dispatch = Dispatch(case_of().operation, DoubleTiling(tiles, tiles, 1))
     names = {Case(dispatch, TARGETS["llvm-cpu"], threads).name for threads in (None, *range(1, 50))}
@@ -134,7 +134,7 @@ def test_a_long_name_keeps_its_target_and_threads(case_of):
 
 
 @pytest.mark.parametrize("title", ["é" * 150, "e" + "é" * 150])
-def test_a_long_name_fits_in_bytes_of_any_letters(title):
+def test_a_long_name_of_any_letters_fits_in_bytes(title):
     module = Module(File("f", digest_of(b"")), title, "main")
     name = Case(Dispatch(module, TUNINGS["default"].expand({})[0]), TARGETS["llvm-cpu"]).name
     assert 198 < len(name.encode()) <= 200
@@ -147,7 +147,7 @@ def test_shipped_tuning_is_found_by_its_name(tuning):
 
 
 @given(PARAMETRISED)
-def test_name_of_a_tuning_is_read_back_as_that_tuning_by_its_family_alone(tuning):
+def test_a_tuning_s_name_is_parsed_to_that_tuning_and_only_by_its_family(tuning):
     parsed = {name: family.parse(tuning.name) for name, family in TUNINGS.items()}
     assert {name: found for name, found in parsed.items() if found} == {tuning.family: tuning}
 
@@ -159,7 +159,7 @@ def test_name_of_a_tuning_is_read_back_as_that_tuning_by_its_family_alone(tuning
         *("double_tiling_64x64_4x16x0", "double_tiling_64x64_4x16x4_cache_0x64", "double_tiling_64x64_4x16x4x"),
     ],
 )
-def test_word_that_no_tuning_is_named_is_not_read_as_one(word):
+def test_a_word_that_is_no_tuning_s_name_is_not_parsed(word):
     assert DoubleTiling.parse(word) is None
 
 

@@ -1,4 +1,4 @@
-"""Standard output that is closed, full, or a terminal that is gone: the exit code tells, and nothing is lost."""
+"""Standard output that is closed, full, or a closed terminal: the exit code shows it, and no work is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def project(copied: Project) -> Project:
 
 
 def shell(project: Project, script: str, code: int) -> str:
-    """Run by bash, where `doit` is ours; what is said on stderr."""
+    """Run a line in bash with this environment's `doit`; check the exit code and return stderr."""
     script = script.replace("doit", f"{sys.executable} -m doit")
     done = subprocess.run(
         ["bash", "-c", script], cwd=project.root, env=environment({}), capture_output=True, text=True, timeout=120
@@ -38,7 +38,7 @@ def shell(project: Project, script: str, code: int) -> str:
     return done.stderr
 
 
-def test_a_reader_that_goes_away_ends_a_run_which_says_so(project: Project) -> None:
+def test_a_closed_pipe_ends_a_run_with_a_message(project: Project) -> None:
     said = shell(project, "doit verify | head -1; exit ${PIPESTATUS[0]}", 128 + signal.SIGPIPE)
 
     assert "standard output cannot be written" in said and RECORDED in said
@@ -46,7 +46,7 @@ def test_a_reader_that_goes_away_ends_a_run_which_says_so(project: Project) -> N
     assert project.doit("verify").code == 0
 
 
-def test_a_reader_that_has_seen_enough_ends_a_look_well(project: Project) -> None:
+def test_a_pipe_that_is_closed_early_is_no_error_without_work_to_do(project: Project) -> None:
     assert shell(project, "doit list --all emit compile verify profile | head -1; exit ${PIPESTATUS[0]}", 0) == ""
     assert project.doit("verify").code == 0
     assert shell(project, "doit verify | head -1; exit ${PIPESTATUS[0]}", 0) == ""
@@ -60,7 +60,7 @@ def test_a_full_disk_behind_standard_output_is_named(project: Project) -> None:
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
-def test_a_stream_that_was_closed_goes_nowhere(closed: str, project: Project) -> None:
+def test_output_to_a_closed_stream_is_discarded(closed: str, project: Project) -> None:
     shell(project, f"doit verify {closed}", 0)
     shell(project, f"doit verify {closed}", 0)
     assert "7 cases: up to date" in project.doit("verify").out

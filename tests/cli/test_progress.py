@@ -1,4 +1,4 @@
-"""What is said while it runs."""
+"""Messages of a run while it works."""
 
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ from dispatchflow.timing.protocols import PROTOCOLS
     ("kind", "counted", "ahead"),
     [(Trial, "cases", 1), (LibraryTrial, "cases", 1), (_KernelTrial, "calibration kernels", 0)],
 )
-def test_a_block_is_of_a_case_or_of_a_calibration_kernel(kind, counted, ahead, capsys):
+def test_only_blocks_of_cases_advance_the_bar(kind, counted, ahead, capsys):
     trial = kind("key", "label", {}, (), None, {}, PROTOCOLS["fast"], blocks_ns=[1.0])
     progress, steps = Progress(dict.fromkeys(STAGES, 0)), []
     progress._spoke_at -= 60

@@ -64,15 +64,15 @@ def test_words_select_stages_cases_and_tasks(words, counts, foreign, plan):
     assert tasks == foreign
 
 
-def test_name_selects_that_case_alone(plan):
+def test_a_name_selects_only_that_case(plan):
     assert selected([f"profile:{DEFAULT_8}"], plan)[0] == {"profile": [DEFAULT_8]}
 
 
-def test_case_that_is_selected_twice_is_there_once(plan):
+def test_a_case_that_is_selected_twice_appears_once(plan):
     assert len(selected(["profile:*8x8x8*", "profile:*", "profile"], plan)[0]["profile"]) == 4
 
 
-def test_last_stage_of_a_case_is_the_furthest_that_was_asked(plan):
+def test_the_last_stage_of_a_case_is_the_furthest_requested_stage(plan):
     found = select(["profile:*_8x*", "compile"], plan, (), ())
     assert {case.operation.sizes[0]: stage for case, stage in found.last_stage().items()} == {
         8: "profile",
@@ -81,7 +81,7 @@ def test_last_stage_of_a_case_is_the_furthest_that_was_asked(plan):
 
 
 @pytest.mark.parametrize("word", ["profile:*17x*", "verify:matmul_9x*", f"profile:{DEFAULT_8}x", "x*", "profil?:*"])
-def test_what_matches_nothing_is_an_error_of_its_own(word, plan):
+def test_a_pattern_that_matches_nothing_raises_nothing_matched(word, plan):
     with pytest.raises(NothingMatched) as caught:
         select([word], plan, OWN, ())
     assert caught.value.problem == f"nothing matches '{word}'"
@@ -89,7 +89,7 @@ def test_what_matches_nothing_is_an_error_of_its_own(word, plan):
     assert caught.value.hint
 
 
-def test_name_that_is_nearly_right_is_suggested(plan):
+def test_the_nearest_name_is_suggested(plan):
     with pytest.raises(NothingMatched) as caught:
         select(["profile:matmul_8x8x8_f32_f32t_f32t_default@llvm-cpu"], plan, (), ())
     assert caught.value.hint == f"Did you mean '{DEFAULT_8}'?"
@@ -97,7 +97,7 @@ def test_name_that_is_nearly_right_is_suggested(plan):
 
 
 @pytest.mark.parametrize("pattern", ["*vmvx*", "matmul_8x8x8_f32t_f32t_f32t_double_tiling_64x64_4x16x4@vmvx"])
-def test_word_that_names_skips_alone_selects_nothing_and_is_no_error(pattern, plan):
+def test_a_word_that_matches_only_skips_selects_nothing_without_an_error(pattern, plan):
     word = f"profile:{pattern}"
     assert selected([word], plan) == ({"profile": []}, [])
     (skip,) = select([word], plan, OWN, ()).skips
@@ -108,7 +108,7 @@ def test_word_that_names_skips_alone_selects_nothing_and_is_no_error(pattern, pl
     ("words", "count"),
     [((), 1), (("profile",), 1), (("prof*",), 1), (("verify:*vmvx",), 1), (("profile:*llvm*",), 0), (("train",), 0)],
 )
-def test_skips_are_counted_that_the_words_would_have_named(words, count, plan):
+def test_skips_that_match_the_words_are_selected(words, count, plan):
     assert len(select(words, plan, OWN, ()).skips) == count
 
 
@@ -121,7 +121,7 @@ def test_empty_plan_matches_nothing(plan_of):
     ("word", "hint"),
     [("profil", "Did you mean 'profile'?"), ("tidi", "Did you mean 'tidy'?"), ("reprot", "Did you mean 'report'?")],
 )
-def test_unknown_word_is_the_user_s_error_with_what_is_known(word, hint, plan):
+def test_an_unknown_word_is_an_error_that_lists_the_known_words(word, hint, plan):
     with pytest.raises(SpecError) as caught:
         select([word], plan, OWN, ("list", "report"))
     assert caught.value.problem == f"'{word}' is not a task"
@@ -138,14 +138,14 @@ def test_unknown_word_is_the_user_s_error_with_what_is_known(word, hint, plan):
     ("words", "hint"),
     [(["profile:*", "report"], "Write doit report 'profile:*'."), (["report"], "Write doit report.")],
 )
-def test_command_behind_other_words_is_told_where_it_stands(plan, words, hint):
+def test_a_command_after_other_words_is_an_error(plan, words, hint):
     with pytest.raises(SpecError, match="'report' is a command") as caught:
         select(words, plan, OWN, ("list", "report"))
     assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize("word", ["profile:", "foo:bar", DEFAULT_8, ""])
-def test_word_that_is_no_stage_with_a_name_is_refused(word, plan):
+def test_a_name_after_an_unknown_stage_is_refused(word, plan):
     with pytest.raises(SpecError, match="is not a task"):
         select([word], plan, OWN, ())
 
@@ -163,17 +163,17 @@ def test_cases_that_own_tasks_depend_on_are_selected_too(plan):
 
 
 @pytest.mark.parametrize(("word", "count"), [("profile:*", 1), ("verify:*vmvx", 1), ("profile:*llvm*", 0)])
-def test_skips_that_own_tasks_depend_on_are_told_too(word, count, plan):
+def test_skips_that_own_tasks_depend_on_are_selected_too(word, count, plan):
     own = [Task("train", None, task_dep=[word])]
     assert len(with_dependencies(select(["train"], plan, ["train"], ()), own, plan).skips) == count
 
 
-def test_own_tasks_that_depend_on_each_other_come_to_an_end(plan):
+def test_own_tasks_that_depend_on_each_other_cause_no_endless_loop(plan):
     own = [Task("a", None, task_dep=["b"]), Task("b", None, task_dep=["a"])]
     assert with_dependencies(select(["a"], plan, ["a", "b"], ()), own, plan).cases == {}
 
 
-def test_own_task_that_depends_on_a_case_that_is_not_there_is_told(plan):
+def test_an_own_task_that_depends_on_a_missing_case_is_an_error(plan):
     own = [Task("train", None, task_dep=["verify:matmul_9x9x9"])]
     with pytest.raises(NothingMatched, match="verify:matmul_9x9x9"):
         with_dependencies(select(["train"], plan, ["train"], ()), own, plan)
@@ -185,7 +185,7 @@ def test_tasks_below_main_in_a_dodo_file_are_found(tmp_path):
     assert foreign_tasks({"no": "tasks"}, ()) == []
 
 
-def test_variable_that_is_given_twice_is_refused():
+def test_a_variable_that_is_given_twice_is_refused():
     with pytest.raises(SpecError, match="'top=' is given twice") as caught:
         read(["best", "top=1", "-n", "2", "top=1"])
     assert caught.value.facts == {"given": "top=1 top=1"}
@@ -204,7 +204,7 @@ def test_list_skipped_ends_with_a_count_of_each_reason(tmp_path, capsys, monkeyp
 
 
 @pytest.mark.parametrize("word", ["own", "ow*"])
-def test_own_task_cannot_be_explained_and_is_known(tmp_path, word):
+def test_explaining_an_own_task_is_an_error_that_names_the_task(tmp_path, word):
     names = {"task_own": lambda: {"actions": None}}
     with pytest.raises(SpecError, match="'own' is a task of your own"):
         answer(tmp_path, names, read(["explain", word, "m=8", "n=8", "k=8"]), None)

@@ -90,7 +90,7 @@ def test_variable_is_read_as_its_kind(name, text, value):
         *(("out", "", "a file's path"), ("tags", "", "one or more words"), ("columns", " , ", "one or more words")),
     ],
 )
-def test_value_that_is_not_allowed_says_what_is(name, text, says):
+def test_a_wrong_value_is_an_error_that_lists_the_allowed_values(name, text, says):
     with pytest.raises(SpecError) as caught:
         parse({name: text}, ALL)
     assert caught.value.problem == f"{name} cannot be '{text}'"
@@ -101,7 +101,7 @@ def test_value_that_is_not_allowed_says_what_is(name, text, says):
 SUMS = [name for name, cls in OPERATIONS.items() if "kind" in cls.options and "sum" in cls.options["kind"].values]
 
 
-def test_value_that_is_none_of_the_known_is_refused_with_the_nearest():
+def test_an_unknown_value_is_refused_with_the_nearest_known_value():
     with pytest.raises(SpecError, match="operation cannot be 'conv3d'") as caught:
         parse({"operation": "conv3d"}, ALL)
     assert caught.value.hint == "Did you mean 'conv2d'?"
@@ -117,14 +117,14 @@ def test_value_that_is_none_of_the_known_is_refused_with_the_nearest():
         ("sum", f"Write {' or '.join(f'operation={name} kind=sum' for name in SUMS)}."),
     ],
 )
-def test_operation_that_the_field_calls_otherwise_is_told_by_our_word(word, hint):
+def test_another_library_s_name_of_an_operation_is_translated_in_the_hint(word, hint):
     with pytest.raises(SpecError) as caught:
         parse({"operation": word}, ALL)
     assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize("meaning", inference._FIELD.values())
-def test_every_word_of_the_field_means_an_operation_that_there_is(meaning):
+def test_every_name_of_another_library_maps_to_an_operation(meaning):
     name, *kind = meaning.split()
     assert set(kind) <= set(OPERATIONS[name].options["kind"].values if kind else ())
 
@@ -145,7 +145,7 @@ def test_variable_of_another_command_is_refused_as_such(name, groups):
         parse({name: "1"}, groups)
 
 
-def test_a_command_may_know_a_single_variable_of_a_group():
+def test_a_command_may_take_a_single_variable_of_a_group():
     assert parse({"iree": "3.12.0"}, ("check", "iree")) == {"iree": "3.12.0"}
     with pytest.raises(SpecError, match="'retry=' means nothing to this command"):
         parse({"retry": "yes"}, ("check", "iree"))

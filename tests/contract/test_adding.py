@@ -80,7 +80,7 @@ def test_two_commands_write_what_is_kept_of_it_and_the_tests_cover_it(tree: Path
         "test_partial_sums_of_exact_inputs_are_exact",
         "test_an_error_in_an_operand_is_told_unless_the_result_is_the_same",
         "test_an_error_in_a_compiled_module_is_told",
-        "test_without_an_operation_a_class_is_swept_by_all_that_have_it",
-        "test_what_is_no_shape_says_what_is",
+        "test_without_an_operation_a_class_is_swept_by_all_operations_that_have_it",
+        "test_a_wrong_shape_is_an_error_that_lists_the_known_shapes",
         "test_an_operation_s_word_that_no_sweep_knows_is_refused",
     }

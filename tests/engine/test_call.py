@@ -1,4 +1,4 @@
-"""Why a tool failed, in one line, from what it said."""
+"""The reason of a tool's failure in one line, from the tool's output."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Values have one spelling in bytes, each its own, and digests and forms are made of these."""
+"""Each value has one spelling in bytes, and no other value has the same; digests and forms are made of it."""
 
 import struct
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def strict(value):
 
 
 def decoded(content: bytes):
-    """The value of canonical bytes, read without a schema: what can be read back is told apart."""
+    """Decode canonical bytes without a schema: values that can be decoded have different bytes."""
     value, rest = _next(content)
     assert rest == b""
     return value
@@ -106,7 +106,7 @@ def test_kind_and_schema_enter_a_key(monkeypatch):
     assert key_of("compile", {"a": 1}) != before
 
 
-def test_digest_of_a_file_is_that_of_its_bytes(tmp_path):
+def test_the_digest_of_a_file_is_the_digest_of_its_bytes(tmp_path):
     content = bytes(range(256)) * 9000
     (tmp_path / "file").write_bytes(content)
     assert digest_file(tmp_path / "file") == digest_of(content)
@@ -114,7 +114,7 @@ def test_digest_of_a_file_is_that_of_its_bytes(tmp_path):
 
 
 @given(st.lists(st.text(max_size=12), max_size=40), st.text(max_size=5))
-def test_key_of_a_form_is_that_of_its_ingredients(strings, rest):
+def test_the_key_of_a_form_is_the_key_of_its_ingredients(strings, rest):
     def ingredients(*strings):
         return {"a": strings, "b": {"%s": rest}, "c": 7}
 

@@ -1,4 +1,4 @@
-"""What the tests keep of the compiler (`tests/support/compiled.py`) is what it made, and of the same input alone."""
+"""Compiles that are kept for all tests (`tests/support/compiled.py`) are reused only for the same input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARGV = (f"{sys.prefix}/iree-compile", "-", "--flag", "-o", "module.vmfb")
 
 
 class Compiler:
-    """It counts its calls, and makes of a module its capitals."""
+    """A compiler that counts its calls and writes the module in capitals."""
 
     def __init__(self, kept: Path, code: int = 0) -> None:
         self.calls, self.kept, self.code = 0, kept, code
@@ -42,7 +42,7 @@ class Compiler:
         return outcome, {os.fspath(path.relative_to(scratch)): path.read_bytes() for path in files}
 
 
-def test_the_same_is_compiled_once_and_copied_whole(tmp_path: Path) -> None:
+def test_an_equal_compile_runs_once_and_its_files_are_copied(tmp_path: Path) -> None:
     compiler = Compiler(tmp_path / "kept")
 
     first, second = compiler.made(tmp_path / "1"), compiler.made(tmp_path / "2")
@@ -57,7 +57,7 @@ def test_the_same_is_compiled_once_and_copied_whole(tmp_path: Path) -> None:
     [{"text": "b"}, {"digest": "another toolchain"}, {"argv": (*ARGV, "--another")}],
     ids=lambda words: next(iter(words)),
 )
-def test_what_differs_is_compiled(changed: dict[str, Any], tmp_path: Path) -> None:
+def test_a_different_compile_runs(changed: dict[str, Any], tmp_path: Path) -> None:
     compiler = Compiler(tmp_path / "kept")
     compiler.made(tmp_path / "1")
 
@@ -67,7 +67,7 @@ def test_what_differs_is_compiled(changed: dict[str, Any], tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("argv", [("/elsewhere/iree-compile", "-"), (*ARGV, "--file=/x/y")], ids=["tool", "path"])
-def test_what_depends_on_more_is_always_compiled(argv: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_compile_that_reads_other_files_always_runs(argv: tuple[str, ...], tmp_path: Path) -> None:
     compiler = Compiler(tmp_path / "kept")
 
     for name in ("1", "2"):
@@ -85,7 +85,7 @@ def test_a_failure_is_not_kept(tmp_path: Path) -> None:
     assert compiler.calls == 2
 
 
-def test_what_is_kept_is_below_its_limit_and_the_newest_stays(tmp_path: Path) -> None:
+def test_kept_compiles_stay_below_the_limit_and_the_newest_are_kept(tmp_path: Path) -> None:
     compiler = Compiler(kept := tmp_path / "kept")
     for age, text in enumerate("abc"):
         compiler.made(tmp_path / text, text)

@@ -89,7 +89,7 @@ def test_each_ingredient_changes_the_key(action):
     assert len({base.key, *others}) == 1 + len(others)
 
 
-def test_version_of_the_verification_ladder_changes_its_key(monkeypatch):
+def test_the_version_of_the_verification_changes_its_key(monkeypatch):
     before = verification(**BASES[verification]).key
     monkeypatch.setattr(actions, "VERIFICATION", actions.VERIFICATION + 1)
     assert verification(**BASES[verification]).key != before
@@ -112,7 +112,7 @@ def test_operation_source_and_library_versions_enter_the_keys_of_data(action, ca
     assert len(set(found)) == 6
 
 
-def test_inputs_and_expected_results_have_keys_of_their_own(case_of):
+def test_inputs_and_expected_results_have_separate_keys(case_of):
     operation = case_of().operation
     assert actions.inputs(operation).key != actions.expectation(operation).key
 
@@ -139,7 +139,7 @@ def test_what_makes_all_inputs_is_among_the_sources_of_every_operation():
         assert used <= set(source_files.of_operation(cls.__module__)), cls.name
 
 
-def test_emit_key_is_of_the_text_alone(case_of):
+def test_the_emit_key_depends_only_on_the_text(case_of):
     base = actions.emit(case_of(), NEWEST).key
     assert actions.emit(case_of(threads=1, target="vmvx"), NEWEST).key == base
     changes = [dict(layout="nt"), dict(dtype="f16"), dict(shape="4x5x7"), dict(tuning="double_tiling_64x64_4x16x4")]
@@ -174,7 +174,7 @@ def test_tuning_that_is_flags_only_changes_the_compile_key_and_not_the_module(ca
     assert default["compile"].key != packed["compile"].key
 
 
-def test_cpu_enters_the_compile_key_where_code_is_made_for_it(case_of, resolver_of):
+def test_the_cpu_enters_the_compile_key_if_code_is_compiled_for_it(case_of, resolver_of):
     from dispatchflow.iree.cpu_features import HostCpu
 
     other = [HostCpu("znver4", "+avx,+avx2,+fma"), HostCpu("znver3", "+avx")]
@@ -187,7 +187,7 @@ def test_cpu_enters_the_compile_key_where_code_is_made_for_it(case_of, resolver_
         assert len(found) == count
 
 
-def test_data_of_a_case_is_the_same_whatever_its_tuning(case_of, resolver_of):
+def test_all_tunings_of_a_case_share_its_data(case_of, resolver_of):
     tunings = [tuning for family in TUNINGS.values() for tuning in family.expand({})]
     operation = case_of(k=8).operation  # a multiple of split_k's slices
     cases = [

@@ -30,7 +30,7 @@ OTHERS = (
 )
 
 
-def test_what_this_version_made_from_a_stage_is_kept_and_no_more() -> None:
+def test_only_records_that_this_version_made_from_stages_are_kept() -> None:
     held = [COMPILE, PROVENANCE, *LATER, *OTHERS]
     assert made_later.keys(held, {COMPILE.key, PROVENANCE.key}) == {each.key for each in LATER}
     assert made_later.keys(held, set()) == set()

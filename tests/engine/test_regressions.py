@@ -1,4 +1,4 @@
-"""A known failure is none where the same stage of the case passed with another toolchain, or another runtime."""
+"""A failure is a regression if the same stage of the case passed with another toolchain or runtime."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_failure_that_passed_with_another_runtime_is_a_regression(recorded, fail
 
 
 @pytest.mark.iree
-def test_a_compiler_that_ignores_a_flag_that_another_one_took_fails_the_run(tmp_path: Path) -> None:
+def test_a_flag_that_only_another_compiler_applied_fails_the_run(tmp_path: Path) -> None:
     flag = "--iree-dispatch-creation-split-matmul-reduction"
     script = f"""for word; do shift; case "$word" in {flag}*) ;; *) set -- "$@" "$word";; esac; done
 exec "$real" "$@\""""

@@ -1,4 +1,4 @@
-"""A result that was never written, or differs from call to call, is told, whatever it is compared with."""
+"""A result that was never written, or differs from call to call, is reported, whatever it is compared with."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Whose verdict on code counts, where several runtimes are used with one store."""
+"""The runtime whose verdict on code counts, if several runtimes are used with one store."""
 
 from dataclasses import replace
 

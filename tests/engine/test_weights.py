@@ -31,14 +31,14 @@ def test_weights_enter_keys_by_content_scope_and_format_and_not_by_path():
     assert module_actions.arguments(module(weights), ("4xf32",), "f" * 40).key != key  # other weights may be asked for
 
 
-def test_a_module_without_weights_has_the_keys_that_it_had():
+def test_without_weights_no_parameters_enter_the_keys():
     printed = [module_actions.arguments(module(), ("4xf32",), digest * 40) for digest in "ef"]
     assert printed[0].key == printed[1].key
     assert "parameters" not in printed[0].ingredients
     assert "parameters" not in actions.verification(CALL, PLAIN, "by element type").ingredients
 
 
-def test_what_runs_the_module_is_keyed_by_its_weights():
+def test_weights_enter_the_keys_of_calls_of_the_module():
     other = replace(PLAIN, parameters=(("model=parameters_0.irpa", "9" * 40),))
     for action in (
         lambda data: actions.verification(CALL, data, "by element type"),

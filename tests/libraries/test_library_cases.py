@@ -27,7 +27,7 @@ def test_a_library_has_one_case_beside_all_tunings(plan_of: Any) -> None:
     ]  # fmt: skip
 
 
-def test_hot_and_cold_stand_side_by_side(plan_of: Any) -> None:
+def test_hot_and_cold_are_separate_cases(plan_of: Any) -> None:
     plan = plan_of(SPEC.format('provider = "numpy"', 'cache = ["hot", "cold"]'))
     assert [case.name.split("@")[1] for case in plan.cases] == ["llvm-cpu-1t", "llvm-cpu-1t-cold"]
 

@@ -41,7 +41,7 @@ def every(cls: type[Operation]) -> Iterator[Operation]:
 
 
 def computed(library: Library, operation: Operation, operands: list[np.ndarray]) -> np.ndarray:
-    """As `libraries/_harness.py` does, but for the process of its own."""
+    """Compute a call as `libraries/_harness.py` does, but in this process."""
     harness = HARNESSES[library.name]("cpu", 1)
     names: dict[str, Any] = {}
     exec(call_text(library, operation), names)
@@ -109,7 +109,7 @@ def test_a_dynamic_product_has_the_call_of_the_static_one(library: Library) -> N
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize("padding", [0, 2])
 @pytest.mark.parametrize("name", ["conv2d", "depthwise_conv2d", "pooling", "quantized_conv2d"])
-def test_windows_of_numpy_see_what_those_of_the_reference_see(name: str, padding: int, dilation: int) -> None:
+def test_windows_of_numpy_have_the_elements_of_the_reference_s_windows(name: str, padding: int, dilation: int) -> None:
     cls, numpy = OPERATIONS[name], LIBRARIES["numpy"]
     sizes = {"n": 2, "h": 9, "w": 8, "c": 3, "f": 4, "kh": 3, "kw": 2}
     for layout, kind in product(cls.layouts, cls.options["kind"].values if "kind" in cls.options else [None]):

@@ -57,7 +57,7 @@ def test_reference_stays_so_that_anchored_times_of_all_sessions_compare():
     assert len(history.sessions) == 64
 
 
-def test_one_run_is_one_session_however_often_it_is_seen():
+def test_one_run_is_one_session_however_often_it_is_recorded():
     history = History()
     for _ in range(3):
         history, _ = session(history, "r0", 1e6, 1e4)
@@ -90,7 +90,7 @@ def test_anchored_times_vary_less_from_session_to_session():
     assert moment.later_anchored(0.01) < moment.later(0.01)
 
 
-def test_anchored_is_stated_only_where_it_is_narrower():
+def test_an_anchored_interval_is_given_only_if_it_is_narrower():
     quiet = Moment(0.02, 0.01, 12, 1.0, 0.001, sensitivity=1.0, sensitivity_sd=0.1, freedom=16)
     assert quiet.later_anchored(0.01) < quiet.later(0.01)
     assert replace(quiet, factor_sd=0.05).later_anchored(0.01) is None  # it would add the anchors' noise
@@ -106,7 +106,7 @@ def test_after_an_unusual_session_of_the_case_alone_the_next_one_is_further_away
     assert replace(usual, case_unusual=0.005).later(0.0) == usual.later(0.0)
 
 
-def test_of_many_moments_none_states_an_anchored_interval_that_is_no_narrower():
+def test_an_anchored_interval_of_many_random_moments_is_always_narrower():
     lot, stated = Random(1), 0
     for _ in range(2000):
         session_sd, case_sd, factor_sd, sensitivity_sd, within, away = (exp(lot.uniform(-7, -1)) for _ in range(6))
@@ -126,7 +126,7 @@ def test_measurement_of_an_older_version_has_the_prior_s_sensitivity():
     assert moment.correction == pytest.approx(1.1**PRIOR.mean)
 
 
-def test_of_ten_real_runs_the_next_median_is_inside():
+def test_the_next_median_of_ten_real_runs_is_inside_the_interval():
     """Only the first slow run is unforeseen: all cases that it slowed are outside the plain interval of the run before."""
     runs, history, earlier, before, outside = {}, History(), [], {}, {"plain": [], "anchored": []}
     for row in csv.DictReader(RUNS.open()):
@@ -200,7 +200,7 @@ def test_history_and_moment_survive_json():
 
 
 @pytest.mark.parametrize("target", ["llvm-cpu", "vulkan-ampere"])
-def test_anchors_are_one_kernel_that_computes_and_one_that_reads(target):
+def test_the_anchors_are_a_kernel_that_computes_and_a_kernel_that_reads(target):
     if target not in TARGETS:
         target = next(name for name, known in TARGETS.items() if not known.has_threads)
     found = chosen(kernels(processor(TARGETS[target], "avx2 avx512f", 2**25), 2**34))

@@ -1,4 +1,4 @@
-"""What a machine can do at most, as it is remembered."""
+"""The recorded highest rates of a machine."""
 
 import json
 from dataclasses import replace

@@ -41,7 +41,7 @@ def test_arrays_of_all_types_and_numbers_are_operands() -> None:
     assert found.cold
 
 
-def test_an_array_in_another_order_is_given_in_its_own() -> None:
+def test_an_array_in_column_major_order_is_passed_in_row_major_order() -> None:
     wanted = np.arange(12, dtype=np.float32).reshape(3, 4).astype(ml_dtypes.bfloat16)
 
     assert call(np.asfortranarray(wanted), 7, BYTES).values[0] == wanted.tobytes()
@@ -63,13 +63,13 @@ def test_an_array_in_another_order_is_given_in_its_own() -> None:
         ("later", (Input(np.ones(4, np.float32), cold=True),), "takes fences.*cold=False"),
     ],
 )
-def test_what_does_not_fit_is_refused(function: str, inputs: tuple[Any, ...], message: str) -> None:
+def test_operands_that_do_not_fit_are_refused(function: str, inputs: tuple[Any, ...], message: str) -> None:
     with pytest.raises(SpecError) as error:
         call(*inputs, function=function)
     assert __import__("re").search(message, str(error.value).replace("\n", " ")), str(error.value)
 
 
-def test_expected_results_must_be_those_of_the_function() -> None:
+def test_expected_results_must_have_the_function_s_types() -> None:
     with pytest.raises(SpecError, match="expected results given: 1; main gives 2"):
         call(X, 7, BYTES, expected=[X])
     with pytest.raises(SpecError, match="expected result 0 is 3x4xf32"):
@@ -85,6 +85,6 @@ def test_expected_results_must_be_those_of_the_function() -> None:
         ({"invocations": [Invocation("a b", b"", "f")], "trace": "t"}, "a name is a file's"),
     ],
 )
-def test_a_run_of_wrong_words_is_refused(words: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_of_run_are_refused(words: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         microbenchmark.run(**{"invocations": [], **words})

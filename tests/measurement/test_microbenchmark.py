@@ -70,7 +70,7 @@ def test_each_dispatch_of_hot_and_cold_calls_has_its_times(vmfb: Path, tmp_path:
     assert sorted(path.name for path in (tmp_path / "traces").iterdir()) == ["cold.ireeprof", "hot.ireeprof"]
 
 
-def test_a_wrong_result_is_told_with_its_element_and_not_measured(vmfb: Path) -> None:
+def test_a_wrong_result_is_reported_with_its_element_and_not_measured(vmfb: Path) -> None:
     wrong = A @ B
     wrong[3, 4] += 1
 

@@ -1,4 +1,4 @@
-"""Rounds: what is in them together, and what an interruption loses."""
+"""Rounds: which cases are measured together, and what an interruption loses."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ BLOCKS = PROTOCOLS["std"].blocks
 
 @pytest.fixture
 def taken(monkeypatch):
-    """The labels of the trials whose blocks were run, as they came; every block takes the same."""
+    """The labels of the trials whose blocks ran, in this order; every block takes the same time."""
     labels = []
 
     def run_block(bench, toolchain, trial):
@@ -53,7 +53,7 @@ def trials(session, shapes, protocol="std"):
     ]  # fmt: skip
 
 
-def test_many_cases_are_measured_by_groups_and_those_of_a_shape_share_one(session, taken):
+def test_many_cases_are_measured_in_groups_and_a_shape_is_in_one_group(session, taken):
     pending = trials(session, {"a": 50, "b": 5, "c": 20, "d": 60})
 
     session.measure_until_decided(pending[0])

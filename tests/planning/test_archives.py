@@ -22,18 +22,18 @@ def test_members_are_in_natural_order():
     assert archives.chosen(names, "out") == archives.chosen(names, "") == []
 
 
-def test_a_name_that_is_there_is_no_pattern():
+def test_an_existing_name_is_not_treated_as_a_pattern():
     names = archives.members(archive("a", "*", "in[0]"))
     assert archives.chosen(names, "*") == ["*"]
     assert archives.chosen(names, "in[0]") == ["in[0]"]
 
 
-def test_path_and_member_are_told_apart():
+def test_path_and_member_are_split_at_the_archive_s_suffix():
     assert archives.split("a:b/ref.npz:in*") == ("a:b/ref.npz", "in*")
     assert archives.split("ref.npz") == ("ref.npz", "")
     assert archives.split("ref.npy") is None
 
 
-def test_what_is_no_archive_is_told():
+def test_a_file_that_is_no_archive_is_an_error():
     with pytest.raises(ValueError, match=r"not a \.npz file"):
         archives.members(b"PK nothing")

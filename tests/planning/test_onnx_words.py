@@ -61,7 +61,7 @@ def test_model_weights_importer_and_its_version_are_in_the_key():
     assert len({emit().key, *(other.key for other in others)}) == 4
 
 
-def test_the_key_of_mlir_knows_no_importer():
+def test_the_key_of_an_mlir_file_has_no_importer():
     assert set(emit(None, file="m.mlir").ingredients) == {"source", "objects", "toolchain", "protocol"}
 
 

@@ -107,14 +107,14 @@ def test_text_that_is_not_toml_is_refused_with_its_line():
 
 
 @pytest.mark.parametrize("depth", [30, 100, 200, 400, 800, 100_000])
-def test_text_that_is_nested_deeply_is_refused(depth):
+def test_a_spec_that_is_nested_too_deeply_is_refused(depth):
     for opening, closing in (("[", "]"), ("{a = ", "}")):
         assert refused(f"[[sweep]]\nm = {opening * depth}1{closing * depth}\n")
         assert "nested too deeply" in str(refused(f"[[sweep]]\nm = {opening * depth}")) or depth < 800
 
 
 @pytest.mark.parametrize("text", ["[[sweeps]]\nm = 1\n", "m = 1\n", "[sweep]\nm = 1\n", "sweep = 3\n"])
-def test_only_sweep_tables_stand_at_the_top(text):
+def test_a_spec_has_only_tables_of_sweeps_at_the_top(text):
     error = refused("\n\n" + text)
     assert error.facts["spec"] == "specs/t.toml:3"
     assert error.facts["allowed"] == "[[sweep]] and [[known_failure]] tables"
@@ -212,13 +212,13 @@ def test_a_wrong_size_is_reported_before_missing_sizes():
         ({"m": 1, "n": 1, "k": 1, "flags": "O2"}, "Write flags=--iree-opt-level=O2."),
     ],
 )
-def test_hints_for_the_command_line_are_spelt_as_there(words, hint):
+def test_hints_about_variables_use_the_command_line_s_spelling(words, hint):
     with pytest.raises(SpecError) as caught:
         parser.sweep({"operation": "matmul", **words}, COMMAND_LINE)
     assert caught.value.hint == hint
 
 
-def test_override_leaves_sweeps_of_operations_that_are_not_asked_for():
+def test_an_override_does_not_change_sweeps_of_other_operations():
     text = table() + '[[sweep]]\noperation = "pooling"\nshape = "tiny"\n'
     pooling = {"kind": "sum", "dtype": "f64"}
     first, second = parser.parse(text, PurePath("x.toml"), pooling | {"layout": "nhwc"}, only=["pooling"])
@@ -239,7 +239,7 @@ def test_operation_may_be_a_list_as_every_word_may():
 @pytest.mark.parametrize(
     "word", ["provider", "target", "tuning", "dtype", "layout", "threads", "cache", "flags", "accumulate"]
 )
-def test_word_that_the_command_line_replaced_is_told_to_stand_there(word):
+def test_an_error_in_a_replaced_word_names_the_command_line(word):
     text = '[[sweep]]\noperation = "matmul"\nm = 1\nn = 1\nk = 1\n'
     with pytest.raises(SpecError) as caught:
         parser.parse(text, PurePath("a.toml"), {word: "bogus"})

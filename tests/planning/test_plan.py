@@ -18,7 +18,7 @@ def test_cases_are_the_product_of_the_axes_each_once(plan_of, m, n, k, threads):
     assert len(found.cases) == len(wanted) == len({case.name for case in found.cases})
 
 
-def test_shape_stands_for_the_dims(plan_of):
+def test_a_shape_replaces_the_dims(plan_of):
     by_shape = plan_of('[[sweep]]\noperation = "matmul"\nshape = ["64x32x16", "1x2x3"]\n')
     assert [case.operation.sizes for case in by_shape.cases] == [(64, 32, 16), (1, 2, 3)]
 
@@ -52,7 +52,7 @@ def test_case_of_two_sweeps_appears_once_with_the_tags_of_both(plan_of):
 @pytest.mark.parametrize(
     ("tags", "sizes"), [(("small",), [8, 16]), (("large",), [16, 32]), (("large", "small"), [8, 16, 32]), (("x",), [])]
 )
-def test_tags_keep_the_sweeps_that_carry_one_of_them(plan_of, tags, sizes):
+def test_tags_select_the_sweeps_that_have_one_of_them(plan_of, tags, sizes):
     assert [case.operation.sizes[0] for case in plan_of(TWO, tags=tags).cases] == sizes
 
 
@@ -89,7 +89,7 @@ def test_include_and_exclude_are_patterns_over_names(plan_of, filters, count):
     assert any("leave no case" in note for note in found.notes) == (not count)
 
 
-def test_what_cannot_be_is_a_skip_with_name_reason_and_place(plan_of):
+def test_an_impossible_combination_is_a_skip_with_name_reason_and_place(plan_of):
     found = plan_of(
         '[[sweep]]\noperation = "matmul"\nm = 8\nn = 8\nk = 8\ndtype = ["f16", "f32"]\n'
         'tuning = ["default", "double_tiling_64x64_4x16x4"]\ntarget = "vmvx"\n'
@@ -115,7 +115,7 @@ def test_what_cannot_be_is_a_skip_with_name_reason_and_place(plan_of):
         ("quantized_conv2d", "1x8x8x4x4x3x3", "conv_tile_and_decompose"),
     ],
 )
-def test_what_takes_no_tiles_is_said_to_take_none(plan_of, operation, shape, tuning):
+def test_tiles_for_an_operation_without_tiled_ops_are_a_skip(plan_of, operation, shape, tuning):
     found = plan_of(f'[[sweep]]\noperation = "{operation}"\nshape = "{shape}"\ntuning = "{tuning}"\n')
     assert {skip.reason for skip in found.skips} == {f"no op of {operation} takes tiles"}
 
@@ -130,7 +130,7 @@ def test_note_of_an_axis_names_the_sweep_and_the_dim(plan_of):
     assert found.notes == ("specs/t.toml:1, sweep[0].n: '64:100:32' ends at 96; no step reaches 100",)
 
 
-def test_family_word_names_all_that_it_ships(plan_of):
+def test_the_name_of_a_family_selects_all_its_shipped_tunings(plan_of):
     found = plan_of('[[sweep]]\noperation = "matmul"\nm = 512\nn = 512\nk = 512\ntuning = "double_tiling"\n')
     assert {case.tuning for case in found.cases} == set(TUNINGS["double_tiling"].expand({}))
 

@@ -1,4 +1,4 @@
-"""Shapes by name: the table holds what it says, and a spec and the command line take it."""
+"""Named shapes: their classes have the stated properties, and specs and the command line accept them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EACH = [
 
 
 def meant_by(dims: int) -> str:
-    """The hint where the sizes of a shape are so many."""
+    """Return the hint for shapes with this number of sizes."""
     having = [name for name, operation in OPERATIONS.items() if len(operation.dims) == dims]
     return f"operation={next(name for name in having if OPERATIONS[name].by_dims)}."
 
@@ -35,7 +35,7 @@ def made(operation: str, shape: Shape) -> Operation:
 
 
 @pytest.mark.parametrize(("name", "operation"), EACH)
-def test_every_shape_is_one_of_its_operation_and_each_is_another(name, operation):
+def test_every_shape_fits_its_operation_and_no_two_are_equal(name, operation):
     shapes = classes()[name].shapes[operation]
     cls = OPERATIONS[operation]
     for shape in shapes:
@@ -65,7 +65,7 @@ HOLDS = {
 @pytest.mark.parametrize(
     ("name", "operation"), [pytest.param(*each.values, id=each.id) for each in EACH if each.values[0] in HOLDS]
 )
-def test_a_class_is_what_it_says(name, operation):
+def test_a_class_has_the_property_that_its_name_says(name, operation):
     for shape in classes()[name].shapes[operation]:
         assert HOLDS[name](inner(operation, shape), made(operation, shape)), shape
 
@@ -73,12 +73,12 @@ def test_a_class_is_what_it_says(name, operation):
 @pytest.mark.parametrize(
     "operation", dict.fromkeys(operation for known in classes().values() for operation in known.shapes)
 )
-def test_an_operation_with_shapes_has_some_that_cut_evenly_and_some_that_do_not(operation):
+def test_every_operation_with_shapes_has_the_four_basic_classes(operation):
     assert set(classes_of(operation)) >= {"aligned", "unaligned", "narrow", "tiny"}
 
 
 def multiply_adds(name: str, *operations: str) -> int:
-    """Of one image: each layer as often as the table says it occurs."""
+    """Return the multiply-adds for one image; each layer counts as often as the table says that it occurs."""
     total = 0
     for operation in operations:
         for shape in classes()[name].shapes[operation]:
@@ -87,7 +87,7 @@ def multiply_adds(name: str, *operations: str) -> int:
     return total
 
 
-def test_networks_cost_what_is_published():
+def test_networks_have_the_published_number_of_multiply_adds():
     """ResNet-50 v1.5: 4.09 G multiply-adds (torchvision); MobileNet: 569 M (Howard et al. 2017, table 4), of which
     1 M are the classifier's; BERT-base: 12 · width² a token and layer."""
     assert multiply_adds("resnet50", "conv2d", "matmul") == pytest.approx(4.09e9, rel=0.002)
@@ -95,7 +95,7 @@ def test_networks_cost_what_is_published():
     assert multiply_adds("bert_base", "matmul") == (128 + 384) * 12 * 768**2
 
 
-def test_aligned_shapes_take_as_much_memory_as_the_page_says():
+def test_aligned_shapes_take_the_memory_that_the_page_states():
     found = [
         made(operation, shape).traffic_bytes() / 2**10
         for operation, shapes in classes()["aligned"].shapes.items()
@@ -122,7 +122,7 @@ def test_every_class_gives_its_reason_and_source_on_the_page():
 # --- in specs and on the command line
 
 
-def test_a_class_stands_beside_shapes_and_each_shape_counts_once(plan_of):
+def test_classes_and_shapes_combine_and_each_shape_counts_once(plan_of):
     found = plan_of('[[sweep]]\noperation = "matmul"\nshape = ["3x5x7", "tiny", "64x80x96"]\ndtype = ["f32", "f16"]\n')
     sizes = [shape.sizes for shape in classes_of("matmul")["tiny"]]
     wanted = dict.fromkeys([(3, 5, 7), *sizes, (64, 80, 96)])
@@ -130,7 +130,7 @@ def test_a_class_stands_beside_shapes_and_each_shape_counts_once(plan_of):
     assert len(found.cases) == 2 * len(wanted)
 
 
-def test_a_network_brings_its_own_words_and_the_others_are_swept(plan_of):
+def test_a_network_fixes_some_options_and_the_others_are_swept(plan_of):
     found = plan_of('[[sweep]]\noperation = "conv2d"\nshape = ["resnet50", "1x8x8x4x4x3x3"]\ndilation = [1, 2]\n')
     cases = {case.operation: case for case in found.cases}
     first = next(iter(cases))
@@ -168,21 +168,21 @@ def test_a_network_brings_its_own_words_and_the_others_are_swept(plan_of):
         ({"shape": "tiny", "specs": ("a.toml",)}, ["specs= and a sweep are both given"]),
     ],
 )
-def test_what_is_no_shape_says_what_is(words, says, tmp_path: Path):
+def test_a_wrong_shape_is_an_error_that_lists_the_known_shapes(words, says, tmp_path: Path):
     with pytest.raises(SpecError) as caught:
         _ = Workspace(tmp_path, words).plan
     for part in says:
         assert part in str(caught.value)
 
 
-def test_sizes_of_several_operations_mean_the_one_that_stands_for_them(monkeypatch):
+def test_the_hint_for_sizes_that_fit_several_operations_names_the_usual_one(monkeypatch):
     monkeypatch.setattr(inference, "OPERATIONS", dict(reversed(OPERATIONS.items())))
     with pytest.raises(SpecError) as caught:
         inference.by_shapes("64x64x64", {})
     assert caught.value.hint == "Say which: operation=matmul."
 
 
-def test_without_an_operation_a_class_is_swept_by_all_that_have_it(tmp_path: Path):
+def test_without_an_operation_a_class_is_swept_by_all_operations_that_have_it(tmp_path: Path):
     found = Workspace(tmp_path, {"shape": "llama_decode", "threads": "1"}).plan
     assert {case.operation.name for case in found.cases} == set(classes()["llama_decode"].shapes)
     strided = Workspace(tmp_path, {"shape": "tiny", "dilation": "1"}).plan
@@ -191,7 +191,7 @@ def test_without_an_operation_a_class_is_swept_by_all_that_have_it(tmp_path: Pat
     }
 
 
-def test_without_an_operation_each_is_swept_with_those_of_the_classes_that_it_has(tmp_path: Path):
+def test_without_an_operation_each_operation_is_swept_with_the_classes_it_has(tmp_path: Path):
     named = ["resnet50", "bert_base"]
     found = Workspace(tmp_path, {"shape": ",".join(named), "threads": "1"}).plan
     wanted = {name: [shape for word in named for shape in classes_of(name).get(word, ())] for name in OPERATIONS}
@@ -205,7 +205,7 @@ def test_several_operations_are_a_sweep_of_each(tmp_path: Path):
     assert {case.operation.name for case in found.cases} == {"conv2d", "matmul"}
 
 
-def test_classes_times_everything_are_planned_at_once(plan_of):
+def test_a_plan_of_all_classes_takes_little_time(plan_of):
     words = 'layout = ["tt", "tn", "nt", "nn"]\naccumulate = ["no", "yes"]\ntuning = ["default", "double_tiling"]\n'
     dtypes = "dtype = " + str(list(OPERATIONS["matmul"].signatures)).replace("'", '"') + "\n"
     shape = "shape = " + str(list(classes_of("matmul"))).replace("'", '"') + "\n"

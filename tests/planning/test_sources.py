@@ -24,7 +24,7 @@ def plan_of(specs):
     return Workspace(specs.parent, {}).plan
 
 
-def test_a_byte_order_mark_is_no_text(specs):
+def test_a_byte_order_mark_is_ignored(specs):
     (specs / "a.toml").write_bytes(b"\xef\xbb\xbf" + MODULE.format("../there/a.mlir").encode())
     assert len(plan_of(specs).cases) == 1
 
@@ -34,7 +34,7 @@ def test_a_sweep_of_files_needs_no_operation(specs):
     assert [case.operation.name for case in plan_of(specs).cases] == ["module"]
 
 
-def test_a_pipe_is_told_and_not_waited_for(specs):
+def test_a_pipe_is_an_error_and_is_not_waited_for(specs):
     os.mkfifo(specs / "a.toml")
     with pytest.raises(SpecError, match="this spec cannot be read") as error:
         plan_of(specs)
@@ -47,7 +47,7 @@ def test_a_pipe_is_told_and_not_waited_for(specs):
     assert Replay(specs.parent / "dodo.py", [], {}).look("file", os.fspath(specs / "pipe.mlir")) == "absent"
 
 
-def test_an_answer_depends_on_a_named_object_that_is_not_there_too(specs):
+def test_an_answer_also_depends_on_a_named_object_that_is_missing(specs):
     (specs / "a.toml").write_text(MODULE.format("../there/a.mlir"))
     (specs.parent / "there/a.mlir").write_text('func.func @main() {}\n#o = #hal.executable.object<{path = "../k.o"}>')
     seen = {}
@@ -60,7 +60,7 @@ def test_an_answer_depends_on_a_named_object_that_is_not_there_too(specs):
     assert (written, file.path) == ("../k.o", os.fspath(specs.parent / "k.o"))
 
 
-def test_a_path_is_shown_without_its_way_back_unless_a_link_makes_it_another_file(specs):
+def test_a_path_is_shown_without_dot_dot_unless_a_link_makes_it_another_file(specs):
     (specs / "a.toml").write_text(MODULE.format("../there/a.mlir"))
     (case,) = plan_of(specs).cases
     assert case.operation.source.path == os.fspath(specs.parent / "there/a.mlir")

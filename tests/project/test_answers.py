@@ -1,4 +1,4 @@
-"""The parts of `Replay`: what is kept, what is said again, and what makes an answer none."""
+"""`Replay`: which answers are kept and replayed, and what invalidates an answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def asked(root: Path, *words: str) -> Replay:
     return Replay(root / "dodo.py", words, {})
 
 
-def test_an_answer_is_said_again(root: Path, records: Records) -> None:
+def test_an_answer_is_replayed(root: Path, records: Records) -> None:
     first = asked(root, "profile")
     assert first.answer_if_unchanged() is None
     first.keep(1, "text \udcff")
@@ -60,7 +60,7 @@ def test_nothing_is_kept_when_something_was_recorded_meanwhile(root: Path, recor
     assert asked(root).answer_if_unchanged() is None
 
 
-def test_what_was_read_counts_not_what_is_there_when_it_is_kept(root: Path, records: Records) -> None:
+def test_an_answer_depends_on_what_was_read_not_on_the_later_state(root: Path, records: Records) -> None:
     spec = root / "a.toml"
     spec.write_text("old")
     first = asked(root)
@@ -73,7 +73,7 @@ def test_what_was_read_counts_not_what_is_there_when_it_is_kept(root: Path, reco
     assert asked(root).answer_if_unchanged() == (0, "of the old one")
 
 
-def test_every_writer_of_the_records_is_seen_and_looking_is_none(root: Path) -> None:
+def test_every_write_to_the_records_is_noticed_and_reading_them_is_not(root: Path) -> None:
     path = root / ".dispatchflow/records.sqlite"
 
     def looks() -> None:
@@ -124,7 +124,7 @@ def test_only_the_newest_answers_stay(root: Path, monkeypatch: pytest.MonkeyPatc
     ]
 
 
-def test_another_version_of_a_library_is_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_a_library_is_noticed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = asked(root)
     assert first.answer_if_unchanged() is None
     first.look("library", "numpy")
@@ -134,7 +134,7 @@ def test_another_version_of_a_library_is_seen(root: Path, monkeypatch: pytest.Mo
     assert asked(root).answer_if_unchanged() is None
 
 
-def test_a_changed_module_of_ours_is_seen(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_module_of_dispatchflow_is_noticed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dispatchflow.project import replay
 
     package = root / "package"
@@ -153,7 +153,7 @@ def test_a_changed_module_of_ours_is_seen(root: Path, monkeypatch: pytest.Monkey
         assert asked(root).answer_if_unchanged() is None
 
 
-def test_what_lies_behind_a_link_and_two_dots_is_looked_at_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dot_dot_after_a_link_is_resolved_at_the_link_s_target(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`st/link/..` is `elsewhere`, not `st`, where equal files lie."""
     monkeypatch.chdir(root)
     for folder in (root / "st", root / "elsewhere"):

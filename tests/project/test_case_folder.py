@@ -1,4 +1,4 @@
-"""`build/NAME/` and `explain` say what the summary says, whichever way a case came to stand as it does."""
+"""`build/NAME/` and `explain` agree with the summary, however a case came into its state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def multiplied_by(constant: int, project: Project, **variables: str) -> tuple[Ou
     return outcome, next((project.root / "build").glob("module_*"))
 
 
-def test_the_view_and_explain_go_back_with_the_case(tmp_path: Path) -> None:
+def test_the_view_and_explain_follow_a_case_back_to_an_earlier_state(tmp_path: Path) -> None:
     project = Project.make(tmp_path / "project", SPEC)
     np.save(project.root / "specs/two.npy", np.full(4, 2, np.float32))
     for constant in (2, 3, 2, 3):

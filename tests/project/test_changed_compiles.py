@@ -1,4 +1,4 @@
-"""A compile that gives other bytes than before is told, and what it gave is verified before it is measured."""
+"""A compile that gives other bytes than before is reported, and its code is verified before it is measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree
 
 
-def test_a_compile_that_gives_other_bytes_is_told_and_its_record_left(tmp_path: Path) -> None:
+def test_a_compile_that_gives_other_bytes_is_reported_and_its_record_stays(tmp_path: Path) -> None:
     mark = tmp_path / "changed"
     script = f'[ -e {mark} ] && set -- "$@" --iree-opt-level=O3\nexec "$real" "$@"'
     path = toolchain(tmp_path / "iree", iree_compile=script)

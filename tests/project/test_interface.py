@@ -75,7 +75,7 @@ def test_rows_of_all_parts_are_one_table_in_the_order_of_their_numbers(tmp_path:
     assert dispatchflow.read(tmp_path / PART.format(1))["case"].to_pylist() == ["second"]
 
 
-def test_what_has_no_rows_is_refused(tmp_path: Path) -> None:
+def test_reading_a_path_without_rows_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there are no rows here"):
         dispatchflow.read(tmp_path)
     (tmp_path / "other.parquet").write_bytes(b"PAR1")
@@ -110,7 +110,7 @@ def test_a_directory_without_a_project_is_refused(tmp_path: Path) -> None:
         dispatchflow.run("list", directory=tmp_path)
 
 
-def test_types_are_for_users_too() -> None:
+def test_the_package_has_types_for_users() -> None:
     assert (Path(dispatchflow.__file__).parent / "py.typed").is_file()
     data = tomllib.loads((Path(dispatchflow.__file__).parent.parent / "pyproject.toml").read_text())
     assert "py.typed" in data["tool"]["setuptools"]["package-data"]["dispatchflow"]

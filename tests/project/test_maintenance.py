@@ -21,7 +21,7 @@ LOOKING = ("store", "plan", f"explain profile:{NAME}", "list -s profile:*", "rep
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """As everywhere, but on a machine of which nothing was known: calibration kernels are in its store."""
+    """The usual project, but on a machine without known ceilings: its store has the calibration kernels."""
     folder = tmp_path_factory.mktemp("calibrated")
     project = Project.make(folder / "project", SMALL)
     outcome = project.doit("protocol=fast", "profile:matmul_*", DISPATCHFLOW_CACHE=str(folder / "cache"))
@@ -83,7 +83,7 @@ def test_after_a_clean_everything_is_compiled_and_nothing_measured(copied: Proje
     assert_whole(copied)
 
 
-def test_referenced_is_what_the_specs_need_and_no_more(copied: Project) -> None:
+def test_referenced_keeps_only_what_the_specs_need(copied: Project) -> None:
     assert copied.doit("store", "clean", "keep=referenced").out.startswith("nothing to remove; ")
 
     (copied.root / "specs/a.toml").write_text(sweep(m=16))
@@ -101,7 +101,7 @@ def test_referenced_is_what_the_specs_need_and_no_more(copied: Project) -> None:
     assert_whole(copied)
 
 
-def test_what_other_commands_made_of_a_case_is_needed_as_long_as_the_case(copied: Project) -> None:
+def test_records_that_other_commands_made_from_a_case_are_kept_with_the_case(copied: Project) -> None:
     commands = (("extract", NAME, "out=alone"), ("phases", NAME), ("locate", NAME, "reference=vmvx"))
     for words in commands:
         assert (outcome := copied.doit(*words)).code == 0, outcome
@@ -115,7 +115,7 @@ def test_what_other_commands_made_of_a_case_is_needed_as_long_as_the_case(copied
     assert_whole(copied)
 
 
-def test_what_a_fetched_toolchain_compiled_is_needed_until_it_is_removed(copied: Project) -> None:
+def test_compiles_of_a_fetched_toolchain_are_kept_until_it_is_removed(copied: Project) -> None:
     toolchain(copied.store / "toolchains/9.9.9", iree_compile='exec "$real" "$@" --iree-opt-level=O3')
     assert copied.doit("iree=9.9.9", "compile").code == 0
     assert copied.doit("store", "clean", "keep=referenced").out.startswith("nothing to remove; ")
@@ -127,7 +127,7 @@ def test_what_a_fetched_toolchain_compiled_is_needed_until_it_is_removed(copied:
     assert copied.counts()["compile"] == 7
 
 
-def test_what_a_limit_leaves_is_below_it(copied: Project) -> None:
+def test_a_limit_leaves_no_more_than_its_size(copied: Project) -> None:
     outcome = copied.doit("store", "clean", "limit=60KiB")
 
     assert outcome.code == 0, str(outcome)
@@ -139,7 +139,7 @@ def test_what_a_limit_leaves_is_below_it(copied: Project) -> None:
     assert "takes more than 1.00 KiB" in kept.out
 
 
-def test_a_dry_clean_says_the_same_and_touches_nothing(copied: Project) -> None:
+def test_a_dry_clean_prints_the_same_and_removes_nothing(copied: Project) -> None:
     files = copied.files()
 
     dry = copied.doit("store", "clean", "keep=0", "dry=yes")
@@ -172,7 +172,7 @@ def test_a_clean_without_a_criterion_removes_leftovers_only(copied: Project) -> 
 
 
 @pytest.mark.parametrize("words", ["store keep=1", "store check limit=1GiB", "store clean sample=2", "store empty"])
-def test_what_store_does_not_know_is_refused(words: str, made: Project) -> None:
+def test_unknown_words_of_store_are_refused(words: str, made: Project) -> None:
     outcome = made.doit(*words.split())
     assert (outcome.code, outcome.out) == (2, ""), str(outcome)
 
@@ -180,7 +180,7 @@ def test_what_store_does_not_know_is_refused(words: str, made: Project) -> None:
 # --- check
 
 
-def test_a_check_finds_all_sound(copied: Project) -> None:
+def test_a_check_of_a_sound_store_reports_no_damage(copied: Project) -> None:
     outcome = copied.doit("store", "check", "sample=2")
 
     assert outcome.code == 0, str(outcome)
@@ -219,7 +219,7 @@ def test_a_check_removes_damaged_objects_and_the_next_run_builds_them_again(copi
     assert_whole(copied)
 
 
-def test_records_that_are_damaged_inside_are_told(copied: Project) -> None:
+def test_a_damaged_database_of_records_is_reported(copied: Project) -> None:
     with (copied.store / "records.sqlite").open("r+b") as stream:
         stream.seek(3 * 4096)
         stream.write(b"\xff" * 4096)
@@ -283,7 +283,7 @@ def test_a_clean_waits_for_a_run_and_takes_nothing_from_it(copied: Project, tmp_
     assert objects(copied) == set()
 
 
-def test_a_task_that_cleans_the_store_of_its_own_run_is_told(copied: Project) -> None:
+def test_a_task_that_cleans_the_store_of_its_own_run_is_an_error(copied: Project) -> None:
     command = f"{sys.executable} -m doit store clean"
     (copied.root / "dodo.py").write_text(
         f"from dispatchflow import main\n\ndef task_tidy():\n    return {{'actions': [{command!r}]}}\n\nmain()\n"

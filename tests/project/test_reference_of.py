@@ -24,11 +24,11 @@ def case(target: str) -> SimpleNamespace:
         ("vulkan", "vmvx", "vmvx"),
     ],
 )
-def test_the_reference_has_other_code_than_the_case(target: str, given: str | None, reference: str) -> None:
+def test_a_reference_has_another_target_than_the_case(target: str, given: str | None, reference: str) -> None:
     assert reference_of(case(target), TARGETS[given] if given else None).name == reference
 
 
-def test_the_own_target_of_the_case_is_no_reference() -> None:
+def test_the_case_s_own_target_is_refused_as_a_reference() -> None:
     with pytest.raises(SpecError, match="both would run the same code") as raised:
         reference_of(case("llvm-cpu"), TARGETS["llvm-cpu"])
     assert "reference=vmvx" in str(raised.value)

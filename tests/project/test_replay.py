@@ -1,4 +1,4 @@
-"""An idle command line is answered again only while everything that its answer depended on is as it was."""
+"""A command line with nothing to do is replayed only while nothing has changed on which its answer depends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PYTHON = "lib/python3.9/site-packages"
 
 
 class Idle:
-    """A project in which nothing is to do, and what its answer was exchanged for a word that only an answer has."""
+    """A project with nothing to do, whose kept answer is replaced by a word, so that a replay shows."""
 
     def __init__(self, project: Project, *words: str) -> None:
         self.project, self.words = project, words
@@ -38,7 +38,7 @@ class Idle:
         return TOLD in outcome.out
 
     def settle(self) -> None:
-        """Afterwards the next run is told."""
+        """Run until the next run is a replay."""
         for _ in range(6):
             if self.told():
                 return
@@ -50,7 +50,7 @@ class Idle:
 
 
 def _measured(root: Path) -> None:
-    """Make a project with everything done, and tools of its own."""
+    """Make a project in which everything is done, with its own copy of the tools."""
     project = Project.make(root / "project", sweep(m=[8, 16]))
     (project.root / "specs/echo.mlir").write_text(MODULE)
     project.add('[[sweep]]\noperation = "module"\nfile = "echo.mlir"\nthreads = 1\n')
@@ -95,32 +95,32 @@ CHANGES: dict[str, Callable[[Project], object]] = {
 
 
 def _swap(link: Path) -> None:
-    """The same bytes, another file."""
+    """Replace a link by a copy of its target."""
     target = link.resolve()
     link.unlink()
     shutil.copy2(target, link)
 
 
 def _before(tools: Path) -> None:
-    """A library more, beside the compiler's."""
+    """Add a library beside the compiler's."""
     (tools / "iree/compiler/_mlir_libs/libIREECompilerMore.so").write_bytes(b"")
 
 
 def _newer(lib: Path) -> None:
-    """The same tools at another place."""
+    """Make the same tools available at another path."""
     (lib / "python3.10").symlink_to("python3.9")
 
 
 @real
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_changed_is_planned_anew(change: str, idle: Idle) -> None:
+def test_a_change_of_any_input_is_planned_again(change: str, idle: Idle) -> None:
     idle.settle()
     CHANGES[change](idle.project)
     assert not idle.told()
 
 
 @real
-def test_another_question_has_another_answer(idle: Idle) -> None:
+def test_another_command_line_has_another_answer(idle: Idle) -> None:
     idle.settle()
     assert idle.told("-n", "2")
     _touch(idle.project.root / "specs/a.toml")  # its bytes are the same
@@ -137,7 +137,7 @@ def test_another_question_has_another_answer(idle: Idle) -> None:
     lambda text: text.replace(TOLD, TOLD.replace("TOLD", "OLD")), lambda text: text[:-3], lambda text: "",
     lambda text: '{"seen": 5, "code": 0, "said": ""}', lambda text: text.partition("\n")[2],
 ])  # fmt: skip
-def test_a_damaged_answer_is_none(damage: Callable[[str], str], idle: Idle) -> None:
+def test_a_damaged_answer_is_ignored(damage: Callable[[str], str], idle: Idle) -> None:
     idle.settle()
     for path in (idle.project.store / "answers").glob("*"):
         path.write_text(damage(path.read_text()))
@@ -146,7 +146,7 @@ def test_a_damaged_answer_is_none(damage: Callable[[str], str], idle: Idle) -> N
 
 
 @real
-def test_dispatchflow_says_what_doit_says_and_tells_again_without_doit(idle: Idle) -> None:
+def test_dispatchflow_prints_what_doit_prints_and_replays_without_doit(idle: Idle) -> None:
     idle.settle()
     command = [sys.executable, "-X", "importtime", str(Path(sys.executable).parent / "dispatchflow"), *idle.words]
     lines, imported = {}, {}
@@ -214,7 +214,7 @@ main()
 
 @pytest.fixture
 def with_own(idle: Idle) -> Iterator[Idle]:
-    """In whose dodo.py tasks stand beside ours, below the import of a module."""
+    """A project whose dodo.py also defines own tasks and imports a module."""
     dodo, helper = idle.project.root / "dodo.py", idle.project.root / "helper.py"
     helper.write_text("")
     dodo.write_text(OWN)
@@ -225,7 +225,7 @@ def with_own(idle: Idle) -> Iterator[Idle]:
 
 
 def runs(idle: Idle, *words: str) -> int:
-    """How often these words run a task of the user's."""
+    """Return how often these words run a task of the user."""
     own = idle.project.root / "own"
     own.unlink(missing_ok=True)
     assert idle.project.doit(*idle.words[:-1], *words).code == 0
@@ -233,7 +233,7 @@ def runs(idle: Idle, *words: str) -> int:
 
 
 @real
-def test_words_that_name_cases_are_told_again_beside_tasks_of_the_users_own(with_own: Idle) -> None:
+def test_selected_cases_are_replayed_although_the_user_has_own_tasks(with_own: Idle) -> None:
     idle = with_own
     idle.settle()
     assert idle.told("-n", "2")
@@ -254,7 +254,7 @@ def test_a_selected_task_of_the_users_own_runs_each_time(words: tuple[str, ...],
 
 
 @real
-def test_default_tasks_are_what_no_words_mean(with_own: Idle) -> None:
+def test_a_command_line_without_words_means_the_default_tasks(with_own: Idle) -> None:
     dodo = with_own.project.root / "dodo.py"
     no_words = Idle(with_own.project, *with_own.words[:-1])
     no_words.settle()
@@ -269,7 +269,7 @@ def test_default_tasks_are_what_no_words_mean(with_own: Idle) -> None:
 @pytest.mark.parametrize(("name", "text"), [
     ("dodo.py", OWN + "# why\n"), ("dodo.py", DODO), ("helper.py", "# why\n"), ("helper.py", "import other\n"),
 ])  # fmt: skip
-def test_a_changed_dodo_file_or_module_of_it_is_seen(name: str, text: str, with_own: Idle) -> None:
+def test_a_changed_dodo_file_or_imported_module_is_noticed(name: str, text: str, with_own: Idle) -> None:
     (with_own.project.root / "other.py").write_text("")
     with_own.settle()
     (with_own.project.root / name).write_text(text)
@@ -277,7 +277,7 @@ def test_a_changed_dodo_file_or_module_of_it_is_seen(name: str, text: str, with_
 
 
 @real
-def test_a_task_that_bears_the_name_of_a_stage_is_refused_as_ever(with_own: Idle) -> None:
+def test_a_task_with_the_name_of_a_stage_is_refused(with_own: Idle) -> None:
     with_own.settle()
     dodo = with_own.project.root / "dodo.py"
     for own in ("import os\nif 'SHADOW' in os.environ:\n    ", ""):
@@ -289,7 +289,7 @@ def test_a_task_that_bears_the_name_of_a_stage_is_refused_as_ever(with_own: Idle
 
 
 @real
-def test_failures_are_told_with_their_exit_code(tmp_path: Path) -> None:
+def test_failures_are_replayed_with_their_exit_code(tmp_path: Path) -> None:
     project = Project.make(tmp_path / "project", '[[sweep]]\noperation = "module"\nfile = "bad.mlir"\nthreads = 1\n')
     (project.root / "specs/bad.mlir").write_text(MODULE.replace("return", "util.nothing\n return"))
     first, second, third = (project.doit("protocol=fast") for _ in range(3))

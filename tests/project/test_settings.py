@@ -5,7 +5,7 @@ from dispatchflow.timing.protocols import PROTOCOLS
 from dispatchflow.tools.limits import Limits
 
 
-def test_settings_are_what_was_said_and_else_the_defaults():
+def test_settings_are_the_given_values_or_the_defaults():
     assert settings({}) == Settings(PROTOCOLS["std"], "on", None, False)
     values = parse({"protocol": "fast", "verify": "off", "remeasure": "3", "retry": "yes"}, ("run",))
     assert settings(values) == Settings(PROTOCOLS["fast"], "off", 3, True)
