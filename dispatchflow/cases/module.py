@@ -176,7 +176,7 @@ class Module(Workload):
         return f"the reference, {self.name} on {self.against.name}"
 
     def compiled_with(self, flags: Flags) -> Module:
-        """Return the module as a case with these flags compiles it, and as it is compared then."""
+        """Return this module with `meaning` set to those of a case's flags that change results."""
         meaning = of_meaning(flags)
         return replace(self, meaning=meaning) if meaning else self
 

@@ -56,7 +56,7 @@ class Rotation:
 
     @property
     def nbytes(self) -> int:
-        """The size of all copies."""
+        """The size of all copies in bytes."""
         return self.count * sum(operand.stride for operand in self.operands if operand.cold)
 
 
@@ -101,7 +101,7 @@ def not_coldable(
 ) -> str | None:
     """Return why the inputs cannot be rotated here, as the reason of a skip; None if they can.
 
-    The sizes of a module's inputs are not known before it is printed: `module_problem` is asked later."""
+    The sizes of a module's inputs are unknown until the module is printed: `module_problem` checks them then."""
     if target.driver != LOCAL:
         return f"not coldable: the size of the last cache of {target.driver} devices is not known"
     if cache_bytes is None:

@@ -209,7 +209,7 @@ class StageTasks:
         return record.ok
 
     def _calibrate_for_sites(self, case: Case) -> None:
-        """Measure the ceilings that a case's sites need; measure them again if a site's rate exceeds one."""
+        """Measure the ceilings of a case's sites, and again if a site's rate exceeds its ceiling."""
         w, chain = self.workspace, self.workspace.resolver.chain(case)
         if (found := case_sites.load(w, chain)) is None or found.times is None:
             return

@@ -175,7 +175,7 @@ class DataResolver:
         return self.flags_like(program.against, program.meaning)
 
     def flags_like(self, target: Target, given: flags.Flags) -> tuple[str, ...]:
-        """Return the flags of a compile for a target that computes the same as a case with the flags `given`."""
+        """Return the flags of a target, and those of a case's flags (`given`) that change results."""
         own = target.resolved_flags(self._host, syntax_of(self._toolchain.version))
         return flags.behind(own, flags.of_meaning(given))
 
@@ -227,7 +227,7 @@ class DataResolver:
         return None
 
     def _demotion(self, program: Workload) -> str:
-        """Return what to add to a failure of a module's data if its flags change its function's types."""
+        """Return a remark for a failure of a module's data: flags changed the types of its function."""
         if type(program) is not Module or self._written(program) == self.declaration(program):
             return ""
         return f"; the case's {flags.quoted(program.meaning)} makes f64 f32, also in the function's types"

@@ -142,7 +142,7 @@ class Resolver:
     def rotation(self, case: Case) -> Rotation | None:
         """Return how calls rotate through copies of the inputs; None for one copy.
 
-        A user's module has None while its inputs are unknown, too."""
+        Returns None also for a user's module whose inputs are still unknown."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:

@@ -13,7 +13,7 @@ from dispatchflow.workload import Workload
 
 
 def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Rotation | None:
-    """Return the rotation of a cold case, whose skips have been ruled out.
+    """Return the rotation of a cold case that is no skip.
 
     Returns None for a user's module while its inputs do not exist, or if none of them can be rotated."""
     assert cache_bytes is not None
@@ -30,7 +30,7 @@ def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Ro
 def problem(program: Workload, supplies: DataResolver, rotation: Rotation | None, flags: Sequence[str]) -> str | None:
     """Return why the inputs of a printed user's module cannot be rotated; None if they can.
 
-    `flags` are those of its compile."""
+    `flags` are the flags with which the module is compiled."""
     if not isinstance(program, Module):
         return None
     printed = supplies.printed(program)

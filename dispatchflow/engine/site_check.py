@@ -30,7 +30,7 @@ class Operands:
     """A site's captured operands, which a tool reads, and its captured results, which are compared."""
 
     arguments: tuple[tuple[str, Digest], ...]
-    """(argument in the tools' syntax, `4x8xf32`, or `=5` for a bare number; its bytes)."""
+    """(argument, its bytes): the argument is spelt as for the tools, `4x8xf32`, or `=5` for a number."""
     results: tuple[tuple[str, Digest], ...]
     """(type, bytes) of each captured result."""
     undefined: Mapping[int, Digest]
