@@ -1,1 +1,1 @@
-"""MLIR as text: types, attributes and the pieces of a function's body."""
+"""MLIR as text: types, attributes, functions, and pieces of a function's body."""

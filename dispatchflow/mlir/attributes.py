@@ -22,7 +22,9 @@ def unescaped(written: str) -> str:
 
 
 def closing(text: str, opening: int) -> int:
-    """Return the index of the bracket that closes the one at `opening`; skip strings and arrows."""
+    """Return the index of the bracket that closes the one at `opening`; `len(text)` if none does.
+
+    Brackets in strings and the `>` of `->` do not count."""
     depth, i = 0, opening
     while i < len(text):
         letter = text[i]
@@ -39,7 +41,7 @@ def closing(text: str, opening: int) -> int:
 
 
 def split(text: str) -> list[str]:
-    """Split a text at the commas outside of brackets."""
+    """Split a text at the commas outside of brackets; drop empty parts."""
     parts, begin, i = [], 0, 0
     while i < len(text):
         if text[i] in "([{<":
@@ -52,9 +54,9 @@ def split(text: str) -> list[str]:
 
 
 def canonical(entries: str) -> str:
-    """Return the entries of a dictionary sorted and with uniform white space.
+    """Return the entries of a dictionary attribute, sorted and with uniform white space.
 
-    Equal attributes have equal texts. The braces of the dictionary may be missing."""
+    Equal attributes get equal texts. `entries` may have the dictionary's braces or not."""
     inner = entries.strip()
     inner = inner[1:-1] if inner.startswith("{") and inner.endswith("}") else inner
     words = (re.sub(r"\s*([=,])\s*", r"\1", " ".join(part.split())) for part in split(inner))

@@ -1,6 +1,6 @@
 """Find the public functions of a module.
 
-In a user's text, the names found are a guess. In the text that the compiler prints, names and types are certain."""
+Names found in a user's text are a guess; names and types found in a text that the compiler printed are certain."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from dispatchflow.mlir.attributes import closing, split, unescaped
 
-# `main`, `"a b"`, `"a\22b"`.
+# A symbol's name after `@`: `main`, `"a b"`, `"a\22b"`.
 _SYMBOL = r"\"(?:[^\"\\]|\\.)+\"|[\w.$-]+"
-# A public function of any dialect as the compiler prints it, on one line. Only those of the outermost module match: a
-# function of a nested module has other callers (for example, the code of a custom dispatch).
+# A public function as the compiler prints it, on one line. Only functions of the outermost module match: a function of
+# a nested module has other callers (for example, the code of a custom dispatch).
 _FUNCTION = re.compile(rf"^  (?:func|util)\.func\s+(?:public\s+)?@({_SYMBOL})\s*\(", re.MULTILINE)
 # A function as a user writes it, possibly after other text or in generic form. Comments and strings are matched too,
 # because they may contain braces and names. Every branch begins with a literal character: other text is skipped fast.
@@ -45,10 +45,10 @@ class Declaration:
 
 
 def functions(text: str) -> list[str]:
-    """Guess the names of the outermost public functions of a user's text, in its order.
+    """Guess the names of the outermost public functions of a user's text, in the text's order.
 
-    This needs no toolchain. `declarations` reads the text that the compiler prints, and overrules the guess. Bytecode
-    gives no names."""
+    This needs no toolchain. The names that `declarations` finds in the compiler's text later replace the guess. No
+    names are found in bytecode."""
     depth, found = 0, list[tuple[int, str]]()
     for match in _WRITTEN.finditer(text):
         if match[0] in "{}":
@@ -68,7 +68,7 @@ def is_bytecode(content: bytes) -> bool:
 
 
 def foreign_format(content: bytes) -> str | None:
-    """Return what a file is if it is recognizably not MLIR; None if it may be given to the compiler."""
+    """Return why a file is certainly not MLIR, "is empty"; None if it may be given to the compiler."""
     if not content.strip():
         return "is empty"
     if is_bytecode(content):
@@ -84,28 +84,28 @@ _STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_grap
 
 
 def stored(text: str) -> list[str]:
-    """Return the globals that a printed module stores to, except in initializers, which run once."""
+    """Return the globals to which functions of a printed module store, apart from initializers."""
     functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
     return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
 
 
 def without_resources(text: str) -> str:
-    """Return a printed module without the blobs of its `dense_resource` constants, which follow the code.
+    """Return a printed module without the blobs of its `dense_resource` constants.
 
-    They may be hundreds of megabytes, and have no operation."""
+    The blobs follow the code, have no operations, and may be hundreds of megabytes."""
     begin = text.rfind("\n{-#")
     return text if begin < 0 else text[: begin + 1]
 
 
 def callable_name(name: str) -> bool:
-    """Return whether the runtime's tools accept this name: valid UTF-8 without a zero byte.
+    """Return whether the runtime's tools accept a function's name: valid UTF-8 without a zero byte.
 
-    Bytes that are not UTF-8 were read as U+FFFD."""
+    A name with U+FFFD is refused, because bytes that are not UTF-8 were read as this character."""
     return "\ufffd" not in name and "\0" not in name
 
 
 def mentions(text: str, name: str) -> bool:
-    """Return whether a text may contain a symbol of this name, in any spelling."""
+    """Return whether a text may contain a symbol with this name, quoted, escaped or plain."""
     return re.search(rf'[@"]{re.escape(name)}(?![\w.$-])', unescaped(text)) is not None
 
 
@@ -116,9 +116,9 @@ def module_name(text: str) -> str:
 
 
 def declarations(text: str) -> dict[str, Declaration]:
-    """Return the types of the outermost public functions of a module that the compiler printed.
+    """Return name → types of each outermost public function of a module that the compiler printed.
 
-    A type that is neither a tensor nor a number keeps its spelling."""
+    A type that is neither a tensor nor a number keeps its MLIR spelling."""
     found = {}
     for match in _FUNCTION.finditer(text):
         end = closing(text, match.end() - 1)
@@ -136,7 +136,7 @@ def declarations(text: str) -> dict[str, Declaration]:
 
 
 def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:
-    """Convert the result of `to_facts` back."""
+    """Return the declarations from which `to_facts` made these facts."""
     return {name: Declaration(tuple(inputs), tuple(results)) for name, (inputs, results) in facts.items()}
 
 
@@ -145,12 +145,12 @@ def to_facts(found: Mapping[str, Declaration]) -> dict[str, list[list[str]]]:
 
 
 def _symbol(written: str) -> str:
-    """Return the name of a symbol that matched `_SYMBOL`, as the runtime spells it."""
+    """Return the name of a symbol that matched `_SYMBOL`, without quotes and escapes."""
     return unescaped(written[1:-1]) if written.startswith('"') else written
 
 
 def spelling(written: str) -> str:
-    """Convert `tensor<4x8xf32> {…}` and `!torch.vtensor<[4,8],f32>` to `4x8xf32`."""
+    """Convert `tensor<4x8xf32> {…}` or `!torch.vtensor<[4,8],f32>` to `4x8xf32`; keep other types."""
     text = written.strip()
     if match := _TENSOR.match(text):
         return f"{match[1]}{match[2]}" if match[1] else f"tensor<{match[2]}>"

@@ -1,4 +1,4 @@
-"""Emit pieces of a function's body; every op and block argument ends in `loc(unknown)`."""
+"""Return pieces of a function's body as text; every op and block argument ends in `loc(unknown)`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ITERATORS = {"p": '"parallel"', "r": '"reduction"'}
 
 
 def filled(tensor: TensorType, literal: str, prefix: str = "") -> str:
-    """Emit `%init`, a tensor filled with one value; with a prefix it is `%PREFIXinit`."""
+    """Return ops that define `%init` (with a prefix, `%PREFIXinit`), a tensor filled with `literal`."""
     zero, element, t = f"%{prefix}zero", tensor.element.mlir, tensor.mlir
     return f"""\
     {zero} = arith.constant {literal} : {element} loc(unknown)
@@ -25,7 +25,7 @@ def empty(name: str, tensor: TensorType) -> str:
 
 
 def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
-    """Emit `%name`, the size of an axis of `%source` at run time."""
+    """Return ops that define `%name`, the size of an axis of `%source` at run time."""
     return f"""\
     %axis_{name} = arith.constant {axis} : index loc(unknown)
     %{name} = tensor.dim %{source}, %axis_{name} : {tensor.mlir} loc(unknown)
@@ -33,9 +33,9 @@ def size(name: str, source: str, tensor: TensorType, axis: int) -> str:
 
 
 def scalars(values: Sequence[int], element: ElementType) -> tuple[str, str, str]:
-    """Return (names, types, text) of the constants that a named op takes after its tensors.
+    """Return (names, types, ops) of the constants that a named op takes after its tensors.
 
-    Each name and each type has a comma before it."""
+    The names and the types each begin with a comma: `, %scalar0, %scalar1` and `, i32, i32`."""
     names = [f"%scalar{i}" for i in range(len(values))]
     text = "".join(
         f"    {name} = arith.constant {value} : {element.mlir} loc(unknown)\n"
@@ -49,7 +49,7 @@ def returned(name: str, tensor: TensorType) -> str:
 
 
 def affine(dims: str, *values: str) -> list[str]:
-    """Return affine maps from `dims` to each of `values`, each letter a dim: `affine("mk", "m", "mk")`."""
+    """Return affine maps from `dims` to each of `values`; each letter is a dim: `affine("mk", "m", "mk")`."""
     return [f"affine_map<({', '.join(dims)}) -> ({', '.join(value)})>" for value in values]
 
 
@@ -63,16 +63,16 @@ def generic(
     lines: Sequence[str],
     attribute: str = "",
 ) -> str:
-    """Emit `%name = linalg.generic`.
+    """Return an op `%name = linalg.generic`.
 
     Args:
-        name: of the result.
-        maps: indexing maps, of the inputs and then of the output.
+        name: the name of the result.
+        maps: the indexing maps of the inputs, then of the output.
         iterators: one letter for each dim, `p` (parallel) or `r` (reduction).
-        inputs: name → type.
-        output: name and type.
-        arguments: names of the block's arguments, those of the inputs first.
-        lines: the ops of the block; the last one is the name of the yielded value.
+        inputs: input's name → type.
+        output: (name, type) of the `outs` operand.
+        arguments: the names of the block's arguments: first the inputs', then the output's.
+        lines: the ops of the block, and as the last item the name of the yielded value.
         attribute: a tuning's attribute, `{…} ` or empty.
     """
     *work, yielded = lines
@@ -94,13 +94,15 @@ def generic(
 
 
 def split(tensor: TensorType, axis: int, parts: int) -> TensorType:
-    """Return the tensor type with one axis split in two: `parts`, and the size of each part."""
+    """Return the tensor type with one axis split into two axes: of size `parts`, and each part's size."""
     shape = tensor.shape
     return TensorType((*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]), tensor.element)
 
 
 def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: int) -> str:
-    """Emit `%name`: `%source` with `axis` split in two as by `split`, or joined with the axis after it."""
+    """Return an op that reshapes `%source`: it splits `axis` as `split` does, or joins it with the next.
+
+    `to` is the type of the result `%name`; its rank decides whether `axis` is split or joined."""
     wide, narrow = (to, tensor) if len(to.shape) > len(tensor.shape) else (tensor, to)
     axes = [[i + (i > axis)] for i in range(len(narrow.shape))]
     axes[axis] = [axis, axis + 1]
@@ -110,7 +112,7 @@ def reshaped(name: str, source: str, tensor: TensorType, to: TensorType, axis: i
 
 
 def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[list[str], str]:
-    """Return (lines, name of the wider value); if it needs no widening, the name is the argument `of`."""
+    """Return (ops that convert `%of` to a wider type, name of the result); ([], `of`) for equal types."""
     if source is to:
         return [], of
     cast = "extf" if to.is_float else "extui" if source.is_unsigned else "extsi"
@@ -118,9 +120,9 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 
 
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
-    """Return the lines of a generic op that add a product to `%so_far`.
+    """Return the `lines` of a `generic` whose ops add a product to `%so_far`.
 
-    The keys of `factors` are the names of the two factors' elements."""
+    `factors` is block argument's name → tensor type, for both factors."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [
@@ -133,7 +135,7 @@ def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
 
 
 def narrowed(source: str, wide: TensorType, result: TensorType, prefix: str = "") -> str:
-    """Emit `%out`: `%source` rounded to the result's type; with a prefix it is `%PREFIXout`."""
+    """Return ops that define `%out` (with a prefix, `%PREFIXout`): `%source` rounded to the result's type."""
     dims = "mnopqrst"[: len(wide.shape)]
     identity = f"affine_map<({', '.join(dims)}) -> ({', '.join(dims)})>"
     to = f"{wide.element.mlir} to {result.element.mlir}"
@@ -151,7 +153,7 @@ def arith(word: str, element: ElementType) -> str:
 
 
 def lowest(element: ElementType) -> str:
-    """Return the literal of the lowest value: minus infinity, or the smallest integer."""
+    """Return the literal of a type's lowest value: minus infinity, or the smallest integer."""
     if not element.is_float:
         return str(-(2**element.digits))
     fraction = element.digits - 1

@@ -11,7 +11,7 @@ import msgspec
 class ElementType(Enum):
     """An element type: (MLIR spelling, bits, numpy or ml_dtypes name, digits).
 
-    `digits` counts the bits of a significand, implicit bit included, or of an integer's magnitude."""
+    `digits` is the number of bits of the significand, implicit bit included, or of an integer's magnitude."""
 
     F64 = ("f64", 64, "float64", 53)
     F32 = ("f32", 32, "float32", 24)
@@ -27,7 +27,7 @@ class ElementType(Enum):
     I8 = ("i8", 8, "int8", 7)
     UI8 = ("ui8", 8, "uint8", 8)
     I4 = ("i4", 4, "int4", 3)
-    I1 = ("i1", 8, "bool", 1)  # one byte for each in the runtime's buffers
+    I1 = ("i1", 8, "bool", 1)  # one byte for each element in the runtime's buffers
 
     __hash__ = object.__hash__  # members are singletons; Enum's own hash is slow, and every operation's hash uses it
 
@@ -35,9 +35,9 @@ class ElementType(Enum):
         self.mlir, self.bits = mlir, bits
         self.is_unsigned = mlir.startswith("u")
         self.signless = mlir.removeprefix("u")
-        """The spelling in a module: there, the ops and not the types say whether integers are signed."""
+        """The spelling in a module, where ops, not types, decide whether integers are signed."""
         self.numpy_name = numpy_name
-        """The argument of `numpy.dtype`; some need the import of ml_dtypes (see `inputs.dtype_of`)."""
+        """The argument of `numpy.dtype`; ml_dtypes defines some of the names (see `inputs.dtype_of`)."""
         self.digits = digits
         """All integers of magnitude up to 2**digits are represented exactly."""
         self.unit: float = 2.0**-digits
@@ -63,13 +63,13 @@ class TensorType(msgspec.Struct, frozen=True):
     shape: tuple[int, ...]
     element: ElementType
     dynamic: tuple[str, ...] = ()
-    """The names of the values that hold each axis's size at run time; empty for a static size.
+    """The name of the SSA value that has each axis's size, or an empty text if the size is static.
 
-    `()` if all sizes are static."""
+    The tuple is empty if all sizes are static."""
 
     @property
     def spelling(self) -> str:
-        """The runtime tools' spelling, `4x8xf32`; dynamic axes have their sizes."""
+        """The runtime tools' spelling, `4x8xf32`, with the sizes of dynamic axes too."""
         return "x".join([*map(str, self.shape), self.element.mlir])
 
     @property
@@ -81,7 +81,7 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def passed(self) -> TensorType:
-        """The type as a function's argument: the runtime has no f4, so two f4 of the last axis are one i8."""
+        """The type as a function's argument: two f4 are passed as one i8, since the runtime has no f4."""
         if self.element.bits >= 8 or not self.element.is_float:
             return self
         return TensorType((*self.shape[:-1], self.shape[-1] // 2), ElementType.I8)
@@ -93,14 +93,14 @@ class TensorType(msgspec.Struct, frozen=True):
 
     @property
     def nbytes(self) -> int:
-        """The size in bytes, rounded up once after the product, so that sub-byte types lose no bits."""
+        """The size in bytes; elements narrower than a byte are packed, and only the total is rounded up."""
         return (self.size * self.element.bits + 7) // 8
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """Element types of one operation: operands, accumulator, result.
+    """The element types of an operation: operands, accumulator, result.
 
-    They are spelt `f16,f16->f32`, or `f16,f16->f32->f16` if the accumulator is not the result."""
+    A signature is written `f16,f16->f32`, or `f16,f16->f32->f16` if the accumulator's type is not the result's."""
 
     operands: tuple[ElementType, ...]
     accumulator: ElementType
