@@ -1,4 +1,4 @@
-"""Compare two series of blocks: by how much they differ, and whether that exceeds chance."""
+"""Compare two series of blocks: by how much they differ, and whether the difference exceeds chance."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from math import exp, log
 from dispatchflow.timing.statistics import interval_rank, median, summary
 
 CONFIDENCE = 0.998
-"""Confidence of the interval of a ratio.
+"""The confidence of the interval of a ratio.
 
-With 95 %, five of 100 comparisons of equal code would call one side faster."""
+With 95 %, five of 100 comparisons of equal code would have the verdict `faster` or `slower`."""
 
 MIN_ROUNDS = 10
 """The fewest rounds for which an interval of this confidence exists.
 
-That interval runs from the smallest ratio to the largest."""
+With this number, the interval is from the smallest ratio to the largest."""
 
 MARGIN = 0.01
-"""Smaller differences count as equal, however certain they are."""
+"""The difference, as a fraction, below which two times count as equal, however certain it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Comparison:
     """The result of a comparison."""
 
     ratio: float
-    """Time of the candidate divided by that of the baseline; below 1 the candidate is faster."""
+    """The candidate's time divided by the baseline's; below 1 the candidate is faster."""
     low: float | None
-    """Lower end of the ratio's interval; None if there are too few rounds for this confidence."""
+    """The lower end of the ratio's interval, `high` the upper; None if there are too few rounds."""
     high: float | None
     rounds: int
     verdict: str
@@ -37,9 +37,7 @@ class Comparison:
 
     @property
     def change(self) -> str:
-        """The change in words, `+0.4%, between -0.5% and +1.3%`.
-
-        Both ends are given, because the interval need not be symmetric about the ratio."""
+        """The ratio and its interval in words: `+0.4%, between -0.5% and +1.3%`."""
         found = f"{self.ratio - 1:+.1%}"
         if self.low is None or self.high is None:
             return found
@@ -54,21 +52,21 @@ def compare(
 ) -> Comparison:
     """Compare paired blocks.
 
-    Block i of both series was measured in round i, one right after the other, in an order drawn at random.
+    Block i of each series was measured in round i, one directly after the other, in random order.
 
-    The ratio is the median of the rounds' ratios. Its interval consists of two of the sorted ratios (as in
-    `statistics.summary`). The margin is the larger of `floor`, a fraction, and 1 %. The verdict is `same` if the whole
+    The ratio is the median of the rounds' ratios. The ends of its interval are two of the sorted ratios, as in
+    `statistics.summary`. The margin is the larger of `floor`, a fraction, and 1 %. The verdict is `same` if the whole
     interval is inside the margin. It is `faster` or `slower` if the interval excludes 1 and the ratio differs from 1 by
     at least the margin.
 
-    Whatever the noise is (drift, bursts, two speeds, long tails), equal code has a ratio above 1 as often as below,
-    because the order of the two blocks is random. By the sign test alone, `faster` and `slower` are therefore wrong in
-    at most 2 of 1,000 comparisons, and the margin reduces that further. Two or more of 100 comparisons are wrong with a
-    probability below 2 %.
+    If both codes are equal, ratios are above 1 as often as below, whatever the noise is (drift, bursts, two speeds,
+    long tails), because the order of the two blocks is random. Therefore, by the sign test, `faster` and `slower` are
+    wrong in at most 2 of 1,000 comparisons; the margin makes errors even rarer. With a probability above 98 %, at most
+    one of 100 comparisons is wrong.
 
-    The random order does not remove an effect that stays with one side for all rounds, such as the memory pages of its
-    copy of a file; `floor` is for that. Do not repeat the test after each round, which would invalidate these numbers:
-    choose the number of rounds first.
+    The random order does not remove an effect that stays with one side in all rounds, such as the memory pages of its
+    copy of a file; `floor` must cover such effects. Choose the number of rounds in advance: a test that is repeated
+    after each round is wrong more often.
 
     Raises:
         ValueError: there are no rounds, or the series differ in length.
@@ -83,11 +81,11 @@ def compare(
 
 
 def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: float) -> Comparison:
-    """Compare two measurements that shared no rounds.
+    """Compare two measurements that were not made in the same rounds.
 
-    The ratio is that of the medians; its interval combines the ends of both intervals. This is weaker than `compare`:
-    drift between the two measurements looks like a difference, and no confidence is guaranteed. `floor` must cover the
-    drift.
+    The ratio is the ratio of the medians; its interval is made from the ends of both medians' intervals. Drift between
+    the two measurements looks like a difference here, so that, unlike in `compare`, no confidence is guaranteed.
+    `floor` must cover the drift.
 
     Raises:
         ValueError: one side has no blocks.
@@ -100,11 +98,11 @@ def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], f
 
 
 def _classify(ratio: float, interval: tuple[float, float] | None, rounds: int, floor: float) -> Comparison:
-    """Call a ratio with its interval `same`, `faster`, `slower` or `undecided`."""
+    """Return the comparison for a ratio and its interval: `same`, `faster`, `slower` or `undecided`."""
     if interval is None:
         return Comparison(ratio, None, None, rounds, "undecided")
     (low, high), margin = interval, max(MARGIN, floor)
-    # The margin is a factor, so both directions are equal: 1.02 and 1 / 1.02.
+    # The margin is a factor, so that it is equal in both directions: 1.02 and 1 / 1.02.
     if 1 / (1 + margin) < low and high < 1 + margin:
         verdict = "same"
     elif high < 1 and ratio <= 1 / (1 + margin):

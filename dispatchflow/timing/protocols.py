@@ -1,6 +1,6 @@
 """Protocols: how long and how often a case is measured.
 
-They are versioned. A changed protocol gets a new number, which changes the keys."""
+A protocol that is changed gets a new version number, which changes the keys of measurements."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How a case is measured: in blocks, which are benchmark processes.
+    """The durations and the number of the measurements of a case.
 
-    The blocks of pending cases interleave in rounds, in random order."""
+    A block is one benchmark process. A round has one block of each pending case, in random order."""
 
     name: str
     version: int
     warmup_s: float
     block_s: float
     blocks: int
-    """The number of blocks, whatever their times are: stopping early would make intervals too narrow."""
+    """The number of blocks. It does not depend on their times, because intervals would become too narrow."""
     span_s: float
-    """The shortest time from first to last round: blocks in close succession share the machine's state."""
+    """The shortest time from the first to the last round; the machine's state may change meanwhile."""
     budget_s: float
-    """The time for all blocks; a case for which it does not suffice has fewer blocks."""
+    """The longest time for all blocks of a case; a slow case gets fewer blocks."""
 
     @property
     def id(self) -> str:
@@ -37,7 +37,7 @@ class Protocol:
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
-        # With these numbers of blocks, an interval between two sorted blocks has a confidence just above 95 %.
+        # With these numbers of blocks, the interval between two of the sorted blocks has just above 95 % confidence.
         Protocol("fast", 2, warmup_s=0.02, block_s=0.03, blocks=9, span_s=1.0, budget_s=3.0),
         Protocol("std", 2, warmup_s=0.05, block_s=0.1, blocks=15, span_s=8.0, budget_s=10.0),
         Protocol("thorough", 2, warmup_s=0.2, block_s=0.3, blocks=42, span_s=60.0, budget_s=90.0),

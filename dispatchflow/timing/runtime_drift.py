@@ -1,7 +1,7 @@
-"""Decide from controls whether a runtime is as fast as another one on the same device.
+"""Decide from controls whether two runtimes are equally fast on a device.
 
-`measurement/controls.py` chooses the controls. No key has the runtime's version in it: a measurement with one runtime
-is reused with another as long as a few unchanged cases take equally long with both (docs/upgrades.md)."""
+`measurement/controls.py` chooses the controls. Keys do not contain the runtime's version: a measurement with one
+runtime is reused with another one if a few unchanged cases take equally long with both (docs/upgrades.md)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from dispatchflow.timing.comparison import Comparison
 
 CONTROLS = 3
 FIRST_ROUNDS, ALL_ROUNDS = 14, 28
-"""The numbers of rounds of a control: it ends after the first number if its verdict is `same`.
+"""The numbers of rounds of a control; it ends after `FIRST_ROUNDS` if its verdict is then `same`.
 
-Each look at the data may report a false change. The look after the first number of rounds therefore needs a higher
-confidence, `FIRST_CONFIDENCE`, for which all ratios must be on the same side of 1."""
+Each of the two tests may report a false change. The first test therefore uses the higher `FIRST_CONFIDENCE`, for which
+all ratios must be on the same side of 1."""
 
 FIRST_CONFIDENCE = 0.9998
 
 FLOOR = 0.02
-"""The smallest change that counts.
+"""The smallest change that counts, as a fraction.
 
-It covers effects that stay with one runtime for all rounds: the memory pages of its program, the length of its path."""
+Smaller changes may come from the memory pages of one runtime's program or the length of its path, which stay the same
+in all rounds."""
 
 UNSOUND = "verification failed: "
 """The beginning of a control's `failure` if its results are wrong."""
 
 FLOOR_APART = 0.1
-"""The smallest change that counts against recorded blocks, since the machine drifts between sessions."""
+"""The smallest change that counts in a comparison with recorded blocks, because the machine drifts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,12 @@ class Control:
 
     case: str
     together: bool
-    """Whether both were measured in the same rounds; otherwise `old_ns` are recorded blocks."""
+    """Whether both runtimes were measured in the same rounds; if not, `old_ns` are recorded blocks."""
     comparison: Comparison
     failure: str | None
     """The reason why the new runtime cannot run the case; None if it can."""
     old_ns: tuple[float, ...]
-    """Block times in ns with the old runtime; `new_ns` are those with the new one."""
+    """The blocks' times in ns with the old runtime; `new_ns` are the times with the new runtime."""
     new_ns: tuple[float, ...]
 
     @property
@@ -61,7 +62,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The judgement on two runtimes: whether a measurement with either of them counts with the other."""
+    """The judgement on two runtimes: whether measurements with one of them are valid for the other."""
 
     old: str
     """The version of one runtime; `new` is the version of the other."""
@@ -78,12 +79,12 @@ class Judgement:
 
     @cached_property
     def unknown(self) -> bool:
-        """Whether the machine was too noisy: the comparison of every control is undecided, and none failed."""
+        """Whether the machine was too noisy: no control failed, and all comparisons are undecided."""
         return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
 
     @cached_property
     def unsound(self) -> bool:
-        """Whether a control's results are wrong with one runtime; then the other's verdicts do not count."""
+        """Whether results of a control are wrong with the new runtime, so that old verdicts do not count."""
         return any((control.failure or "").startswith(UNSOUND) for control in self.controls)
 
     @property
@@ -92,16 +93,16 @@ class Judgement:
 
     @property
     def has_few_controls(self) -> bool:
-        """Whether more controls could change the judgement: it has few controls and no drift, or is unknown."""
+        """Whether more controls could change the judgement: it is unknown, or has few controls and no drift."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:
-        """Return whether this run, which has this number of controls, is to repeat the judgement."""
+        """Return whether a run should repeat the judgement; `controls` is the number that it can measure."""
         return (self.unknown and self.run != run) or controls > len(self.controls)
 
     @property
     def largest(self) -> Control:
-        """The control with the largest change; one that drifted or failed comes first."""
+        """The control with the largest change; controls that failed or drifted count as larger than others."""
         return max(self.controls, key=lambda c: (c.moved, c.failure is not None, abs(log(c.comparison.ratio))))
 
     @property
@@ -139,5 +140,5 @@ def _control(fields: dict[str, Any]) -> Control:
 
 
 def name(one: str, other: str, device: Mapping[str, Any]) -> str:
-    """Return the name of the judgement on two runtimes, given by digest in any order, and a device."""
+    """Return the name under which the judgement is stored; the two runtimes' digests are in any order."""
     return f"runtimes:{key_of('runtimes', {'runtimes': tuple(sorted((one, other))), 'device': device})}"

@@ -1,9 +1,9 @@
-"""Estimate from earlier runs how strongly a case reacts to what slows the anchors.
+"""Estimate from earlier runs how strongly a case's time changes when the anchors' time changes.
 
-When the anchors take 30 % longer, a case that computes takes 30 % longer too; a case that streams may take 90 % longer,
-and another one only 10 %. The model is log(time) = level + sensitivity · log(anchors) + the case's own noise, with a
-sensitivity for each case. After few runs the sensitivity is uncertain, and the estimate is close to the prior, which
-describes what the machine's cases have in common."""
+When the anchors take 30 % longer, a case that computes also takes 30 % longer, a case that streams memory may take 90 %
+longer, and another case only 10 %. The model for each case is log(time) = level + sensitivity · log(anchors) + noise.
+After few runs the sensitivity is uncertain, and its estimate is close to the prior: a distribution of the sensitivities
+of all cases on the machine."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 Runs = Sequence[tuple[float, float]]
-"""Pairs of logarithms, one for each run: the anchors' time and the case's time.
-
-Each is relative to a constant."""
+"""(log of the anchors' time, log of the case's time) for each run, each up to an additive constant."""
 
 _LEAST_SD = 0.03
-"""The smallest standard deviation of a run in the regression, however well quiet runs agree.
+"""The smallest standard deviation of a run in the regression, even if quiet runs agree better.
 
-Quiet runs do not prove more: what slows one run slightly is not what slows another run a lot, and anchors have noise
-too."""
+The causes of small changes differ from the causes of large ones, and the anchors have noise too."""
 
 _PRIOR_CASES = 4
 _ROUNDS = 10
@@ -28,20 +25,20 @@ _ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The estimate of a sensitivity."""
+    """The estimate of a sensitivity, a normal distribution, and of the case's noise."""
 
     mean: float = 0.8
     sd: float = 0.4
-    """The standard deviation of `mean`."""
+    """The standard deviation of the sensitivity."""
     case_sd: float = 0.01
-    """The standard deviation of what remains between runs, with `freedom` degrees of freedom."""
+    """The standard deviation of the noise between runs, with `freedom` degrees of freedom."""
     freedom: float = 4.0
     unusual: float = 0.0
-    """The last run's deviation from the case's level, in logarithms, without what the anchors explain."""
+    """The noise of the last run: the deviation of its log(time) from the model."""
 
     @property
     def _weight(self) -> float:
-        """The weight of the prior; the weight of runs is the sum of their anchors' squared deviations."""
+        """The weight of this estimate as a prior; runs weigh the sum of their anchors' squared deviations."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
@@ -59,16 +56,16 @@ class Sensitivity:
 
 
 PRIOR = Sensitivity()
-"""The prior of a machine on which no case was measured twice.
+"""The prior on a machine where no case has been measured twice, found on two virtual machines.
 
-It was found on two virtual machines (docs/measurement.md)."""
+docs/measurement.md has the measurements."""
 
 
 def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
-    """Return what these cases have in common, and how much they differ (empirical Bayes).
+    """Return the distribution of the sensitivities of these cases, to use as a prior (empirical Bayes).
 
-    The `first` prior counts as `_PRIOR_CASES` additional cases. When used as a case's prior, the result weighs as much
-    as `first`, whatever the number of cases."""
+    `first` counts as `_PRIOR_CASES` additional cases. The result has the degrees of freedom of `first`, whatever the
+    number of cases."""
     known = [runs for runs in cases if sum(x * x for x in _apart([x for x, _ in runs])) > first._weight]
     found = first
     for _ in range(_ROUNDS if known else 0):
@@ -85,7 +82,7 @@ def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
 class Felt:
     """The sensitivities of all cases by key.
 
-    `measured` has (key, anchors, time) of each run, with the logarithms of `Runs`."""
+    `measured` yields (key, anchors, time) for each run, with logarithms as in `Runs`."""
 
     def __init__(self, measured: Iterable[tuple[str, float, float]], first: Sensitivity = PRIOR) -> None:
         self._runs: dict[str, list[tuple[float, float]]] = {}
@@ -94,9 +91,9 @@ class Felt:
         self._prior = prior(self._runs.values(), first)
 
     def by(self, key: str, now: tuple[float, float] | None = None) -> Sensitivity:
-        """Return the estimate for a case from its earlier runs and the present one, `now`.
+        """Return the estimate for a case from its earlier runs and its current run, `now`.
 
-        Without a present run, nothing is unusual."""
+        If `now` is None, `unusual` is 0."""
         earlier = self._runs.get(key, [])
         return self._prior.learned([*earlier, now]) if now else replace(self._prior.learned(earlier), unusual=0.0)
 

@@ -1,4 +1,4 @@
-"""Compute the median, its interval, and the noise from blocks."""
+"""Compute the median of blocks, its interval, and whether the blocks are too noisy."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dispatchflow.timing.protocols import Protocol
 
 CONFIDENCE = 0.95
 Z = 1.96
-"""Half of a normal distribution's 95 % interval, in standard deviations."""
+"""Half the width of a normal distribution's 95 % interval, in standard deviations."""
 
 NOISY = 0.05
-"""The default half-width above which a measurement is too noisy for a decision."""
+"""The default relative half-width of the interval above which a measurement is too noisy."""
 
 LONGEST_WAIT = 0.02
-"""The longest wait of an undisturbed block, as a fraction of its process's time.
+"""The longest wait for a CPU of an undisturbed block, as a fraction of its process's wall time.
 
-It corresponds to 3 ms, one slice of the scheduler. Another program on one of the process's CPUs makes it wait for half
+It is about 3 ms, one time slice of the scheduler. A process that shares a CPU with another busy program waits for half
 of its time."""
 
 _MOST_CORRELATED = 0.9
@@ -33,19 +33,19 @@ class Summary:
     median_ns: float
     min_ns: float
     ci_low_ns: float | None
-    """Lower end of the median's interval; None below six blocks, too few for an interval of 95 %."""
+    """The lower end of the median's 95 % interval, `ci_high_ns` the upper; None for fewer than six blocks."""
     ci_high_ns: float | None
 
     @property
     def half_width(self) -> float | None:
-        """Half of the interval's width, relative to the median."""
+        """Half of the interval's width, divided by the median; None if there is no interval."""
         if self.ci_low_ns is None or self.ci_high_ns is None:
             return None
         return (self.ci_high_ns - self.ci_low_ns) / 2 / self.median_ns
 
     @property
     def log_half_width(self) -> float | None:
-        """Half of the interval's width in logarithms, which add up as parts of the noise do."""
+        """Half of the width of the interval of log(time); None if there is no interval."""
         if self.ci_low_ns is None or self.ci_high_ns is None:
             return None
         return log(self.ci_high_ns / self.ci_low_ns) / 2
@@ -54,8 +54,8 @@ class Summary:
 def summary(blocks_ns: Sequence[float]) -> Summary:
     """Compute the median, the minimum and the interval of the median.
 
-    The interval consists of two of the sorted blocks, so no distribution is assumed and no block is dropped. It is
-    widened if each block correlates with the one before (`widening`).
+    The ends of the interval are two of the sorted blocks, so no distribution is assumed and no block is dropped. It is
+    widened if successive blocks are correlated (`widening`).
 
     Raises:
         ValueError: there are no blocks.
@@ -72,20 +72,20 @@ def summary(blocks_ns: Sequence[float]) -> Summary:
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the median; at least one value is needed.
+    """Return the median of at least one value.
 
-    Python's `statistics` would do, but loads `fractions` and `decimal`, which an idle run does not need."""
+    Python's `statistics` is not used, because its import of `fractions` and `decimal` would slow every run."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def widening(blocks_ns: Sequence[float]) -> float:
-    """Return the factor by which the correlation of successive blocks widens an interval.
+    """Return the factor by which an interval is widened because successive blocks are correlated.
 
-    It is the square root of (1 + r) / (1 - r), as for a mean in a first-order autoregressive series, and 1 if r is
-    within its standard error. The sample's r is too low by (1 + 3 r) / n (Kendall 1954). It is capped at 0.9, because a
-    higher r cannot be estimated from this few blocks."""
+    The factor is sqrt((1 + r) / (1 - r)), as for the mean of a first-order autoregressive series, where r is the
+    correlation of successive logarithms. It is 1 if r is within its standard error of 0. The sample's r is too low by
+    (1 + 3 r) / n (Kendall 1954), which is added. r is at most 0.9; a few blocks do not suffice to estimate more."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]
@@ -103,8 +103,8 @@ def widening(blocks_ns: Sequence[float]) -> float:
 def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
     """Return the 0-based rank r of the median's interval; None if no interval has this confidence.
 
-    The interval is [x_r, x_(count-1-r)], the narrowest symmetric one with at least this confidence. It follows from
-    P(median < x_r) = P(Binomial(count, 1/2) ≤ r) (David & Nagaraja, Order Statistics, 7.1)."""
+    The interval is [x_r, x_(count-1-r)] of the sorted values, the narrowest symmetric interval with at least this
+    confidence: P(median < x_r) = P(Binomial(count, 1/2) ≤ r) (David & Nagaraja, Order Statistics, 7.1)."""
     best, below = None, 0.0
     for rank in range(count // 2):
         below += comb(count, rank) * 0.5**count
@@ -115,12 +115,12 @@ def interval_rank(count: int, confidence: float = CONFIDENCE) -> int | None:
 
 
 def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) -> tuple[float, float]:
-    """Convert a 95 % interval (low, middle, high) to one of a higher confidence.
+    """Convert a 95 % interval (low, middle, high) to the ends of an interval of a higher confidence.
 
-    In logarithms, both ends of the new interval have the same distance from the middle: that of the old interval's
-    farther end, times the ratio of the quantiles of Student's t with `blocks` - 1 degrees of freedom. This assumes a
-    distribution, because an interval between two of nine blocks never has a confidence of 99.9 %. The farther end is
-    used, because nine blocks do not determine each end by itself. docs/measurement.md gives the measured coverage."""
+    In logarithms, the new interval is symmetric about the middle. Its half-width is the distance of the old interval's
+    farther end, times the ratio of the two quantiles of Student's t with `blocks` - 1 degrees of freedom. The method
+    assumes a distribution, because the interval between two of nine blocks never has a confidence of 99.9 %. It uses
+    the farther end, because nine blocks are too few to determine each end. docs/measurement.md has the coverage."""
     low_ns, middle_ns, high_ns = interval_ns
     further = max(log(high_ns / middle_ns), log(middle_ns / low_ns))
     freedom = blocks - 1
@@ -130,7 +130,7 @@ def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) 
 
 @lru_cache(maxsize=1024)
 def student_quantile(confidence: float, freedom: int) -> float:
-    """Return the t with P(|T| ≤ t) = `confidence`."""
+    """Return the t with P(|T| ≤ t) = `confidence`, for Student's T with `freedom` degrees of freedom."""
     low, high = 0.0, 1.0
     while _student(high, freedom) < confidence:
         low, high = high, 2 * high
@@ -155,21 +155,21 @@ def _student(t: float, freedom: int) -> float:
 
 
 def waited_too_long(waited: float | None) -> bool:
-    """Return whether a block is disturbed by other programs.
+    """Return whether a block was disturbed by other programs.
 
-    `waited` is the fraction of the block's time in which a thread was ready but other programs used its CPU."""
+    `waited` is the fraction of wall time that a thread of the block waited for a CPU; None if unknown."""
     return waited is not None and waited > LONGEST_WAIT
 
 
 def disturbed(blocks: int, count: int) -> bool:
-    """Return whether a measurement is disturbed: more than a quarter of its blocks are.
+    """Return whether more than a quarter of a measurement's blocks were disturbed.
 
-    The median does not tolerate more. `blocks` is the number of disturbed blocks among `count`."""
+    The median does not tolerate more. `blocks` is the number of disturbed blocks, `count` of all blocks."""
     return blocks > count / 4
 
 
 def decided(count: int, spent_s: float, protocol: Protocol) -> bool:
-    """Return whether a case has all its blocks, or its time is spent; the block times do not matter."""
+    """Return whether a case has all blocks of the protocol, or its time budget is spent."""
     return count >= protocol.blocks or (count > 0 and spent_s >= protocol.budget_s)
 
 
