@@ -1,1 +1,1 @@
-"""The rows of cases, and the Parquet files that keep them."""
+"""The rows of cases and sites, and the Parquet files that contain them."""

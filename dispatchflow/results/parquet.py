@@ -1,6 +1,6 @@
-"""The schema of cases' rows; writing and reading rows of any table as Parquet.
+"""Define the columns of cases' rows; write and read rows of any table as Parquet.
 
-A schema only gains columns; no column is renamed. docs/results.md documents them."""
+Columns are added to a schema, but never removed or renamed. docs/results.md documents them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 _PART = re.compile(r"\d{8}T\d{6}Z-\w+(-\d+)?\.parquet")
-"""The name of a part, one Parquet file: the run's name, with a number if the run has published before."""
+"""The name of a part, a Parquet file: the run's name, with a number if the run has published before."""
 _END = b"PAR1"
 
 # name → Arrow type. Units are in the names; a null means unknown or not done, never zero.
@@ -129,16 +129,16 @@ STATUSES = ("measured", "noisy", "suspect", "failed", "known failure", "not meas
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A kind of rows, which has a folder of parts of its own."""
+    """A kind of rows, with a separate folder of parts."""
 
     folder: str
-    """The folder in the store."""
+    """The folder of the parts in the store."""
     prefix: str
-    """The records put it before the names of the parts."""
+    """The text before a part's name in the records."""
     mark: str
-    """The key of the schema's version in the metadata of each part."""
+    """The metadata key in each part whose value is the version of the schema."""
     columns: Mapping[str, str]
-    """Column → Arrow type."""
+    """Column's name → Arrow type."""
 
 
 CASES = Table("results", "", "dispatchflow.schema_version", COLUMNS)
@@ -161,9 +161,9 @@ _TAKES: dict[str, type | tuple[type, ...]] = {"string": str, "double": (int, flo
 
 
 def mistyped_columns(row: Mapping[str, Any], of: Table = CASES) -> list[str]:
-    """Return the columns whose cells have the wrong type.
+    """Return the names of columns in which the row's cell has the wrong type.
 
-    Values are not converted: a float is not accepted as an integer."""
+    No value is converted: a float is the wrong type for an integer."""
     return [
         name for name, kind in of.columns.items() if (value := row.get(name)) is not None and not _fits(value, kind)
     ]
@@ -182,9 +182,9 @@ def _fits(value: Any, kind: str) -> bool:
 def drop_mistyped_cells(
     rows: Iterable[Mapping[str, Any]], of: Table = CASES
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Return (recorded rows without the cells that do not fit their columns, those columns).
+    """Return (recorded rows in which mistyped cells are None, the columns of these cells).
 
-    Such a cell was recorded by an earlier version, or the operation's file has another type now."""
+    A cell is mistyped if an earlier version recorded it, or if the operation's file now declares another type."""
     unfit = [(row, mistyped_columns(row, of)) for row in rows]
     columns = sorted({name for _, names in unfit for name in names})
     return [{**row, **dict.fromkeys(names)} for row, names in unfit], columns
@@ -203,9 +203,9 @@ def in_arrow(rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> pa.Table:
 
 
 def write_part(path: Path, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> None:
-    """Write one immutable part and sync it.
+    """Write a part and sync it to disk.
 
-    Each page has a checksum: without it, one in four flipped bits changes a number unnoticed."""
+    Each page has a checksum: without checksums, one in four flipped bits changes a number unnoticed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -220,7 +220,7 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]], of: Table = CASES)
 
 
 def is_complete(part: Path) -> bool:
-    """Return whether a part exists and ends like a Parquet file; a truncated part does not end so."""
+    """Return whether a part exists and has Parquet's magic bytes at its end, so is not truncated."""
     try:
         with part.open("rb") as stream:
             stream.seek(-len(_END), os.SEEK_END)
@@ -230,7 +230,7 @@ def is_complete(part: Path) -> bool:
 
 
 def table(part: Path, of: Table = CASES) -> pa.Table | None:
-    """Return a part's rows; warn and return None if dispatchflow did not write the file.
+    """Return the rows of a part; log a warning and return None if dispatchflow did not write the file.
 
     Raises:
         OSError: the file cannot be read.
@@ -255,9 +255,9 @@ def table(part: Path, of: Table = CASES) -> pa.Table | None:
 
 
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> str | None:
-    """Return in one line how a part differs from these recorded rows; None if it does not.
+    """Return in one line how a part, `found`, differs from the recorded rows; None if it does not.
 
-    A column of the schema that the part does not have is newer than the part; its recorded cells must be null."""
+    If the part does not have a column of the schema, the column is newer, and its recorded cells must be None."""
     wanted, names = in_arrow(drop_mistyped_cells(rows, of)[0], of).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(of.columns)):
         return f"it has an unknown column {unknown[0]!r}"
@@ -274,9 +274,7 @@ def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = C
 
 
 def read(folder: Path, of: Table = CASES) -> list[dict[str, Any]]:
-    """Return all rows of all parts, oldest first; a column that a part does not have is None.
-
-    No store is needed.
+    """Return the rows of all parts in a folder, oldest first; cells of missing columns are None.
 
     Raises:
         OSError: a part cannot be read.

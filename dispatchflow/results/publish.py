@@ -1,6 +1,6 @@
 """Turn cases' states into rows, record them, and write them as Parquet.
 
-Rows are recorded before the part is written, so that the next run writes the rows of a killed one."""
+Rows are recorded before they are written, so that the next run writes the part if a run is killed between."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recorded(Shape):
-    """A row of any table: its cells, and the identity by which an equal one is known."""
+    """A row of any table: its cells, and an identity, which equal rows have in common."""
 
     @property
     def identity(self) -> str: ...
@@ -54,7 +54,7 @@ def rows_of(
     ceilings: Ceilings,
     noisy_above: Callable[[Case], float],
 ) -> list[Row]:
-    """Return one row for each case, with its present state."""
+    """Return one row for each case, from its current state."""
     around = RowContext(toolchain, platform.node(), machine.cpu().model, protocol.id, run, folder=str(Path.cwd()))
     now = time.time()
     known: dict[tuple[Any, ...], Roofline] = {}
@@ -75,21 +75,21 @@ def rows_of(
 
 
 def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> DispatchflowError | None:
-    """Append the rows that differ from the newest row of their case and protocol.
+    """Append each row that differs from the newest row of the same case and protocol.
 
-    Returns an error if a row does not fit its columns, for the caller to report at the end; all other rows are
-    appended."""
+    The result is None, or an error if cells of a row do not fit their columns; the caller reports it at the end. All
+    other rows are appended."""
     return append(store, run, {name_of(row.chain, protocol): row for row in rows}, CASES)
 
 
 def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) -> DispatchflowError | None:
-    """Append the rows that differ from the newest row of their name to a table; see `publish`."""
+    """Append to a table each row that differs from the newest row of the same name; see `publish`."""
     records = store.records
     published = records.newest_identities(named)
     new = {name: row for name, row in named.items() if published.get(name) != row.identity}
     # Rows that do not fit are not recorded: they would count as published, and stay unpublished after a fix.
     refused = [new.pop(name) for name in [*new] if parquet.mistyped_columns(new[name].cells, table)]
-    # Rows have a part before it is written, so that the next run writes the part if this one is killed.
+    # Rows are assigned to a part before it is written, so that the next run writes the part if this one is killed.
     part = _unused_part_name(table.prefix + run, records.parts())
     if new:
         records.add_rows({name: (row.identity, row.cells) for name, row in new.items()}, run, part)
@@ -111,16 +111,16 @@ def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) 
 
 
 def parts_of(store: Store, table: Table) -> list[str]:
-    """Return the names of a table's parts, as files in its folder."""
+    """Return the file names of a table's parts."""
     folder, names = table.prefix.rstrip("/"), map(PurePosixPath, store.records.parts())
     return [name.name for name in names if str(name.parent) == (folder or ".")]
 
 
 def damage(store: Store, part: Path, found: pa.Table, table: Table = CASES) -> str | None:
-    """Return how a part, which holds `found`, differs from what was recorded; None if it does not.
+    """Return how a part with the rows `found` differs from the records; None if it does not.
 
-    The rows are compared, and also the file's digest: other readers use bytes that do not show in the rows, such as the
-    footer's statistics. Parts of earlier versions have no digest."""
+    Not only the rows are compared, but also the file's digest: other readers use parts of the file that do not show in
+    the rows, such as the footer's statistics. No digest is recorded for parts of earlier versions."""
     if (other := parquet.difference(found, store.records.rows_of(table.prefix + part.name), table)) is not None:
         return other
     written = store.records.remembered(_digest_of_part(table, part.name))
@@ -134,18 +134,17 @@ def _digest_of_part(table: Table, name: str) -> str:
 
 
 def name_of(chain: CaseState, protocol: Protocol) -> str:
-    """Return the name of a case's newest row under a protocol.
+    """Return the name under which the records keep a case's newest row under a protocol.
 
-    Modules of two projects that share a store can have the same name; their files make them distinct."""
+    For a module, the name contains a digest of the file's path, because modules of two projects that share a store may
+    have equal names."""
     program = chain.case.operation
     file = f" {digest_of(str(file_of(program, str(Path.cwd()))).encode())}" if type(program) is Module else ""
     return f"{chain.case.name} {protocol.id}{file}"
 
 
 def _unused_part_name(run: str, parts: Collection[str]) -> str:
-    """Return the name of a run's next part.
-
-    A part is never written twice, but a run publishes before each task of the user's own."""
+    """Return an unused name for a run's next part; a run publishes before each task of the user's own."""
     names = (f"{run}{f'-{number}' if number > 1 else ''}.parquet" for number in count(1))
     return next(name for name in names if name not in parts)
 

@@ -1,4 +1,4 @@
-"""The roofline: a workload's flops and traffic against the machine's ceilings."""
+"""The roofline model: compare a workload's flops and traffic with the machine's ceilings."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dispatchflow.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """The amounts of one call of a workload, and the ceilings for it on this machine."""
+    """The flops and traffic of one call of a workload, and the ceilings for it on this machine."""
 
     amount_cells: tuple[Any, Any]
-    """The cells of `flops` and `traffic_bytes`."""
+    """The values of the row's columns `flops` and `traffic_bytes`."""
     ceilings: tuple[float | None, float | None]
-    """The highest flops per s and bytes per s; None if unknown."""
+    """The machine's highest rates, in flops per s and bytes per s; None if unknown."""
     credible_ns: float
-    """The shortest credible time of a call, at rates of ceiling × margin; 0 if no ceiling is known."""
+    """The shortest credible time of a call, at ceiling × margin; 0 if no ceiling is known."""
     noisy: float = NOISY
-    """The half-width above which a measurement is noisy."""
+    """The relative half-width of the median's interval above which a measurement is noisy."""
 
     @classmethod
     def of(
@@ -42,7 +42,7 @@ class Roofline:
 def roofline(
     flops: int | None, traffic_bytes: int | None, ceilings: tuple[float | None, float | None], median_ns: float
 ) -> dict[str, Any]:
-    """Return the cells `bound` and `percent_of_peak`, which are None if an amount or ceiling is missing.
+    """Return the row's `bound` and `percent_of_peak`; None if an amount or a ceiling is unknown.
 
     `bound` is the ceiling that limits the call, `compute` or `memory`; `percent_of_peak` is the rate that the call
     reached, in percent of this ceiling."""

@@ -1,4 +1,4 @@
-"""Build the row of a case; `parquet.COLUMNS` lists its cells."""
+"""Build the row of a case; `parquet.COLUMNS` lists its columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowContext:
-    """The facts of rows that do not depend on the case: this machine and this invocation."""
+    """The cells that are the same for all cases of an invocation."""
 
     toolchain: Toolchain
     host: str
@@ -35,7 +35,7 @@ class RowContext:
     protocol: str
     run: str
     folder: str = ""
-    """The folder to which relative paths refer."""
+    """The folder to which relative paths of modules refer."""
 
 
 _AMOUNTS = ("flops", "traffic_bytes")
@@ -44,7 +44,7 @@ _CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "disturbed_blocks", 
 
 
 def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowContext, now: float) -> dict[str, Any]:
-    """Return a case's row; rates use the median and the operation's own flops and compulsory traffic."""
+    """Return a case's row. Rates are the operation's own flops and compulsory traffic over the median."""
     case, operation = chain.case, chain.case.operation
     compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
     facts = compiled.record.facts if compiled.record else {}
@@ -114,28 +114,28 @@ def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowC
 
 
 def file_of(program: Workload, folder: str) -> str | None:
-    """Return the path of a user's module; bytes that are not UTF-8 are escaped, as Parquet requires."""
+    """Return the path of a user's module, None for an operation; bytes that are not UTF-8 are escaped."""
     if not isinstance(program, Module):
         return None
     return os.path.join(folder, program.source.path).encode(errors="backslashreplace").decode()  # noqa: PTH118 (text)
 
 
 def _data_digest(chain: CaseState) -> str | None:
-    """Return the digest of the measured inputs and their types; None if they are missing or not needed."""
+    """Return the digest of the inputs of the measurement and of their types; None without a measurement."""
     if (action := chain["profile"].action) is None:
         return None
     return key_of("data", {name: action.ingredients[name] for name in ("arguments", "data")})
 
 
 def _verified_with(verdict: Mapping[str, Any], toolchain: Toolchain) -> str | None:
-    """Return the version of the runtime or library that verified; old records have only its digest."""
+    """Return the version of the runtime or library that ran the verified call; None if unknown."""
     known: str | None = verdict.get("runtime")
     mine = verdict.get("runtime_digest") == toolchain.runtime_digest
     return known or (toolchain.runtime_version if mine else None)
 
 
 def _versions(chain: CaseState, toolchain: Toolchain) -> dict[str, Any]:
-    """Return the toolchain's columns, which are null for a library; see `_times` for its version."""
+    """Return the toolchain's columns, which are None for a library; `_times` sets a library's version."""
     if chain.case.library is not None:
         return dict.fromkeys(("toolchain_version", "toolchain_revision", "runtime_version"))
     return {
@@ -160,7 +160,7 @@ _KNOWN: dict[str, Callable[[CaseState], Any]] = {
 
 
 class Row(Mapping[str, Any]):
-    """A case's row. Cells that are read for every case cost little; the others are built on first use."""
+    """A case's row; the cells in `_KNOWN` are computed one by one, all others together on first use."""
 
     __slots__ = ("_bounds", "_cells", "_identity", "_make", "chain", "status")
 
@@ -174,16 +174,16 @@ class Row(Mapping[str, Any]):
 
     @property
     def identity(self) -> str:
-        """The identity of the result: rows with equal identities are written once.
+        """The identity of the row's content: a row is written if the newest row's identity differs.
 
-        It contains the status, since a judgement may be corrected, and also the operation's amounts."""
+        It contains the status, since a judgement may be corrected, and also the operation's flops and traffic."""
         if self._identity is None:
             measured = self.chain["profile"].measurement
             words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]
             for step in self.chain.steps.values():
                 words += (step.key or "-", step.state)
             words += map(str, self._bounds.amount_cells)
-            # Older rows have no such column and count as verified by an older version, so they are written once more.
+            # Rows of older versions have no such column and count as outdated, so they are written once more.
             words.append(f"verification-{verification_version_of(self.chain)}")
             if (doubt := self.chain["profile"].doubt) is not None:
                 words.append(digest_of(doubt.encode("utf-8", "surrogatepass")))
@@ -248,7 +248,7 @@ def _times(chain: CaseState, row: Mapping[str, Any], bounds: Roofline) -> dict[s
 
 
 def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the cells about other sessions; only `within_session` if an interval or session is missing."""
+    """Return the cells about noise and other sessions; only `within_session` if the rest is unknown."""
     within = times.log_half_width
     if within is None or recorded is None:
         return {"within_session": times.half_width}
@@ -283,8 +283,8 @@ def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str
 def dispatches(chain: CaseState) -> list[tuple[str, str, float | None]]:
     """Return (name, applied configuration, median in ns) of each dispatch, in the order of the dump.
 
-    Each block's time is the sum of a dispatch's executions in one call; the median is None if the runtime reports
-    none."""
+    A dispatch's time in a block is the sum of its executions in one call. The median over blocks is None if the runtime
+    reports no times of dispatches."""
     compiled, found = chain["compile"].record, measured(chain)
     times = found.conditions.get("dispatches_ns", {}) if found else {}
     return [

@@ -1,4 +1,4 @@
-"""The columns of sites' rows, and the rows that are recorded: one for each site of a measured case."""
+"""The columns and the recorded rows of sites: one row for each site of a measured case."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OF_SITE = {
     "configuration": Column("string", "", "what the compiler applied to its executable"),
     "untimed": Column("string", "", "why it has no time: `at load`, or `not launched` in the profiled calls"),
 }
-"""The facts of a site, which reports print: column → its type, unit and meaning."""
+"""The columns about a site, which reports print: name → type, unit and meaning."""
 
 _OF_CASE = {
     "code_digest": Column("string", "", "as in the case's row"),
@@ -61,7 +61,7 @@ _OF_CASE = {
     "recorded_at": Column("timestamp", "", "when the row was made"),
     "number": Column("int64", "1", "rows of one store, of cases and sites, are numbered in order"),
 }
-"""The facts of its case and run."""
+"""The columns about the site's case and run."""
 
 COLUMNS = {**OF_SITE, **_OF_CASE}
 """All columns of a row, in order."""
@@ -72,7 +72,7 @@ SITE_ROWS = Table(
 """The table of the parts in `build/sites/`."""
 
 _LATER = frozenset({"alone_ns", "bound", "percent_of_peak", "run_id", "recorded_at"})
-"""Columns in which a row may differ from the newest one of its site and is not written again."""
+"""Columns that do not count when a row is compared with the newest row of its site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class SiteRow:
 
     @property
     def identity(self) -> str:
-        """The identity of the result: rows with equal identities are written once."""
+        """The identity of the row's content: a row is written if the newest row's identity differs."""
         found = {name: value for name, value in self.cells.items() if name not in _LATER}
         return digest_of(json.dumps(["site", found], sort_keys=True).encode())
 
@@ -97,12 +97,12 @@ def recorded(
     run: str,
     now: float,
 ) -> dict[str, SiteRow]:
-    """Return the rows of a case's sites by the names under which the newest one of each is known.
+    """Return name → row for each site of a case; the records keep the newest row of each name.
 
     Args:
         chain: the case's state.
-        rows: the cells of `reports.sites.rows`.
-        name: the name under which the newest row of the case is known.
+        rows: the cells of each site, from `reports.sites.rows`.
+        name: the name under which the records keep the case's newest row.
         version: the version of the toolchain.
         protocol: the id of the protocol.
         run: the name of this run.

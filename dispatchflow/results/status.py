@@ -1,4 +1,4 @@
-"""The status of a case, its verification, and the reason, in the words of a row."""
+"""Derive the columns `status`, `verification` and `reason` of a row from the case's state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def standing(chain: CaseState, bounds: Roofline) -> str:
-    """Return the row's status; a median that the bounds rule out is `suspect`."""
+    """Return the row's status; `suspect` if the median is below the shortest credible time."""
     if chain.failure is not None:
         return "failed" if chain.known is None else KNOWN
     if chain["profile"].state == "absent":
@@ -32,7 +32,7 @@ def standing(chain: CaseState, bounds: Roofline) -> str:
 
 
 def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
-    """Return the status's reason, together with other facts that a reader needs."""
+    """Return the row's `reason`: `reason`, the reason of the status, with other facts that users need."""
     verified, profiled = chain["verify"], chain["profile"]
     unsure = verified.state == "absent" or (verified.state == "off" and verification_of(chain) == "different")
     if reason is None and unsure:
@@ -61,9 +61,9 @@ def verification_of(chain: CaseState) -> str:
 
 
 def verification_version_of(chain: CaseState) -> int | None:
-    """Return the version of the verification ladder that gave the verdict.
+    """Return the version of the verification that gave the verdict; None if there is no verdict.
 
-    The version is in the key, so no verdict of another version is found."""
+    It is the current version: the version is in the key, so verdicts of other versions are not found."""
     return VERIFICATION if chain["verify"].record else None
 
 
