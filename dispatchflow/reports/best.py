@@ -1,4 +1,4 @@
-"""Select the newest row of each case, and the fastest correct configurations of each shape."""
+"""Select the newest row of each case, and the fastest correct rows of each shape."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _WITHIN_PLACES = ("file", "program_digest", "data_digest", "toolchain_version")
 def newest(rows: Iterable[Row]) -> list[Row]:
     """Return the last row of each case, protocol, host and file, in the order of their first rows.
 
-    `rows` are oldest first. If the last row has the status `no device`, the newest earlier row of the same code that
-    ran on a device stands in for it: nothing has refuted the earlier result since.
+    `rows` are oldest first. If the last row has the status `no device`, the newest earlier row of the same code with
+    another status is returned in its place, because its result is still valid.
     """
     found: dict[tuple[Any, ...], Row] = {}
     told: dict[tuple[Any, ...], Row] = {}
@@ -54,7 +54,7 @@ def newest(rows: Iterable[Row]) -> list[Row]:
 
 
 def columns(found: Iterable[Row]) -> tuple[str, ...]:
-    """Return `COLUMNS` without those that distinguish no rows, and without `flags` if no row has any."""
+    """Return `COLUMNS` without columns that are equal in all rows to compare, or empty (`flags`)."""
     rows, values = list(found), dict[Any, set[Any]]()
     for row in rows:
         for name in _OF_PLACES:
@@ -70,10 +70,10 @@ def columns(found: Iterable[Row]) -> tuple[str, ...]:
 def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) -> list[dict[str, Any]]:
     """Return the fastest correct rows of each (shape, target, threads, cache, protocol, host, provider).
 
-    A `wanted` row is among them unless another wanted row is certainly faster (`comparability.unbeaten`). Each row has
-    its speed-up over the default configuration, even if the default's row is not wanted. The speed-up is None if the
-    default was not measured in the same rounds, or is not correct. Rows are grouped by shape, then target, … then
-    cache, then provider, each in the order of first rows."""
+    `wanted` selects rows; the result has each selected row for which no other selected row is certainly faster
+    (`comparability.unbeaten`). Each row gets its speed-up over the default configuration, which need not be selected;
+    None if the default is not correct or was not measured in the same rounds. Rows of one shape are together, in them
+    rows of one target, and so on, in the order in which each first occurs."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in filter(right, providers.compared(newest(rows))):
         groups.setdefault((*place(row), provider(row)), []).append(row)
@@ -95,9 +95,9 @@ def best(rows: Iterable[Row], wanted: Callable[[Row], bool] = lambda row: True) 
 
 
 def _without_duplicates(rows: Iterable[Row]) -> list[Row]:
-    """Drop all but the first of rows with the same words and the same measurement.
+    """Return rows without those that have the same tuning, flags and measurement as an earlier row.
 
-    For example, `threads=all` and the number of cores share a measurement."""
+    For example, `threads=all` and the number of cores are two cases with one measurement."""
     kept: dict[Any, Row] = {}
     for row in rows:
         key = row.get("measurement_key") or row["case"]
@@ -114,9 +114,9 @@ def _is_default(row: Row) -> bool:
 
 
 def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
-    """Explain in one line per reason why a group of `best` has several rows, and why cells are empty.
+    """Return one line per reason why `best` has several rows for a group, or cells are empty.
 
-    `found` is what `best` returned for `rows`."""
+    `found` is the result of `best` for `rows`."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in found:
         groups.setdefault((*place(row), provider(row)), []).append(row)
@@ -141,9 +141,9 @@ def notes(found: Sequence[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
-    """Return one line on the rows that an older verification passed and how to verify them again.
+    """Return one line that names the rows that an older verification passed; no line if there are none.
 
-    `said` is the beginning of the line. The list is empty if there are no such rows."""
+    `said` is the beginning of the line; its end is the command that verifies the rows again."""
     names = list(dict.fromkeys(row["case"] for row in rows if outdated(row)))
     if not names:
         return []
@@ -153,5 +153,5 @@ def outdated_note(rows: Iterable[Row], said: str) -> list[str]:
 
 
 def _prefixes(place: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Return all prefixes of `place`: (shape,), (shape, target), …, all of it."""
+    """Return all prefixes of `place`: (shape,), (shape, target), …, `place`."""
     return [place[: n + 1] for n in range(len(place))]

@@ -1,4 +1,4 @@
-"""A table of a case's results: `doit show`."""
+"""Format the results of a case as a table, for `doit show`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _FIRST = 6
 
 
 def table(results: Sequence[CallResult]) -> str:
-    """Return a line for each result: its type, statistics, and first values in row-major order.
+    """Return a table with a line for each result: type, statistics, first values in row-major order.
 
-    `finite` and `zeros` count elements; `min`, `max` and `mean` are those of the finite ones. Elements of an unknown
-    type are shown as bytes, in hexadecimal."""
+    `finite` and `zeros` are numbers of elements; `min`, `max` and `mean` are of the finite elements. Elements of an
+    unknown type are shown as bytes, in hexadecimal."""
     lines = [_COLUMNS, *((str(index), each.type, *_cells(each)) for index, each in enumerate(results))]
     return aligned(lines, _RIGHT)
 
@@ -47,7 +47,7 @@ def _none(count: int) -> tuple[str, ...]:
 
 
 def _wide(flat: Array) -> Array:
-    """Return the numbers in a type that numpy computes with; floats of ml_dtypes are exact in f32."""
+    """Return the numbers in a type with which numpy can compute; all floats of ml_dtypes are exact in f32."""
     return flat if flat.dtype.kind in "biuf" else flat.astype(np.float32)
 
 

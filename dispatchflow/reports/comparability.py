@@ -1,9 +1,9 @@
-"""Which rows may be compared, and what a comparison means; docs/results.md has the user's version.
+"""Decide which rows may be compared, and which is faster; docs/results.md explains it for users.
 
 Two rows can be compared if they computed the same program on the same inputs, with the same target, threads, cache and
 protocol, on one machine; two rows of IREE also need one toolchain. The ratio of their medians is meaningful only if
-they were also measured in the same rounds, where drift affects both alike. Rows of different rounds are compared by the
-intervals in which another session's times would fall, and only to find out which row is faster.
+they were measured in the same rounds, where drift affects both equally. For rows of different rounds, only the
+question which is faster is answered, from the intervals in which the times of another session would be.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _QUESTION: dict[str, Callable[[Row], Any]] = {
     "other inputs": lambda row: row.get("data_digest"),
     "another toolchain": lambda row: maker(row),
 }
-"""The differences that forbid a comparison of two rows although their `place` is equal."""
+"""Difference → the property in which two rows of equal `place` must agree to be compared."""
 
 OTHER_ROUNDS = "other rounds"
 
 
 def place(row: Row) -> tuple[Any, ...]:
-    """Return what the table of the fastest rows is grouped by: shape, target, threads, …, cache.
+    """Return (shape, target, threads, protocol, host, cache) of a row; rows are compared within a place.
 
-    Rows in old Parquet files have no `cache` column; they count as hot."""
+    Rows in old Parquet files have no column `cache`; they count as hot."""
     return (*(row.get(name) for name in _PLACE), row.get("cache") or HOT)
 
 
@@ -44,24 +44,24 @@ def provider(row: Row) -> str:
 
 
 def maker(row: Row) -> tuple[Any, ...]:
-    """Return the toolchain's version and revision; for a library, its version."""
+    """Return the toolchain's version and revision, or the library's version."""
     if provider(row) == IREE:
         return row.get("toolchain_version"), row.get("toolchain_revision")
     return (row.get("runtime_version"),)
 
 
 def believed(row: Row) -> bool:
-    """Return whether the time of a row is credible."""
+    """Return whether a row has a credible time."""
     return row["status"] in ("measured", "noisy") and bool(row["median_ns"])
 
 
 def right(row: Row) -> bool:
-    """Return whether the current verification passed the result, and the time is credible."""
+    """Return whether a row's result passed the current verification and its time is credible."""
     return believed(row) and row["verification"] in PASSED and not outdated(row)
 
 
 def outdated(row: Row) -> bool:
-    """Return whether an older version of the verification, which found fewer errors, passed the row.
+    """Return whether a row passed only an older version of the verification, which found fewer errors.
 
     The oldest rows have no version."""
     return row["verification"] in PASSED and (row.get("verification_version") or 0) < VERIFICATION
@@ -70,7 +70,7 @@ def outdated(row: Row) -> bool:
 def obstacle(one: Row, other: Row) -> str | None:
     """Return why the times of two rows cannot be compared; None if they can.
 
-    Both rows have the same `place`. The reason is what differs in the other row, such as "another toolchain"."""
+    Both rows must have the same `place`. The reason is the property of `other` that differs: "another toolchain"."""
     same_provider = provider(one) == provider(other)
     for why, of in _QUESTION.items():
         if (same_provider or why != "another toolchain") and of(one) != of(other):
@@ -79,16 +79,15 @@ def obstacle(one: Row, other: Row) -> str | None:
 
 
 def unbeaten(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows that no other row certainly beats, the fastest median first.
+    """Return the rows for which no other comparable row is certainly faster, the fastest median first.
 
-    A row is certainly faster than another comparable row if the intervals of their medians do not overlap. For rows of
-    different rounds these are the intervals of another session's median, and of its anchored median, relative to the
-    same session's anchors. Those intervals are wider, so for rows of the same rounds they add no decision. A row
-    without an interval is neither faster nor slower.
+    A row is certainly faster than another if the intervals of their medians do not overlap. For rows of the same rounds
+    these are the intervals within the session. For others they are the wider intervals of another session's median
+    (`later_…`) and of the anchored median, if both have the same anchors' reference. A row without an interval is
+    neither faster nor slower.
 
-    The more intervals there are, the wider each is made (Bonferroni correction): among any number of equally fast rows,
-    one is called slower in at most 5 % of all calls. Without the correction, most calls with 50 equally fast rows would
-    drop some of them.
+    The more intervals there are, the wider each is made (Bonferroni correction). Therefore, if all rows are equally
+    fast, at most 5 % of all calls drop a row; without the correction, most calls with 50 such rows would drop some.
     """
     members = [(row, list(_intervals(row))) for row in rows]
     confidence = 1 - (1 - CONFIDENCE) / max(1, sum(len(intervals) for _, intervals in members))
@@ -106,8 +105,8 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
 def _intervals(row: Row) -> Iterable[tuple[Any, float, float, float]]:
     """Yield the 95 % intervals of a row as (group, low, median, high), in ns.
 
-    Intervals of one group can be compared. A row whose blocks waited for a CPU has none, because its blocks may agree
-    on a wrong time."""
+    Only intervals of one group can be compared. If too many blocks of a row waited for a CPU, it has no intervals,
+    because its blocks may agree on a wrong time."""
     if disturbed(row.get("disturbed_blocks") or 0, len(row.get("blocks_ns") or ())):
         return
     question = (place(row), provider(row), *(of(row) for of in _QUESTION.values()))

@@ -1,4 +1,4 @@
-"""Entries of known failures, as TOML, for the failures that cases have now (docs/known-failures.md)."""
+"""Write entries of known failures, as TOML, for cases that fail now (docs/known-failures.md)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from dispatchflow.engine.state import CaseState
 
 HEAD = "# Written by `doit known write=`"
-"""The beginning of the first line of a file that may be replaced."""
+"""The beginning of a file that `write=` may replace."""
 
 _REGRESSION = re.compile(r"regression: passed with \S+; ")
 _REASON_LENGTH = 200
 
 
 def entries(failed: Sequence[CaseState], toolchain: str) -> str:
-    """Return a TOML file with an entry for each kind of failure; each names its cases.
+    """Return a TOML text with an entry for each kind of failure, which lists the cases that fail so.
 
-    `failed` are cases that failed with the release `toolchain`. An entry is about this release and later ones, since a
-    case that an older one compiled is then no regression."""
+    `failed` are cases that failed with the release `toolchain`. An entry is valid for this and later releases: a case
+    that failed with an older release too would not be a regression."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for chain in failed:
         assert chain.failure is not None
@@ -52,9 +52,9 @@ def _entry(stage: str, message: str, cases: Sequence[tuple[str, str]], toolchain
 
 
 def pattern(reason: str) -> str:
-    """Return a regular expression that this reason matches, and one with other values and numbers too.
+    """Return a regular expression that matches a reason, and equal reasons with other values and numbers.
 
-    It ends before the first value of the program if the text before it names the error."""
+    If the text before the first SSA value is long enough to identify the error, the expression ends there."""
     text = naming(reason)
     parts = ([_escaped(each) for each in NUMBER.split(part)] for part in VALUE.split(text))
     return ".*".join(r"[-+.,\w]+".join(part) for part in parts)
@@ -65,10 +65,10 @@ def _escaped(text: str) -> str:
 
 
 def _exact(name: str) -> str:
-    """Return a pattern that matches only this name."""
+    """Return a glob pattern that matches only this name."""
     return re.sub(r"([*?\[])", r"[\1]", name)
 
 
 def _string(text: str) -> str:
-    """Return a text as TOML has it."""
+    """Return a text as a TOML string, in quotes."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

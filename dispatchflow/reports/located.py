@@ -14,7 +14,7 @@ from dispatchflow.reports.table import aligned
 def report(found: Located, extract: Sequence[str]) -> str:
     """Return the conclusion, the first wrong site with its source operations, and the table of all sites.
 
-    `extract` has the words of the `doit extract` command for the same case, without `sites=` and `out=`."""
+    `extract` are the arguments of `doit extract` for the same case, without `sites=` and `out=`."""
     return "\n".join(_lines(found, extract))
 
 
@@ -59,7 +59,7 @@ def _first(found: Located, check: SiteCheck, extract: Sequence[str]) -> Iterator
 
 
 def bundle_name(number: int) -> str:
-    """Return the folder that the `extract` command names for a site."""
+    """Return the folder that the printed `doit extract` command writes for a site."""
     return f"site{number}"
 
 

@@ -9,11 +9,11 @@ _TICKS_PER_S = 100  # USER_HZ, the unit of /proc/stat
 _STOLEN_TICKS = 10
 _SLOWER, _APART = 1.03, 0.03
 _OTHERS = 1.0
-"""The load allowed above the number of threads; this run's earlier compiles cause some."""
+"""The load above the number of threads that is not reported, as this run's own compiles cause some."""
 
 
 def conditions(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return one line that explains noisy rows of this run; None if no recorded condition does."""
+    """Return one line that explains noisy rows of this run; None if no recorded condition explains them."""
     found = list(_conditions(rows))
     return f"during these measurements: {'; '.join(found)}" if found else None
 

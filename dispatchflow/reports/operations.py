@@ -55,7 +55,7 @@ def _section(cls: type[Operation]) -> Iterator[str]:
 
 
 def _shape(cls: type[Operation], index: int) -> str:
-    """Return an operand's shape in dims, `mxk`; each dim gets a unique size to recognize it by."""
+    """Return an operand's shape in dims, `mxk`, found by giving each dim a unique size."""
     sizes = {101 + 2 * i: dim for i, dim in enumerate(cls.dims)}
     shape = cls.make(list(sizes)).operands()[index].type.shape
     return "x".join(sizes.get(size, str(size)) for size in shape)
@@ -69,7 +69,7 @@ def _verified(cls: type[Operation]) -> str:
 
 
 def _providers(cls: type[Operation]) -> str:
-    """Return IREE and the libraries that compute an operation, with what each cannot compute."""
+    """Return the providers that compute an operation, each with the reason why it skips some variants."""
     found = [IREE]
     for library in LIBRARIES.values():
         if library.computes is not Kind.OPERATIONS:
@@ -82,7 +82,7 @@ def _providers(cls: type[Operation]) -> str:
 
 
 def _variants(cls: type[Operation]) -> Iterator[Operation]:
-    """Yield an operation in each signature, with the defaults and with each value of each word option."""
+    """Yield an operation with each signature: with each value of each word option, and with defaults."""
     for word in cls.signatures:
         for name, option in {"": None, **cls.options}.items():
             for value in () if option is None or isinstance(option.values, range) else option.values:

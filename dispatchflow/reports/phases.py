@@ -18,14 +18,14 @@ _CONTEXT = 3
 
 
 def listing(sizes: Mapping[Phase, int], paths: Mapping[Phase, str]) -> str:
-    """Return a table of phases: number, name, size, and the file of each."""
+    """Return a table of phases: number, name, size and file."""
     lines = [["phase", "", "size", "file"]]
     lines += [[str(phase.number), phase.name, units.size(size), paths[phase]] for phase, size in sizes.items()]
     return aligned(lines, (True, False, True, False))
 
 
 def comparison(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str]]) -> str:
-    """Return a table of phases: whether two modules are equal after each, and their numbers of lines."""
+    """Return a table of phases: whether two cases' modules are equal after each, and their lines."""
     lines = [["phase", "", "", "lines", "with"]]
     others = {phase.name: text for phase, text in other.items()}
     for phase, text in one.items():
@@ -38,13 +38,13 @@ def comparison(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequenc
 
 
 def first(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str]]) -> Phase | None:
-    """Return the first phase after which two modules differ; None if they never do."""
+    """Return the first phase after which two cases' modules differ; None if they never differ."""
     others = {phase.name: text for phase, text in other.items()}
     return next((phase for phase, text in one.items() if others.get(phase.name) != text), None)
 
 
 def difference(one: Sequence[str], other: Sequence[str], names: tuple[str, str]) -> str:
-    """Return the unified diff of two texts in normal form; empty if they are equal. Long lines are cut."""
+    """Return the unified diff of two modules in normal form, long lines cut; empty if they are equal."""
     return "\n".join(_cut(line) for line in _unified(one, other, names))
 
 

@@ -1,4 +1,4 @@
-"""Compare each row with the fastest provider."""
+"""Compare the time of each row with the time of the fastest provider."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ COLUMN = "percent_of_best_provider"
 def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return the rows with `COLUMN`: the time of the fastest comparable row in percent of the row's time.
 
-    It is 100 for the fastest row itself, and 50 for a row that takes twice as long. It is None if all comparable rows
-    have one provider, or if the row is not correct."""
+    The value is 100 for the fastest row itself, and 50 for a row that takes twice as long. It is None if the row is not
+    correct, or if all rows comparable with it have one provider."""
     shown = list(rows)
     fastest: dict[tuple[Any, ...], dict[tuple[Any, ...], Row]] = {}
     for row in filter(_has_rounds, shown):
@@ -37,10 +37,10 @@ def compared(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
-    """Explain why correct rows have no `COLUMN` although other providers computed the same.
+    """Return one line per reason why correct rows have no `COLUMN` although there are other providers.
 
-    Returns one line per reason. Other providers are those with a row of the same `place` (shape, target, …). `rows` are
-    all rows with which the `shown` ones were compared."""
+    A row has other providers if they have rows of the same `place` (shape, target, …). `rows` are all rows with which
+    the rows `shown` were compared."""
     others: dict[tuple[Any, ...], dict[str, Row]] = {}
     for row in filter(right, rows):
         others.setdefault(place(row), {})[provider(row)] = row
@@ -54,7 +54,7 @@ def notes(shown: Iterable[Row], rows: Iterable[Row]) -> list[str]:
 
 
 def empty(column: str, reasons: Mapping[str, Sequence[Row]]) -> list[str]:
-    """Return one line per reason why cells in `column` are empty; `reasons` maps a reason to its rows."""
+    """Return one line per reason why cells in `column` are empty; `reasons` is reason → rows."""
     return [
         f"{column} is empty: {why} ({units.count(len(rows), 'row')}, such as {rows[0]['case']})"
         for why, rows in reasons.items()

@@ -1,4 +1,4 @@
-"""`doit report` and `doit best` select, sort and format rows of the Parquet files."""
+"""Select, sort and format rows of the Parquet files, for `doit report` and `doit best`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dispatchflow.results import parquet
 from dispatchflow.stages import STAGES
 
 _BETWEEN_SESSIONS = {"median_ns": ("anchored_median_ns", "anchored_low_ns", "anchored_high_ns", "session_factor")}
-"""Column → columns shown beside it in a table with rows of several sessions."""
+"""Column → columns that follow it in a table with rows of several sessions."""
 
 _OUTDATED = "(outdated)"
 
@@ -40,7 +40,9 @@ _REPORT_COLUMNS = (
 
 
 def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastest: bool) -> str:
-    """Return the text of `doit report`, or of `doit best` if `fastest`; it reads only Parquet files.
+    """Return the text of `doit report`, or of `doit best` if `fastest` is true, from Parquet files only.
+
+    `values` are the command line's variables, `words` its patterns of cases.
 
     Raises:
         SpecError: a column is unknown.
@@ -92,9 +94,9 @@ def report(folder: Path, values: Mapping[str, Any], words: Sequence[str], fastes
 
 
 def formatted(rows: Sequence[Mapping[str, Any]], values: Mapping[str, Any], known: Sequence[str]) -> str:
-    """Return rows that are not Parquet's, sorted and formatted as the variables say.
+    """Return rows that are not from Parquet files, sorted and formatted as the variables `values` request.
 
-    Without `columns` among the variables, all `known` ones are shown.
+    If `values` has no `columns`, all `known` columns are shown.
 
     Raises:
         SpecError: a column is unknown.
@@ -113,8 +115,8 @@ def _no_rows(
 ) -> NothingMatched:
     """Return the error for a selection without rows.
 
-    `words` and `tags` are those that match no row. If both are empty, each given one matches rows, but no row matches
-    all of them."""
+    `words` and `tags` are the given words and tags that match no row. Both may be empty: then each given word and tag
+    matches some rows, but no row matches all."""
     if not rows:
         return NothingMatched("there are no rows yet", {"in": folder}, "Run doit 'profile:*' first.")
     names = sorted({row["case"] for row in rows})
@@ -128,9 +130,9 @@ def _no_rows(
 
 
 def _none_right(rows: Sequence[Mapping[str, Any]]) -> NothingMatched:
-    """Return the error for rows that are all wrong or without a credible time.
+    """Return the error for rows none of which has a correct result and a credible time.
 
-    If the time is credible, the error quotes the row's verdict: the `reason` column mentions the time first."""
+    The error quotes the first row's verdict if its time is credible, else its `reason`."""
     states = Counter(f"{row['status']} ({row['verification']})" for row in rows)
     facts: dict[str, object] = {"rows": ", ".join(f"{count} {state}" for state, count in states.most_common())}
     reason = rows[0]["verification"] if believed(rows[0]) else rows[0]["reason"]
@@ -170,7 +172,7 @@ def _check_columns(columns: Sequence[str], known: Sequence[str]) -> None:
 
 
 def _sorted(rows: Sequence[Mapping[str, Any]], by: str | None) -> list[Mapping[str, Any]]:
-    """Sort rows by a column, `-column` for descending; absent values are last in both directions."""
+    """Return rows sorted by a column, descending for `-column`; rows without a value are always last."""
     if by is None:
         return list(rows)
     column = by.lstrip("-")

@@ -1,4 +1,4 @@
-"""The sites of a program as rows and as a table, and the parts of its call."""
+"""Format the sites of a program as rows and as a table, and the parts of its call."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Ceilings = tuple[float | None, float | None]
 """The highest flops per s and bytes per s of this machine; None if unknown."""
 
 COLUMNS = tuple(site_rows.OF_SITE)
-"""The columns that are printed."""
+"""The columns of `rows`."""
 
 
 class Alone(NamedTuple):
-    """One execution of a site by itself, in a case of its extracted module."""
+    """The time of a site by itself: one execution, measured in a case of the site's extracted module."""
 
     case: str
     median_ns: float
@@ -34,7 +34,7 @@ _HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", 
 _RIGHT = [True] * 7 + [False] * 3
 _DOUBTS = {"data flow": " (by data flow)", "launch": " (by its launch)"}
 PART_COLUMNS = ("case", "part", "sites", "executions", "median_ns", "ci_low_ns", "ci_high_ns", "share")
-"""The columns of `part_rows`, which mean what they do for sites."""
+"""The columns of `part_rows`, with the same meanings as for sites."""
 _PART_HEADER, _PART_RIGHT = ["part", "sites", "calls", "median", "±", "share"], [False, False, True, True, True, True]
 
 
@@ -46,15 +46,15 @@ def rows(
     configurations: Mapping[str, str] | None = None,
     alone: Mapping[int, Alone] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return one row for each site, or group of sites that cannot be told apart, in program order.
+    """Return one row for each site, or group of sites that cannot be distinguished, in program order.
 
     Args:
         case: the name of the case.
-        program: its sites.
-        times: their times; None if they were not measured.
-        ceilings: site → the ceilings of this machine for it.
+        program: the sites.
+        times: the times of the sites; None if they were not measured.
+        ceilings: site's number → the machine's ceilings for its element types.
         configurations: executable → the configuration that the compiler applied.
-        alone: site → its time by itself.
+        alone: site's number → the time of the site by itself.
     """
     sites = {site.number: site for site in program.sites}
     timed = {time.sites[0]: time for time in times.sites} if times else {}
@@ -148,7 +148,7 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
 
 
 def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
-    """Return one row for each part, as `parts` has a line for it."""
+    """Return one row for each part, in the order of the lines of `parts`."""
     found = []
     for part in rollup.rolled_up(program, times, by, depth):
         span = part.summary
@@ -159,7 +159,7 @@ def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: i
 
 
 def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
-    """Return a table of the times of sites, added up `by` operations, scopes of names or executables."""
+    """Return a table of the sites' times, added up by operation, scope of names or executable (`by`)."""
     lines = [
         [
             part.name,
@@ -175,7 +175,7 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line for each site whose time alone differs from that in the program beyond both intervals."""
+    """Return a line for each site whose time alone and in the program differ by more than their intervals."""
     lines = []
     for time in times.sites:
         found, here = alone.get(time.sites[0]), time.summary
@@ -196,7 +196,7 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
 
 
 def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> list[str]:
-    """Return the lines below a table: the parts of the call, and what is not known."""
+    """Return the lines below a table of sites: the parts of the call, and remarks on what is unknown."""
     lines = []
     if times is not None:
         split = times.split

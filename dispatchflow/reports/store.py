@@ -25,10 +25,10 @@ def overview(
 
     Args:
         objects: the store's objects by kind.
-        rest: everything else in the store.
+        rest: the other files in the store by kind.
         cases: the number of cases.
-        cases_bytes: the size of what cases need: objects, records and results.
-        everyones: the folder with the facts about this machine, shared by all projects of the user, and its bytes.
+        cases_bytes: the total size of objects, records and results.
+        everyones: (folder with the facts about this machine, which all projects of the user share; its size in bytes).
     """
     parts = {**objects, **rest}
     total_bytes = sum(size for _, size in parts.values())
@@ -49,7 +49,7 @@ def _table(parts: Tally) -> str:
 
 @dataclass
 class Findings:
-    """The numbers of items that a check has read, and one line per problem."""
+    """The findings of a check: numbers of items, and in `wrong` one line for each problem."""
 
     parts: int = 0
     objects: int = 0
@@ -79,7 +79,16 @@ def checked(found: Findings) -> str:
 def cleaned(
     gone: Tally, records: int, left: tuple[int, int], limit_bytes: int | None, dry: bool, unlimited: bool
 ) -> str:
-    """Return the report of a clean; `left`: (objects, bytes) that stay; `unlimited`: no keep= or limit=."""
+    """Return the report of `doit store clean`.
+
+    Args:
+        gone: the removed objects by kind.
+        records: the number of removed records.
+        left: (number, bytes) of the objects that stay.
+        limit_bytes: the value of `limit=`, or None.
+        dry: whether the objects were only counted.
+        unlimited: whether neither `keep=` nor `limit=` was given.
+    """
     stay = f"{units.count(left[0], 'object')}, {units.size(left[1])}, stay"
     lines = [f"nothing to remove; {stay}"]
     if gone:

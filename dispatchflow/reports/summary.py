@@ -1,4 +1,4 @@
-"""The text at the end of a run: the table of cases and the summary."""
+"""Format the text at the end of a run: the table of cases and the summary."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ _AUXILIARY = ("fill", "pack", "unpack")
 def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[str] = ()) -> str:
     """Return a table with one line per case.
 
-    Above `MAX_SHOWN` cases it shows only failures, and the fastest correct rows of each shape. `fresh` are the cases
-    that were measured in this run; `stale` are those whose measurement failed in this run, so an earlier one counts."""
+    For more than `MAX_SHOWN` cases, it shows only failures and the fastest correct rows of each shape. `fresh` are the
+    cases that were measured in this run; `stale` are the cases whose measurement failed in this run, so that an earlier
+    measurement counts."""
     shown = list(rows)
     note = ""
     if len(rows) > MAX_SHOWN:
@@ -57,10 +58,10 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
 
 
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the correct rows of each shape that no other row certainly beats.
+    """Yield the correct rows of each shape for which no other row is certainly faster.
 
-    It works lazily, shape by shape: only few of thousands of rows are shown, and to find out whether a row is correct,
-    and where it was measured, its records must be read."""
+    Shapes are examined only as needed: few of thousands of rows are shown, and whether a row is correct must be read
+    from its records."""
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):
         shapes.setdefault((row["shape"], row["target"], row["threads"], row.get("cache")), []).append(row)
@@ -89,7 +90,7 @@ def _line(row: Mapping[str, Any], when: str) -> list[str]:
 
 
 def verification(row: Mapping[str, Any]) -> str:
-    """Return `equal`, or `within bound 0.05`: the largest error as a fraction of the allowed error."""
+    """Return the verdict, `equal` or `within bound 0.05`; the number is the error over the allowed error."""
     word, score = str(row.get("verification")), row.get("score")
     if score is None or word in ("not compared", "not verified"):
         return word
@@ -97,7 +98,7 @@ def verification(row: Mapping[str, Any]) -> str:
 
 
 def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
-    """Return half of a 95 % interval's width, relative to the median, as a percentage."""
+    """Return half of an interval's width in percent of the median; `lowest` and `highest` are columns."""
     low, high = row.get(lowest), row.get(highest)
     if low is None or high is None:
         return ""
@@ -106,26 +107,26 @@ def half(row: Mapping[str, Any], lowest: str, highest: str) -> str:
 
 
 def peak(row: Mapping[str, Any]) -> str:
-    """Return `71% compute`: the fraction of a ceiling of this machine, and which ceiling."""
+    """Return `71% compute`: the rate in percent of a ceiling of this machine, and which ceiling."""
     part = row.get("percent_of_peak")
     return "" if part is None else f"{part:.0f}% {row['bound']}"
 
 
 def applied(text: str | None) -> str:
-    """Return the main op's tiles, `matmul 64x64 vector 4x16 k 4`; the pipeline if it has none.
+    """Shorten an applied configuration to the main op's tiles: `matmul 64x64 vector 4x16 k 4`.
 
-    The row has the complete configuration."""
+    The result is the pipeline if the main op has no tiles."""
     found = list(_configured(text or ""))
     working = [op for op in found if op[0] not in _AUXILIARY] or found
-    # The main op has the most loops: the copy that pads, and the op that finishes a sum, have fewer. If a `generic` op
-    # has as many loops as a named one, the named one is the main op.
+    # The main op has the most loops: a copy that pads, or an op that finishes a sum, has fewer. If two ops have equally
+    # many, a named op is preferred to a `generic`.
     name, levels = max(working, key=lambda op: (_loops(op[1]), op[0] != "generic"), default=("", {}))
     words = [f"{word}{tiles}" for level, word in _LEVELS.items() if (tiles := _tiles(levels.get(level, "")))]
     return " ".join([name, *words]) if words else (text or "").partition(" ")[0]
 
 
 def _configured(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield (op, level → its sizes) for each configured op."""
+    """Yield (op, level → sizes as text) for each configured op."""
     for match in re.finditer(r"(?<!\S)(\w+)<", text):
         entries = split(text[match.end() : closing(text, match.end() - 1)])
         yield match[1], {name: value for name, _, value in (entry.strip().partition(" = ") for entry in entries)}
@@ -181,13 +182,12 @@ def summary(
     fixed: Mapping[str, str] = MappingProxyType({}),
     stale: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return what was built, reused, failed and skipped, with reasons; the caller appends the duration.
+    """Return what was made, reused, failed and skipped, with reasons; the caller appends the duration.
 
-    `made` counts the executed actions by stage, `in_vain` the stages that failed in this run. `fresh` are the cases
-    with an executed stage, `broken` those with a stage that ended by an exception in this program. `asked` maps a case
-    to its last requested stage (profile if missing), `fixed` to the reason of a known failure that no longer occurs,
-    and `stale` to the failure of a measurement whose earlier result stands.
-    """
+    `made` is stage → number of executed actions; `in_vain` is the number of stages that failed in this run. `fresh` are
+    the cases with an executed stage, `broken` the cases with a stage that ended by an exception in dispatchflow.
+    `asked` is case → last requested stage (default: profile), `fixed` is case → reason of a known failure that no
+    longer occurs, and `stale` is case → failure of a measurement whose earlier result stands."""
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -208,8 +208,8 @@ def summary(
     lines += _by_reason("no longer fails", fixed)
     absent = Counter(row["reason"] for row in standing.get("no device", ()))
     lines += [f"no device: {reason} ({units.count(n, 'case')}, not run)" for reason, n in absent.items()]
-    # The table shows only a word for an operation, and `verify` prints no table. If there are many rows, only new cases
-    # and modules are examined, because each verdict must be read from its record.
+    # The table has only a word for a verdict, and `verify` prints no table, so reasons are listed here. If there are
+    # many rows, only new cases and modules are examined, because each verdict must be read from its record.
     few = len(rows) <= MAX_SHOWN
     looked = [row for row in rows if few or row.get("operation") == "module" or row["case"] in fresh]
     called = [row for row in looked if asked.get(row["case"], "profile") in ("verify", "profile", "sites")]
@@ -255,9 +255,9 @@ def summary(
 
 
 def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
-    """Yield one line per kind of reason, the most frequent first, and one for the rest.
+    """Yield one line per kind of reason, the most frequent first, and one line for the rest.
 
-    `reasons` maps a case to the reason why `what` is true of it."""
+    `what` is the beginning of each line; `reasons` is case → reason."""
     first: dict[str, tuple[str, str]] = {}
     for name, reason in reasons.items():
         first.setdefault(_kind(reason), (name, reason))
@@ -270,16 +270,16 @@ def _by_reason(what: str, reasons: Mapping[str, str]) -> Iterator[str]:
 
 
 VALUE = re.compile(r"%[\w$.#:-]+(?: = )?|<[^<>]*(?:<[^<>]*>[^<>]*)*>|(?<=\")\(.*?(?:\)|…|$)")
-"""In an MLIR diagnostic: value names, parameters of types, operands of an op in generic form."""
+"""The parts of an MLIR diagnostic that depend on the program: SSA values, types' parameters, operands."""
 
 
 def _kind(reason: str) -> str:
-    """Return a reason without values and types; it is equal for failures with the same cause."""
+    """Return a reason without values and types, so that failures with the same cause have equal texts."""
     return VALUE.sub("", reason)
 
 
 def _only_run(row: Mapping[str, Any]) -> bool:
-    """Return whether a module was called in verification without anything to compare its results with."""
+    """Return whether a module ran in verification, but there was nothing to compare its results with."""
     ran = row.get("operation") == "module" and row["status"] not in ("failed", "known failure", "no device")
     return ran and row["verification"] == "not compared"
 

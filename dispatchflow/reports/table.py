@@ -20,7 +20,7 @@ def text(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Return lines of cells with each column as wide as its widest cell; the first line is the header."""
+    """Return a table with columns as wide as their widest cells; `right` marks right-aligned columns."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(right))]
     padded = (
         "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
@@ -40,7 +40,7 @@ def comma_separated(columns: Sequence[str], rows: Sequence[Row]) -> str:
     lines = []
     for cells in (columns, *([_plain(row.get(column)) for column in columns] for row in rows)):
         stream = io.StringIO()
-        csv.writer(stream).writerow(cells)  # with its default line end, CRLF, it quotes cells with either character
+        csv.writer(stream).writerow(cells)  # its default line end, CRLF, makes it quote cells with a CR or LF
         lines.append(stream.getvalue().removesuffix("\r\n"))
     return "\n".join(lines)
 
@@ -64,9 +64,9 @@ FORMATS: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
 
 
 def _cells(columns: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
-    """Return the cells of each row.
+    """Return the cells of each row as text.
 
-    If a column has a number of 1e9 or more, all its large numbers are written with an exponent."""
+    If a column has a number of 1e9 or more, its numbers from 1000 on are written with an exponent."""
     large = {}
     for column in columns:
         huge = any(isinstance(value := row.get(column), float) and abs(value) >= 1e9 for row in rows)

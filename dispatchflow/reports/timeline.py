@@ -1,4 +1,4 @@
-"""The events of calls as a trace in Chrome's JSON format, which ui.perfetto.dev opens."""
+"""Write the events of calls as a trace in Chrome's JSON format, which ui.perfetto.dev opens."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dispatchflow.models.site import Program
 from dispatchflow.models.site_times import Calls
 
 _QUEUE, _DISPATCHES = 1, 1001
-"""The numbers of the first track of each, which is also the order in which they are shown."""
+"""The numbers of the first tracks of queue operations and of dispatches; tracks are shown in order."""
 
 _Slice = tuple[Span, str, dict[str, Any]]
-"""When it was, its name, and its arguments."""
+"""(span, name, arguments) of an event."""
 
 
 def trace(title: str, program: Program, calls: Calls) -> str:
-    """Return a trace: the operations of the queue, and the dispatches, which are named by their sites.
+    """Return a trace of the queue's operations and of the dispatches, which are named by their sites.
 
     Args:
         title: the name of the case.
-        program: its sites.
-        calls: the events; the earliest is at 0.
+        program: the sites.
+        calls: the events; the trace begins with the earliest.
     """
     spans = spans_of([launch for _, launch in calls.launches], calls.operations)
     queue: list[_Slice] = [
@@ -51,7 +51,7 @@ def trace(title: str, program: Program, calls: Calls) -> str:
 
 
 def _name(program: Program, group: Group) -> str:
-    """Return `3 conv1, relu1`: the site and its source operations, or its kernel if it has none."""
+    """Return `3 conv1, relu1`: the site and its source operations, or the kernel if there are none."""
     named = {operation.number: operation for operation in program.operations}
     sites = [site for site in program.sites if site.number in group]
     found = dict.fromkeys(rollup.operation_name(named[each.operation]) for site in sites for each in site.origins)
@@ -63,7 +63,7 @@ def _label(kind: str, name: str, track: int) -> dict[str, Any]:
 
 
 def _tracks(name: str, first: int, slices: Iterable[_Slice], begin: int) -> Iterator[dict[str, Any]]:
-    """Yield slices on as many tracks as run at once: those of one track must not overlap."""
+    """Yield the events of slices, distributed to tracks so that no slices of one track overlap."""
     ends: list[int] = []
     for (start, end), text, arguments in sorted(slices, key=lambda each: each[0]):
         free = next((place for place, until in enumerate(ends) if until <= start), None)

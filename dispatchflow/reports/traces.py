@@ -13,16 +13,16 @@ from dispatchflow.models.site import Program
 from dispatchflow.reports.table import Row, aligned
 
 COLUMNS = ("zone", "count", "total_ns", "median_ns", "file", "line", "sites", "operations")
-"""The columns of a trace; `sites` and `operations` are empty for zones that are no dispatches."""
+"""The columns of `rows`; `sites` and `operations` are None for zones that are no dispatches."""
 
 _DISPATCH = re.compile(r"_dispatch_\d+")
-"""The compiler's own names of kernels."""
+"""A part of the names that the compiler gives to kernels."""
 
 
 def rows(trace: Trace, program: Program | None) -> list[dict[str, Any]]:
-    """Return a row for each zone, by total time; those of dispatches are first.
+    """Return a row for each zone: dispatches first, each group by total time.
 
-    A dispatch is recognized by the name of its kernel. `program` has the sites; None if they are not known."""
+    A dispatch is recognized by the name of its kernel. `program` has the sites; None if they are unknown."""
     sites = dict[str, list[str]]()
     operations = dict[str, dict[str, None]]()
     named = {each.number: rollup.operation_name(each) for each in program.operations} if program else {}

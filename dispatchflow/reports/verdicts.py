@@ -1,6 +1,6 @@
-"""The verdicts of cases: right, wrong, not compiled, …, as rows and as a table of their kinds.
+"""List the verdicts of cases (right, wrong, not compiled, …) as rows, and count them in a table.
 
-They come from the states of the cases in the records: a case that is not measured has no row in Parquet."""
+Verdicts are read from the states of cases in the records, because a case that is not measured has no row in Parquet."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COLUMNS = ("case", "verdict", "verification", "reason", "known_failure", "toolch
 
 _MANY = 20
 _SHOWN_REASONS, _REASON_LENGTH = 5, 90
-_ENOUGH = 40  # letters of a message that are distinctive without what follows
+_ENOUGH = 40  # a message with this number of characters is distinctive without the text after it
 _QUOTED = re.compile(r'(?<=: )"[\w.]+"')  # the op in generic form, which a diagnostic shows after its message
 _DETAIL = re.compile(r"; worst at |: got ")
 NUMBER = re.compile(r"(?<![\w.'@])[-+]?(?:\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)(?![\w'])")
@@ -54,14 +54,14 @@ def verdict(chain: CaseState) -> str:
 
 
 def reason(chain: CaseState) -> str | None:
-    """Return why a case has its verdict, in one line; None if there is nothing to say."""
+    """Return the reason of a case's verdict in one line; None if there is no reason to report."""
     failed = chain.failure
     said = failed.why if failed is not None else reason_of(chain, "not measured", None)
     return " ".join(said.split()) if said else None
 
 
 def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequence[str]]) -> list[dict[str, Any]]:
-    """Return a row with `COLUMNS` for each case; `toolchain` is the version with which all were tried."""
+    """Return a row with `COLUMNS` for each case; `toolchain` is the version that compiled all of them."""
     return [
         {
             "case": chain.case.name,
@@ -78,10 +78,10 @@ def rows(chains: Sequence[CaseState], toolchain: str, tags: Mapping[Any, Sequenc
 
 
 def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
-    """Return the text of a run's end with the table of verdicts above its last line.
+    """Return the text at the end of a run with the table of modules' verdicts above its last line.
 
-    The table is there if many of a user's modules were to be verified and not all are right. Other cases are not
-    counted: their verdicts would have to be read, each from its record."""
+    The table is inserted if the run has many users' modules and not all are right. Cases of operations are not counted,
+    because each verdict would have to be read from its record."""
     of_modules = [chain for chain in chains if type(chain.case.operation) is Module]
     if len(of_modules) <= _MANY or not (lines := table(of_modules)):
         return text
@@ -90,7 +90,7 @@ def before_last_line(text: str, chains: Sequence[CaseState]) -> str:
 
 
 def table(chains: Sequence[CaseState]) -> str:
-    """Return a table of the verdicts, with their most frequent reasons; empty if all are right."""
+    """Return a table of the verdicts with their most frequent reasons; empty if all cases are right."""
     judged = [(verdict(chain), kind(reason(chain) or ""), chain) for chain in chains]
     if all(word == "right" for word, *_ in judged):
         return ""
@@ -115,12 +115,12 @@ def _lines(judged: Sequence[tuple[str, str, CaseState]]) -> Iterator[list[str]]:
 
 
 def kind(reason: str) -> str:
-    """Return a reason without values, types and numbers; it is equal for failures with the same cause."""
+    """Return a reason without values, types and numbers, so that failures with one cause have equal texts."""
     return " ".join(NUMBER.sub("N", VALUE.sub("", naming(reason))).split())
 
 
 def naming(reason: str) -> str:
-    """Return the part of a reason that names the error, before the program's own values."""
+    """Return the part of a reason that identifies the error, before values of the program."""
     text = _DETAIL.split(reason.partition("\n")[0].rstrip())[0]
     value = VALUE.search(text) or _QUOTED.search(text)
     return text[: value.start()].rstrip() if value and value.start() >= _ENOUGH else text
