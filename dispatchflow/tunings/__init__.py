@@ -1,4 +1,4 @@
-"""The registry of tuning families: one in every file of this folder that does not begin with `_`."""
+"""The registry of tuning families; each file of this folder without a leading `_` defines one family."""
 
 from __future__ import annotations
 

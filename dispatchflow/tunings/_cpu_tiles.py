@@ -9,7 +9,7 @@ from dispatchflow.tunings.api import Applied, Lowering, Release
 
 
 def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) -> str:
-    """Return `distribution = [64, 64, 0], …` as the compiler prints it; a dim without a size is 0."""
+    """Return `distribution = [64, 64, 0], …` as the compiler prints it; the size of other dims is 0."""
     return ", ".join(
         f"{level} = [{', '.join(str(sizes.get(dim, 0)) for dim in dims)}]" for level, sizes in sorted(levels.items())
     )
@@ -24,7 +24,7 @@ def inexpressible(syntax: Release) -> str | None:
 
 
 def ignored(asked: str, pipeline: str, applied: Applied) -> str | None:
-    """Return why no executable has the requested configuration and pipeline; None if one has."""
+    """Return why no executable has the configuration `asked` with the pipeline; None if one has."""
     for executable in applied.executables:
         if any(config == asked for _, config in executable.configurations):
             wrong = executable.pipeline != pipeline

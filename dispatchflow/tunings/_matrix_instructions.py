@@ -28,8 +28,8 @@ FORM = (
 _MMA = re.compile(r"([A-Z]\w*?)_([A-Z]+\d+)_(\d+)x(\d+)x(\d+)_([A-Z]+\d\w*)")
 _PROMOTED: dict[tuple[int, ...], str] = {(0, 1): "", (0,): "_promote_0", (1,): "_promote_1", (): "_promote_none"}
 
-# The tensor-core tiles of IREE's former dispatch profiler: workgroup m, n and k, subgroups along m and n. Its numbers
-# of stages, 3 to 10, are left out, because CUDA's code no longer depends on them.
+# The tensor-core tiles of IREE's former dispatch profiler: workgroup m, n and k, subgroups along m and n. The
+# profiler's numbers of stages, 3 to 10, are left out, because CUDA's code no longer depends on them.
 _TILES_16_BITS = (
     *((256, 128, 32, 4, 2), (128, 256, 32, 2, 4), (128, 128, 64, 2, 2), (128, 128, 32, 2, 2)),
     *((128, 64, 32, 2, 2), (64, 64, 64, 2, 2), (64, 64, 32, 2, 2)),
@@ -65,25 +65,26 @@ class Mma:
 
 @dataclass(frozen=True, slots=True)
 class MmaTiling(Tuning, ABC):
-    """A tile for a matrix instruction."""
+    """Tile sizes of a product that is computed with a matrix instruction."""
 
     mma: str
+    """IREE's name of the instruction."""
     workgroup: tuple[int, int]
-    """[m, n] of a workgroup's tile, in elements."""
+    """The tile of a workgroup, [m, n], in elements."""
     reduction: int
-    """k of a workgroup's tile, in elements."""
+    """The tile of a workgroup along k, in elements."""
     subgroups: tuple[int, int]
     """The number of subgroups along m and n."""
     promote: tuple[int, ...] = (0, 1)
-    """The operands that are copied to shared memory."""
+    """The indices of the operands that are copied to shared memory."""
     stages: int | None = None
-    """The depth of the software pipeline; 1 for none."""
+    """The number of stages of the software pipeline; 1 means no pipeline, None the compiler's choice."""
 
     pipeline: ClassVar[str]
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """Return the tunings; if only `mma` is given, with the former profiler's tiles for its operands."""
+        """Return the tuning with these parameters; if only `mma` is given, one for each shipped tile."""
         name = parameters.get("mma", _FIRST)
         mma = Mma.of(name) if isinstance(name, str) else None
         if mma is None:
@@ -125,12 +126,12 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def _subgroup_size(self) -> int:
-        """The number of lanes: 64 for AMD's MFMA instructions, 32 for WMMA and Nvidia's."""
+        """The number of lanes: 64 for AMD's MFMA instructions, 32 for WMMA and NVIDIA's."""
         return 64 if self.mma.startswith("MFMA") else 32
 
     @abstractmethod
     def levels(self, operation: Operation) -> dict[str, str]:
-        """Return the entries of the configuration in which this pipeline finds its tiles."""
+        """Return the configuration's entries in which this pipeline expects the tile sizes: name → value."""
 
     def per_loop(self, operation: Operation, **sizes: int) -> str:
         return f"[{', '.join(str(sizes.get(loop.dim, 0)) for loop in operation.loops)}]"
@@ -177,7 +178,7 @@ class MmaTiling(Tuning, ABC):
         return self.subgroups[0] * self.subgroups[1] * self._subgroup_size
 
     def known(self, operation: Operation) -> dict[str, int]:
-        """Return the static sizes by dim."""
+        """Return dim → size for the static dims."""
         return {loop.dim: loop.size for loop in operation.loops if loop.dim not in operation.dynamic_dims}
 
     @property
@@ -211,9 +212,9 @@ class MmaTiling(Tuning, ABC):
         return None
 
     def _shared_bytes(self, operation: Operation) -> int:
-        """Return the least bytes of shared memory that the promoted tiles need.
+        """Return a lower bound on the bytes of shared memory that the promoted tiles need.
 
-        A dim that is smaller than its tile counts with its own size. Padding by the compiler is not counted."""
+        If a dim is smaller than its tile, its own size counts. Padding by the compiler is not included."""
         known, size = self.known(operation), 0
         tile = {dim: min(extent, known.get(dim, extent)) for dim, extent in self.tile.items()}
         for i in self.promote:

@@ -1,4 +1,4 @@
-"""Shared code of families that give tile sizes: their `compilation_info`, its check, their parameters."""
+"""Shared code of families with tile sizes: emit and check `compilation_info`, check parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation
 
 
 def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowering:
-    """Return the lowering. `pipeline` names it; other fields of the translation info may follow the name."""
+    """Return the lowering with a configuration and a pipeline.
+
+    Other fields of the translation info may follow the name in `pipeline`."""
     return Lowering(
         prelude=f"""\
 #config = {configuration}
@@ -21,7 +23,7 @@ def lowering(configuration: str, pipeline: str, region: bool = False) -> Lowerin
 
 
 def untiled(operation: Operation) -> str | None:
-    """Return why no op of an operation takes tiles; None if one does."""
+    """Return why an operation cannot have tile sizes; None if it can."""
     return None if operation.loops else f"no op of {operation.name} takes tiles"
 
 
@@ -40,12 +42,12 @@ def not_applied(asked: str, applied: Applied) -> str:
 
 
 def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...]:
-    """Return a parameter's sizes.
+    """Return the sizes in a parameter's value.
 
-    `form` is the required form: `[m, n]` or `k`; alternatives are joined by the word `or`.
+    `form` is the required form: `[m, n]`, `k`, or alternatives, `[m, n] or [m, n, k]`.
 
     Raises:
-        ValueError: the number of sizes is wrong, or one is below `least`.
+        ValueError: the number of sizes is wrong, or a size is below `least` or no integer.
     """
     found = tuple(value) if isinstance(value, list | tuple) else (value,)
     counts = {one.count(",") + 1 for one in form.split(" or ")}
@@ -56,10 +58,10 @@ def sizes(name: str, value: object, form: str, least: int = 1) -> tuple[int, ...
 
 
 def check_names(parameters: Mapping[str, object], forms: Mapping[str, str], optional: Iterable[str] = ()) -> None:
-    """Check that all parameters are known and none is missing.
+    """Check the names of parameters; `forms` is name → form of each allowed parameter.
 
     Raises:
-        ValueError: a parameter is unknown, or one is missing.
+        ValueError: a parameter is unknown, or one that is not optional is missing.
     """
     unknown = sorted(set(parameters) - set(forms))
     missing = sorted(set(forms) - set(parameters) - set(optional))

@@ -1,4 +1,4 @@
-"""Shared code of tunings by a transform-dialect file, which gives ops their lowering configuration."""
+"""Shared code of tunings by a transform-dialect file that sets the lowering configurations of ops."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dispatchflow.tunings.api import GIVEN, Applied, Tuning, TuningFile, configu
 from dispatchflow.workload import Workload
 
 _SHOWN = 3
-# This pass runs the file, so a configuration that an op has after the pass comes from the file. The configuration that
-# is applied in the end does not show this, because the compiler's own choice may be equal.
+# The flags print the module after the pass that runs the file: configurations that ops have then come from the file.
+# The configurations that are finally applied do not show this, because the compiler's own choice may be equal.
 _WITNESS = ("--mlir-print-ir-after=iree-codegen-materialize-user-configs", f"--mlir-print-ir-tree-dir={GIVEN}")
 _COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
 
@@ -34,7 +34,7 @@ class FileTuning(Tuning, ABC):
         return (self.file,)
 
     def requested(self, operation: Workload) -> str:
-        """Return the configurations in the file; only the first ones if there are many."""
+        """Return the configurations in the file as text: the first three, and the number of the others."""
         found = _configurations(self.file.text)
         more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         return f"of {named(self.file)}: {' or '.join(found[:_SHOWN])}{more}"
@@ -46,7 +46,7 @@ class FileTuning(Tuning, ABC):
     @property
     @abstractmethod
     def flag(self) -> str:
-        """The flag that names the file to the compiler."""
+        """The flag with which the compiler reads the file."""
 
     def ignored(self, operation: Workload, applied: Applied) -> str | None:
         """Return why no op got a configuration of the file and kept it; None if one did."""
@@ -63,10 +63,10 @@ class FileTuning(Tuning, ABC):
 
 
 def check(file: TuningFile) -> None:
-    """Check that a file has a configuration; otherwise nothing would show whether it was applied.
+    """Check that a file has a configuration, without which nothing would show whether it was applied.
 
     Raises:
-        ValueError: the file has none.
+        ValueError: the file has no configuration.
     """
     if not _configurations(file.text):
         raise ValueError(f"{file.path} names no lowering_config, so nothing would show whether it was applied")

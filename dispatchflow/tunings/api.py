@@ -1,4 +1,4 @@
-"""The contract of a tuning family, and all names that the file of a family imports.
+"""The contract of a tuning family, and all names that a family's file may import.
 
 A new family is one new file in this folder; docs/adding.md shows how.
 """
@@ -35,39 +35,38 @@ __all__ = [
 ]
 
 GIVEN = "given"
-"""The directory of dumps from before the compiler chooses configurations, if a tuning's flags fill it.
+"""The directory, relative to the compiler's, where a tuning's flags may dump modules.
 
-It lies in the directory where the compiler runs."""
+The modules are those before the compiler chooses configurations."""
 
 
 PRODUCTS = (
     *("matmul", "batch_matmul", "matvec", "vecmat", "chain", "matmul_splitk", "quantized_matmul"),
     *("conv2d", "depthwise_conv2d", "quantized_conv2d", "attention"),
 )
-"""The operations that sum products of operands, for tunings that apply only to these."""
+"""The operations that are sums of products of operands; some tunings apply only to these."""
 
 
 class Lowering(msgspec.Struct, frozen=True):
-    """The text by which a tuning appears in the module."""
+    """The text that a tuning adds to the module."""
 
     prelude: str = ""
-    """Alias lines before the module."""
+    """The lines with attribute aliases before the module."""
     attribute: str = ""
     """The attribute on the operation's main op."""
     region: bool = False
-    """Whether the main op and the ops after it are emitted as one dispatch.
+    """Whether the main op and the ops after it are emitted inside one dispatch region.
 
-    Passes that run before dispatches are formed replace some ops with a dim of 1 and drop their attributes; they do not
-    change an op in a dispatch."""
+    Otherwise, passes before the forming of dispatches replace some ops with a dim of size 1, without the attribute."""
 
 
 @dataclass(frozen=True, slots=True)
 class TuningFile:
-    """A file that a tuning names. Title and content identify it; the path only says where it was read."""
+    """A file that a tuning uses; files with equal titles and contents are equal, whatever their paths."""
 
     path: str = field(compare=False)
     title: str
-    """The file's name without the extension, in characters of a case's name; no dot."""
+    """The file's name without the suffix, in characters that a case's name may have, without dots."""
     text: str
 
     @property
@@ -76,7 +75,7 @@ class TuningFile:
 
     @property
     def name(self) -> str:
-        """The file's name where the compiler runs. It depends on the content, so flags with it do too."""
+        """The file's name where the compiler runs; it contains the digest, and so do flags with the name."""
         return f"{self.digest}.mlir"
 
 
@@ -88,16 +87,18 @@ class Tuning:
     """The family's word in a spec; equal to the name of its file."""
 
     form: ClassVar[str] = ""
-    """The form of its names and the allowed sizes, for users; empty if the family is its only name."""
+    """The form of the tunings' names, for users; empty if the only name is the family's."""
 
     file_parameter: ClassVar[str | None] = None
-    """The parameter that names a file: `expand` gets a `TuningFile`; a command line has `family:PATH`."""
+    """The parameter whose value is a file; None if the family uses no file.
+
+    `expand` gets the file as a `TuningFile`; on the command line the tuning is `family:PATH`."""
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
         """Return the tunings of a spec's `"family"` or `{family = "…", …}`.
 
-        Without parameters it is the shipped set. A family that takes no parameters is one tuning.
+        Without parameters, these are the family's shipped tunings, or its only tuning.
 
         Raises:
             ValueError: a parameter is unknown or out of range; the message says what is allowed.
@@ -108,30 +109,30 @@ class Tuning:
 
     @classmethod
     def parse(cls, word: str) -> Tuning | None:
-        """Return the tuning with this name; None if the family has no such name."""
+        """Return the tuning with the name `word`; None if no tuning of this family can have the name."""
         return next((tuning for tuning in cls.expand({}) if tuning.name == word), None)
 
     @property
     def name(self) -> str:
-        """The name, which begins with the family's; different fields have different names."""
+        """The tuning's name. It begins with the family's name; different tunings have different names."""
         return self.family
 
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
-    """Whether the module has as many dispatches as the operation states; False if the family adds some.
+    """Whether the number of dispatches stays the one that the operation states; False if it may grow.
 
-    The `ignored` of such a family must check them."""
+    If False, the family's `ignored` must check the dispatches."""
 
     @property
     def annotates(self) -> bool:
-        """Whether the tuning is written into the module; if it consists only of flags, it suits any module."""
+        """Whether the tuning is text in the module; tunings by flags only can be used for users' modules."""
         return type(self).lowering is not Tuning.lowering
 
     @property
     def files(self) -> tuple[TuningFile, ...]:
-        """The files that the compiler reads in addition to the module; the flags name them."""
+        """The files that the compiler reads in addition to the module, because of the flags."""
         return ()
 
     @property
@@ -140,9 +141,9 @@ class Tuning:
         return ()
 
     def unknown_to(self, backend: str) -> str | None:
-        """Return why the tuning has no effect on this backend, as the reason of a skip; None if it may have.
+        """Return why this backend ignores the tuning, as the reason of a skip; None if it may not.
 
-        The reason holds for users' modules too."""
+        This is also called for users' modules."""
         return None
 
     def illegal(self, operation: Operation, backend: str) -> str | None:
@@ -150,20 +151,20 @@ class Tuning:
         return None
 
     def exceeds(self, operation: Operation, target: Target) -> str | None:
-        """Return why the target's hardware cannot run it, as the reason of a skip; None if it can."""
+        """Return why the target's hardware cannot run the tuning, as the reason of a skip, or None."""
         return None
 
     def inexpressible(self, syntax: Release, target: Target) -> str | None:
-        """Return why it cannot be requested from this release, as the reason of a skip; None if it can."""
+        """Return why this release has no way to request the tuning, as the reason of a skip, or None."""
         return None
 
     def requested(self, operation: Operation) -> str | None:
-        """Return the `requested_configuration` of a row; None if the compiler chooses.
+        """Return the column `requested_configuration` of a row; None if the compiler chooses.
 
-        A family that consists only of flags must not read `operation`, here or in `ignored`, because `operation` may
-        be a user's module."""
+        If a family consists of flags only, `operation` may be a user's module, and must not be read here or in
+        `ignored`."""
         return None
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        """Return how the applied configuration differs, as the reason of a failure; None if it does not."""
+        """Return how the applied configuration differs from the request, as the reason of a failure, or None."""
         return None

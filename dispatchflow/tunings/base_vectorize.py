@@ -1,6 +1,6 @@
-"""Tiles of a workgroup and of an invocation for Vulkan and Metal.
+"""Tile sizes of a workgroup and of an invocation, for Vulkan and Metal.
 
-The pipeline is `SPIRVBaseVectorize`, the default for SPIR-V."""
+The pipeline is `SPIRVBaseVectorize`, the compiler's default for SPIR-V."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from dispatchflow.tunings.api import Applied, Lowering, Operation, Release, Targ
 _PIPELINE = "BaseVectorize"
 _FORMS = {"workgroup": "[m, n]", "thread": "[m, n]", "reduction": "k"}
 _NAME = re.compile(r"base_vectorize_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)")
-# The minimum over all devices: Vulkan's maxComputeWorkGroupInvocations; for Metal, Macs (Metal Feature Set Tables).
+# The number of invocations that every device allows: Vulkan's minimum of maxComputeWorkGroupInvocations; for Metal,
+# the number of Macs (Metal Feature Set Tables).
 _MAX_THREADS = {"vulkan-spirv": (128, "Vulkan promises"), "metal-spirv": (1024, "Metal has")}
 
 
 @dataclass(frozen=True, slots=True)
 class BaseVectorize(Tuning):
-    """A tiling for SPIR-V."""
+    """A tiling of a product for SPIR-V."""
 
     workgroup: tuple[int, int]
-    """[m, n] of a workgroup's tile."""
+    """The tile of a workgroup, [m, n]."""
     thread: tuple[int, int]
-    """[m, n] of an invocation's tile."""
+    """The tile of an invocation, [m, n]."""
     reduction: int
     """The step of an invocation along k."""
 
@@ -99,7 +100,7 @@ class BaseVectorize(Tuning):
         return _tiles.ignored(_PIPELINE, self._translation, self._configuration(operation), applied)
 
 
-# The compiler's own choice for 64x64x64, and similar ones.
+# The compiler's own choice for 64x64x64, and similar tilings.
 _SHIPPED: tuple[Tuning, ...] = (
     BaseVectorize((64, 64), (8, 8), 4),
     BaseVectorize((32, 64), (4, 8), 4),

@@ -1,6 +1,7 @@
-"""Tiles over workers and registers for CPU convolutions; rows of the window become products.
+"""Tile sizes for workers and registers, for CPU convolutions.
 
-The tuning is an op-level `compilation_info` for pipeline `ConvTileAndDecomposeExpert`.
+The tuning is an op-level `compilation_info` for the pipeline `ConvTileAndDecomposeExpert`, which turns rows of the
+window into matrix products.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class ConvTileAndDecompose(Tuning):
     If each channel is computed separately (depthwise), f is the dim of the channels and c is not used."""
 
     distribution: tuple[int, ...]
-    """[n, oh, ow, f] for any layout; 0 does not tile that dim."""
+    """The tile of a worker, [n, oh, ow, f] for any layout; a dim with size 0 is not tiled."""
     vector: tuple[int, ...]
-    """[n, oh, ow, f] for any layout."""
+    """The register tile, [n, oh, ow, f] for any layout."""
     reduction: tuple[int, ...]
-    """[kh, kw, c]."""
+    """The steps along the summed dims, [kh, kw, c]."""
 
     family: ClassVar[str] = "conv_tile_and_decompose"
     form: ClassVar[str] = (
@@ -64,7 +65,8 @@ class ConvTileAndDecompose(Tuning):
         )
 
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
-        # The compiler removes a dim of 1 from a convolution, and this attribute with the dim, except within a dispatch.
+        # If a dim has size 1, the compiler rewrites the convolution without the dim and without this attribute, but not
+        # inside a dispatch region.
         alone = syntax.generalizes_convolutions or _has_unit(operation)
         return _cpu_tiles.lowering(self.requested(operation), _PIPELINE, syntax, region=alone)
 
@@ -108,7 +110,7 @@ def _has_unit(operation: Operation) -> bool:
 
 
 def _channels(operation: Operation) -> str | None:
-    """Return the dim of the result's channels; None if it is not a convolution over two image dims."""
+    """Return the dim of the result's channels; None if this is no convolution or pooling over oh and ow."""
     parallel = {loop.dim for loop in operation.loops if not loop.summed}
     summed = {loop.dim for loop in operation.loops if loop.summed}
     left = parallel - {"n", "oh", "ow"}
@@ -116,8 +118,8 @@ def _channels(operation: Operation) -> str | None:
     return next(iter(left)) if fits else None
 
 
-# Rows of the image become products of ow·f over c, so the register tiles are those of double tiling. The last tiling's
-# reduction covers a window of 3 columns, for depthwise convolutions.
+# A row of the image is a product with m = ow, n = f and k = c, so the register tiles are those of double tiling. The
+# reduction of the last tiling covers a window of 3 columns, for depthwise convolutions.
 _SHIPPED: tuple[Tuning, ...] = (
     ConvTileAndDecompose((0, 8, 32, 32), (1, 1, 8, 32), (1, 1, 8)),
     ConvTileAndDecompose((0, 8, 32, 64), (1, 1, 8, 16), (1, 1, 8)),

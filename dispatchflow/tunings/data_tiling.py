@@ -1,4 +1,4 @@
-"""Data tiling: pack operands into tiles before the product, unpack results (`--iree-opt-data-tiling`)."""
+"""Data tiling (`--iree-opt-data-tiling`): pack operands into tiles for a product, unpack the result."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from dispatchflow.tunings.api import PRODUCTS, Applied, Operation, Release, Target, Tuning
 
-# The ops that a product of tiles becomes: on llvm-cpu and vmvx, the same for a batch, and on rocm.
+# The ops that products of packed operands become: on llvm-cpu and vmvx without and with a batch, and on rocm.
 _OF_TILES = {"mmt4d", "batch_mmt4d", "inner_tiled"}
 
-# --iree-opt-data-tiling is the path that begins when dispatches are formed; the bytes are equal (IREE 3.13).
+# --iree-opt-data-tiling packs when dispatches are formed, like the flag of that path: vmfbs are equal (IREE 3.13).
 _PATHS = {"dispatch_creation": "--iree-opt-data-tiling", "global_opt": "--iree-global-opt-data-tiling"}
 _UKERNELS = ("default", "none", "all")
 _VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
@@ -20,12 +20,12 @@ _VALUES = {"path": tuple(_PATHS), "ukernels": _UKERNELS}
 
 @dataclass(frozen=True, slots=True)
 class DataTiling(Tuning):
-    """A choice of the packing pass and of microkernels."""
+    """A choice of the pass that packs, and of the use of microkernels."""
 
     path: str = "dispatch_creation"
-    """The pass that packs; `global_opt` packs and unpacks in separate dispatches."""
+    """The phase in which operands are packed; `global_opt` packs and unpacks in separate dispatches."""
     ukernels: str = "default"
-    """The products of tiles that call a microkernel: those that the compiler prefers, none or all."""
+    """Which products of tiles call a microkernel: `default` is the compiler's choice, or `none`, `all`."""
 
     family: ClassVar[str] = "data_tiling"
     form: ClassVar[str] = "data_tiling, then optionally _global_opt, then optionally _ukernels_none or _ukernels_all"
@@ -74,8 +74,8 @@ class DataTiling(Tuning):
         return " ".join(self.flags)
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        # Only a product of tiles proves data tiling. An executable with `encoding` in its name does not: for a type
-        # without tiles, it only copies (IREE 3.13).
+        # Only an op in `_OF_TILES` proves data tiling. An executable with `encoding` in its name does not: for an
+        # element type that is not packed, it only copies (IREE 3.13).
         if any(op in _OF_TILES for executable in applied.executables for op, _ in executable.configurations):
             return None
         return f"the compiler packed nothing: no product of tiles; applied {applied.text or 'nothing'}"

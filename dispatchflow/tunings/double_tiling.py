@@ -1,6 +1,6 @@
-"""Double tiling for CPUs: tiles for workers, for registers and for a cache, and a reduction step.
+"""Double tiling for CPUs: tile sizes for workers, registers and a cache, and a reduction step.
 
-The tuning is an op-level `compilation_info` for pipeline `DoubleTilingExpert`.
+The tuning is an op-level `compilation_info` for the pipeline `DoubleTilingExpert`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _NAME = re.compile(r"double_tiling_(\d+)x(\d+)_(\d+)x(\d+)x(\d+)(?:_cache_(\d+(?
 class DoubleTiling(Tuning):
     """A tiling of a product.
 
-    A product with a vector has only m or only n, and uses only the sizes of that dim. A batch is computed one matrix at
-    a time."""
+    A product with a vector has only one of the dims m and n, and uses only its sizes. A batch is computed one matrix
+    at a time."""
 
     distribution: tuple[int, int]
-    """[m, n] of a worker's tile."""
+    """The tile of a worker, [m, n]."""
     vector: tuple[int, int]
-    """[m, n] of a register tile."""
+    """The register tile, [m, n]."""
     reduction: int
     """The step along k."""
     cache: tuple[int, ...] | None = None
-    """[m, n] or [m, n, k] of a cache tile."""
+    """The cache tile, [m, n] or [m, n, k]; None for no such tile."""
 
     family: ClassVar[str] = "double_tiling"
     form: ClassVar[str] = (
@@ -106,7 +106,7 @@ class DoubleTiling(Tuning):
 
 @lru_cache
 def _configuration(tuning: DoubleTiling, dims: tuple[str, ...]) -> str:
-    """Return the configuration; cached, because thousands of cases differ only in their sizes."""
+    """Return the configuration for an operation's dims; cached, because thousands of cases have the same."""
     return _cpu_tiles.configuration(dims, tuning._levels)
 
 
@@ -117,8 +117,8 @@ def _named(sizes: tuple[int, ...]) -> dict[str, int]:
     return dict(zip(("m", "n"), sizes, strict=True))
 
 
-# Each is the fastest with its vector shape on some CPU: 512x512x512 f32, AVX2 (Zen 3) and AVX-512, one thread,
-# interleaved with similar tilings. Register tiles of 4x16 suit 16 registers of 32 B, 8x32 those of 64 B.
+# Each tiling was the fastest with its vector shape on a CPU with AVX2 (Zen 3) or AVX-512, among similar tilings in the
+# same rounds (512x512x512 f32, one thread). Register tiles of 4x16 suit 16 registers of 32 B, 8x32 suits 64 B.
 _SHIPPED: tuple[Tuning, ...] = (
     DoubleTiling((64, 64), (4, 16), 4),
     DoubleTiling((64, 64), (4, 16), 1),

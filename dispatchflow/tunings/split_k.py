@@ -1,4 +1,4 @@
-"""Split-k: compute slices of the sum over k separately and add them up in a second dispatch.
+"""Split-k: compute slices of the sum over k separately, and add them in a second dispatch.
 
 The flag is `--iree-dispatch-creation-split-matmul-reduction`."""
 
@@ -54,7 +54,8 @@ class SplitK(Tuning):
         return f"{_FLAG}={self.slices}"
 
     def ignored(self, operation: Operation, applied: Applied) -> str | None:
-        # The product's name has a new outermost dim, `…_matmul_like_4x64x64x2048_f32`; the sum is the next executable.
+        # The name of the product's executable has a new outermost dim, `…_matmul_like_4x64x64x2048_f32`; the next
+        # executable adds the slices.
         names = [executable.name for executable in applied.executables]
         if len(names) > 1 and any(re.search(rf"_like_{self.slices}x", name) for name in names):
             return None

@@ -15,9 +15,10 @@ _ENTRY = "__kernel_config"
 
 @dataclass(frozen=True, slots=True)
 class TransformLibrary(FileTuning):
-    """`entry` is the named sequence that the compiler runs on each executable."""
+    """A user's transform-dialect library."""
 
     entry: str = _ENTRY
+    """The name of the sequence in the file that the compiler runs on each executable."""
 
     family: ClassVar[str] = "transform_library"
     form: ClassVar[str] = "transform_library:FILE"
@@ -36,7 +37,7 @@ class TransformLibrary(FileTuning):
 
     @property
     def name(self) -> str:
-        """The family, title and digest, `transform_library_my_0123abcd`; `.entry` follows if not the default."""
+        """The family, the file's title and digest, and a non-default entry: `transform_library_my_0123abcd`."""
         entry = "" if self.entry == _ENTRY else f".{self.entry}"
         return f"{self.family}_{named(self.file)}{entry}"
 
