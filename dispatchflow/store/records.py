@@ -131,7 +131,7 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case one of whose stages last ran with this key; None if there is none."""
+        """Return the name of a case for which this key is the latest key of a stage; None if none."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
