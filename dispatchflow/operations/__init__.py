@@ -1,4 +1,4 @@
-"""The registry of operations: each file in this folder that does not begin with `_` has one."""
+"""The registry of operations; each file of this folder without a leading `_` defines one operation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dispatchflow.registry import members
 OPERATIONS: dict[str, type[Operation]] = {cls.name: cls for cls in members(__name__, Operation, "name")}
 
 DIMS = tuple(dict.fromkeys(dim for operation in OPERATIONS.values() for dim in operation.dims))
-"""The dims of all operations: variables and columns."""
+"""The dims of all operations; each is a variable of the command line and a column of rows."""
 
 OPTIONS = options_of(OPERATIONS.values())
-"""The options of all operations: variables and columns.
+"""The options of all operations; each is a variable of the command line and a column of rows.
 
-If several operations have an option, its values are numbers in all of them, or words in all of them."""
+If several operations have an option, its values are numbers in all of these, or words in all."""
 
 __all__ = ["DIMS", "OPERATIONS", "OPTIONS", "Loop", "Operand", "Operation", "Option", "refuse_taken"]

@@ -1,7 +1,7 @@
-"""Inputs of `attention` whose results show which elements were read, and with how many digits.
+"""Make inputs of `attention` whose results show which elements are read, and with how many digits.
 
 The inputs are queries, keys, values and masks. A score is the argument of an exponential: the product of a query and a
-key, times the scale, plus the mask. A place is an index along `k1`. All numbers are exact in every type."""
+key, times the scale, plus the mask. A place is an index along `k1`. All types represent all of the numbers exactly."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _GAP = 128.0
-"""The exponential of a score that is this much smaller than the largest score is 0."""
+"""The distance from the largest score at which the exponential of a score is 0."""
 
 _STEP = 8.0
-"""The amount that a place, or a mask, adds to a balanced score.
+"""The amount that each place, and the mask, adds to or subtracts from a balanced score.
 
-exp(8) outweighs most numbers of keys."""
+A key whose score is larger by 8 gets most of the weight even among hundreds of keys: exp(8) is 2981."""
 
 
 class Shape(NamedTuple):
@@ -36,20 +36,20 @@ class Shape(NamedTuple):
     """The scale is 2**-power."""
     masked: bool
     last: Array
-    """The last key that each query may see."""
+    """The index of the last key that each query may see."""
 
 
 def _split(shape: Shape, score: float) -> tuple[float, float]:
-    """Return powers of two for a query and a key; their product adds `score` to a score."""
+    """Return powers of two for a query and for a key, whose product adds `score` to a score."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
 
 def single(shape: Shape) -> list[Array]:
-    """Return inputs in which the last key has a score above all others, and these are equal.
+    """Return inputs in which the last key has the largest score, and all other scores are equal.
 
-    Queries that see the last key see nothing else, so that a last tile that does not rescale the sums before it shows,
-    however few keys it has. Values are 1 or -1; a mask is 0."""
+    A query that may see the last key gives it all the weight. A kernel whose last tile does not rescale the sums of the
+    tiles before it is then wrong, however few keys the last tile has. Values are 1 or -1; a mask is 0."""
     b, m, n, k1, k2, *_ = shape
     q, k = np.zeros((b, m, k1)), np.zeros((b, k2, k1))
     q[:, :, 0], k[:, -1, 0] = _split(shape, _GAP)
@@ -58,12 +58,12 @@ def single(shape: Shape) -> list[Array]:
 
 
 def balanced(shape: Shape, turned: bool) -> list[Array]:
-    """Return inputs in which all keys have the same score; each place adds 8 to it or subtracts 8.
+    """Return inputs in which all keys have equal scores; each place adds 8 to a score or subtracts 8.
 
-    If a place of one key is not read, only the score of this key rises or falls. If it rises, the key gets nearly all
-    the weight. Queries alternate in sign, so that a score that falls for one query rises for the next; `turned` swaps
-    the signs. If a place of a query is not read, the scores of the keys with one sign at that place rise. A value has
-    the sign of its key at one place. All elements of the mask are -8."""
+    If a kernel does not read one place of a key, only the score of this key rises or falls. If the score rises, the key
+    gets nearly all the weight. Queries alternate in sign, so that a score that falls for one query rises for the next;
+    `turned` swaps the signs. If the kernel does not read one place of a query, the scores of all keys with one sign at
+    that place rise. Each value has the sign of its key at one place. All elements of a mask are -8."""
     b, m, n, k1, k2, *_ = shape
     of_query, of_key = _split(shape, _STEP)
     signs = np.where(bits(0, (b, 1, k1)), 1.0, -1.0)
@@ -75,18 +75,18 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """Return a number such that 1 + tail needs one digit more than half of the type's digits."""
+    """Return the power of two for which 1 + tail needs one digit more than half of the type's digits."""
     return 2.0 ** -(element.digits // 2 + 1)
 
 
 def peaked(shape: Shape, element: ElementType) -> list[Array]:
-    """Return inputs in which each query sees one group of four keys; other scores are 128 or more below.
+    """Return inputs in which each query weights a group of four keys; other scores are 128 or more lower.
 
-    The scores of the group's first two keys are equal, because the last digits of the query, of the keys and of the
-    mask cancel: 1 - 2 + 1, or without a mask 1 - 1. If an operand is read with half of its digits, the two scores
-    differ. The scores of the other two keys are smaller by 8, so that a wrong scale changes their weights visibly. The
-    columns of the values alternate between three kinds: numbers with all digits, equal within the group; 1 and -1 for
-    the first two keys, 0 for the others; 1024 for the other two keys, 0 for the first."""
+    The scores of the group's first two keys are equal, because terms that need the last digits of the query, of the
+    keys and of the mask cancel: their sum is 0. If an operand is read with half of its digits, the two scores differ.
+    The scores of the group's last two keys are lower by 8, so that a wrong scale changes their weights by much. The
+    columns of the values are of three kinds, in turn: numbers with all digits, equal within the group; 1 and -1 for the
+    first two keys, 0 for the last two; 0 for the first two keys, 1024 for the last two."""
     b, m, n, k1, k2, *_ = shape
     key, group, groups = np.arange(k2), np.arange(k2) // 4, max(k2 // 4, 1)
     seen = np.maximum((shape.last + 1) // 4, 1)
@@ -105,8 +105,8 @@ def peaked(shape: Shape, element: ElementType) -> list[Array]:
     for bit in range((groups - 1).bit_length()):
         code = 1.0 - 2.0 * (np.arange(groups + 1) >> bit & 1)
         places.append((_GAP / 2, code[target], code[np.minimum(group, groups - 1)]))
-    # Keys that no query of the first half may see have scores far above those of the keys that it sees: a causal mask
-    # of -30 would not hide them.
+    # For queries of the first half, keys of the second half, which a causal mask hides, have scores so far above the
+    # others that a mask of -30 would not hide them.
     middle_key = (shape.last.min() + shape.last.max() + 1) // 2
     places.append((_GAP * 16, shape.last < middle_key, key >= middle_key))
     for place, (score, of_query, of_key) in enumerate(places[:k1]):

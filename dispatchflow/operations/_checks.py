@@ -1,4 +1,4 @@
-"""Check the dims and options of all operations: each is a column of every row, and a variable."""
+"""Check the dims and options of all operations; each is a column of rows and a variable."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dispatchflow.registry import HINT
 
 
 def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
-    """Return all options; if several operations have an option, the last one's counts.
+    """Return word → option of all operations; if several have the word, the last one's option.
 
     Raises:
-        DispatchflowError: a table of an operation has a wrong type; a word cannot be used in a spec, or appears twice
-            in an operation; a value cannot be written in a spec. Also if a word, which is one column, has numbers in
-            one operation (as dims do) and words in another.
+        DispatchflowError: an attribute of an operation has a wrong type, or a word or value cannot be written in a
+            spec. Also if an operation has a word twice, or if the values of a word, which is one column, are numbers in
+            one operation (as the sizes of dims are) and words in another.
     """
     operations = tuple(operations)
     for operation in operations:
@@ -70,10 +70,10 @@ def _require_words(operation: type[Operation]) -> None:
 
 
 def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], by: str) -> None:
-    """Refuse dims and options whose name is taken.
+    """Check that no dim or option has a name in `taken`; the error calls it `by`, "a column of every row".
 
     Raises:
-        DispatchflowError: a dim or an option has the name of something else, so its values would be misunderstood.
+        DispatchflowError: a dim or an option has such a name.
     """
     for operation in operations:
         for word in (*operation.dims, *operation.options):

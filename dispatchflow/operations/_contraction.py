@@ -37,9 +37,10 @@ ZERO_POINTS = {
     "input_zp": Option(range(-128, 128), "zero point of the first operand: the integer that stands for 0"),
     "weight_zp": Option(range(-128, 128), "zero point of the second operand", usual=0),
 }
-"""The zero points are constants of the module, as in TOSA, so that the compiler knows them.
+"""The options for zero points, which are constants of the module, as in TOSA.
 
-The defaults are those of TensorFlow Lite's 8-bit scheme for an activation after a relu, and for symmetric weights."""
+The defaults are the values of TensorFlow Lite's 8-bit scheme for an activation after a relu, and for symmetric
+weights."""
 
 
 def zero_points(operation: Operation) -> tuple[int, ...]:
@@ -48,13 +49,13 @@ def zero_points(operation: Operation) -> tuple[int, ...]:
 
 
 def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
-    """Return a library's factors: the operands in the accumulator's type, minus their zero points."""
+    """Return the expressions of a library's factors: `names` of the operands, minus the zero points."""
     points = zip_longest(names, zero_points(operation), fillvalue=0)
     return [f"({name} {'+' if point < 0 else '-'} {abs(point)})" if point else str(name) for name, point in points]
 
 
 def dynamic(*dims: str) -> Option:
-    """Return an option that chooses the dynamic dims, one letter each."""
+    """Return the option `dynamic` with these values; each is some dims, one letter each."""
     return Option(("no", *dims), "dims whose sizes are unknown at compile time, one letter each: `?` in the module")
 
 
@@ -65,13 +66,13 @@ def _others(dims: str) -> tuple[int, ...]:
 class Contraction(Summed):
     """A named op of linalg that sums over `k`.
 
-    A column-major operand has its last two dims swapped in memory."""
+    The last two dims of a column-major operand are swapped in memory."""
 
     multiplies: ClassVar[bool] = True
     lhs: ClassVar[str]
     rhs: ClassVar[str]
     out: ClassVar[str]
-    """The dims of the operands and of the result, one letter each, row-major."""
+    """`lhs`, `rhs` and `out`: the dims of the operands and the result, one letter each, if row-major."""
     signatures: ClassVar[Mapping[str, Signature]] = {
         **FLOATS,
         "bf16_bf16": signature("bf16,bf16->bf16"),
@@ -80,7 +81,7 @@ class Contraction(Summed):
     }
     options: ClassVar[Mapping[str, Option]] = {"accumulate": ACCUMULATE}
     library_options: ClassVar[tuple[str, ...]] = ("accumulate", "dynamic", "epilogue")
-    """A library takes all sizes from its operands, so `dynamic` needs nothing more."""
+    """`dynamic` is supported, because a library takes all sizes from its operands."""
 
     @property
     def channel_axis(self) -> int:
@@ -96,7 +97,7 @@ class Contraction(Summed):
         return () if words == "no" else tuple(words)
 
     def _stored(self) -> tuple[str, str]:
-        """Return the operands' dims in the order in which they lie in memory."""
+        """Return the dims of both factors in the order in which they are in memory."""
         lhs, rhs = (
             dims if letter == "t" else dims[:-2] + dims[:-3:-1]
             for dims, letter in zip((self.lhs, self.rhs), self.layout, strict=True)
@@ -160,7 +161,7 @@ class Contraction(Summed):
         return self._sizes() + ("" if self.accumulates else snippets.filled(self._total, self._total.element.zero))
 
     def _maps(self) -> tuple[str, list[str]]:
-        """Return the dims, and the affine maps from them to the operands as stored, and to the result."""
+        """Return (loop dims, affine maps from them to the two factors as stored and to the result)."""
         dims = "".join(loop.dim for loop in self.loops)
         return dims, snippets.affine(dims, *self._stored(), self.out)
 
@@ -176,7 +177,7 @@ class Contraction(Summed):
 """
 
     def _generic(self, attribute: str) -> str:
-        """Return the operation as a `linalg.generic` instead of a named op; only without zero points."""
+        """Return the sum as a `linalg.generic` instead of a named op; zero points are not supported."""
         dims, maps = self._maps()
         inputs = {f"arg{i}": operand.type for i, operand in enumerate(self.operands()[:2])}
         # Not `a` and `b`: the size of a dynamic dim has the dim's name, `%b`.
@@ -191,7 +192,7 @@ class Contraction(Summed):
         return tuple(sorted(loops, key=lambda loop: loop.summed))
 
     def _sizes(self) -> str:
-        """Return the MLIR of the result's dynamic sizes."""
+        """Return ops that define the dynamic sizes of the result, each named by its dim."""
         text = ""
         for dim in self.dynamic_dims:
             index, stored = next((i, dims) for i, dims in enumerate(self._stored()) if dim in dims)

@@ -14,15 +14,16 @@ from dispatchflow.operations.api import Array, Library, Loop, Operand, Signature
 class Convolution(Summed, Window):
     """The base of convolutions.
 
-    The layout is the image's letters and the weights', as in the names of linalg's ops. The window is not flipped."""
+    A layout is the letters of the image's and the weights' dims, as in names of linalg's ops. The window is not
+    flipped."""
 
     multiplies: ClassVar[bool] = True
     ops: ClassVar[Mapping[str, str]]
-    """Layout → the named op."""
+    """Layout → linalg's named op."""
     outs: ClassVar[str]
     """The dim of the result's channels."""
     summed: ClassVar[str]
-    """The weights' letters that are summed over."""
+    """The letters of the weights' dims that are summed over."""
     signatures: ClassVar[Mapping[str, Signature]] = {**FLOATS, "i8": signature("i8,i8->i32")}
 
     @property
@@ -31,7 +32,7 @@ class Convolution(Summed, Window):
 
     @property
     def groups(self) -> int:
-        """The number of parts of the channels; each part is convolved separately."""
+        """The number of channel groups; each group is convolved separately."""
         return 1
 
     @property
@@ -40,16 +41,16 @@ class Convolution(Summed, Window):
 
     @property
     def may_copy(self) -> bool:
-        """Whether it is padded: IREE copies unless flags ask to fuse the padding (3.9 to 3.13, all backends)."""
+        """Whether the image is padded: IREE then copies it, if no flags request fusion (3.9 to 3.13)."""
         return bool(self.option("padding"))
 
     def _weights(self) -> Operand:
         letters = self.layout.split("_")[1]
-        # Among the weights' letters, h and w are the window's sizes, and c is the channels of one group.
+        # In the weights' letters, h and w are the window's sizes, and c is the number of channels of one group.
         sizes = {letter: self.size({"h": "kh", "w": "kw"}.get(letter, letter)) for letter in letters}
         sizes["c"] //= self.groups
         summed = tuple(axis for axis, letter in enumerate(letters) if letter in self.summed)
-        # With groups, a channel of the weights meets one channel of each group: no axis is shared.
+        # With groups, a channel of the weights is multiplied with a channel of each group, so that no axis is shared.
         shared = letters.index("c") if self.groups == 1 else None
         tensor = TensorType(tuple(sizes.values()), self.signature.operands[1])
         return Operand(tensor, summed, shared, lines=(letters.index(self.outs),))
@@ -79,8 +80,8 @@ class Convolution(Summed, Window):
     def loops(self) -> tuple[Loop, ...]:
         """The dims of linalg's named op: `n`, `oh`, `ow`, the result's channels, then the summed dims.
 
-        In a full convolution of images with channels first, the summed channels come before the window. With groups,
-        the groups are an additional dim, and channels are the channels of one group."""
+        If channels are summed, and are first in the image's layout, they come before the window. With groups there is
+        an additional dim, `g`, and the channels' dims have the sizes of one group."""
         sizes = {"n": self.size("n"), **dict(zip(("oh", "ow"), self.outputs, strict=True))}
         sizes |= {dim: self.size(dim) for dim in ("kh", "kw")} | {"g": self.groups}
         sizes |= {dim: self.size(dim) // self.groups for dim in ("c", self.outs)}
@@ -103,7 +104,7 @@ class Convolution(Summed, Window):
     def library_call(self, library: Library) -> str:
         """Return the call of torch; for numpy, which has no convolution, a product of windows and weights.
 
-        torch takes images as nchw and weights as fchw; weights without `f` are one filter per group."""
+        torch takes images as nchw and weights as fchw; without `f`, each channel has one filter (depthwise)."""
         image, weights, *begun = library_centered(self, library.operands(self.library_types, 2 + self.accumulates))
         of_image, letters = self.layout.split("_")
         if library.name == "numpy":
@@ -122,7 +123,7 @@ class Convolution(Summed, Window):
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
     ) -> str:
-        """Return the MLIR of `%sum`, from `%name`, `%arg1` and the value that the sum begins with."""
+        """Return ops that define `%sum`, from the image `%name`, the weights `%arg1` and the initial value."""
         attributes = ", ".join([self.strides, *filter(None, [attribute.strip(" {}")])])
         names, values, constants = snippets.scalars(zero_points(self), accumulator.element)
         c, ins = accumulator.mlir, f"ins(%{name}, %arg1{names} : {image.mlir}, {weights.mlir}{values})"
@@ -132,7 +133,7 @@ class Convolution(Summed, Window):
 """
 
     def dense(self, image: Array, weights: Array) -> Array:
-        """Return the sums over the window and all channels of each group; the padding is 0."""
+        """Return the result of the convolution before an epilogue; the padding is 0."""
         import numpy as np
 
         from dispatchflow.operations._numeric import product
@@ -140,7 +141,7 @@ class Convolution(Summed, Window):
         weights = np.moveaxis(weights, [self.layout.split("_")[1].index(letter) for letter in "hwcf"], range(4))
 
         def grouped(matrix: Array) -> Array:
-            """Return [rows, channels] as [groups, rows, channels of one group]."""
+            """Return an array [rows, channels] as [groups, rows, channels of one group]."""
             return np.moveaxis(matrix.reshape(len(matrix), self.groups, -1), 1, 0)
 
         total = sum(

@@ -1,4 +1,4 @@
-"""Epilogues: one more function of each element of a sum, fused into the same dispatch."""
+"""Epilogues: a function of each element of a sum, computed in the same dispatch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EPILOGUE = Option(
     "operands' type",
 )
 ACCUMULATE = Option(("no", "yes"), "whether the sum begins with an operand instead of zero")
-# word → lines that compute %z from the sum %t and the operand %p; with a `+`, a function of %x follows
+# word → lines that compute %z from the sum %t and the operand %p; a word with `+` computes %x, the function's argument
 _LINES = {
     "bias": ["z = add t p"],
     "bias+relu": ["x = add t p"],
@@ -46,16 +46,16 @@ class Summed(Operation):
     @property
     @abstractmethod
     def channel_axis(self) -> int:
-        """The axis of the result along which a bias and a scale have their elements."""
+        """The axis of the result that has one element of a bias or scale for each index."""
 
     @property
     def accumulates(self) -> bool:
-        """Whether the sum begins with the third operand."""
+        """Whether the sum begins with the third operand, and not with 0."""
         return bool("accumulate" in self.options and self.option("accumulate") == "yes")
 
     @property
     def init(self) -> str:
-        """The value that the sum begins with."""
+        """The name of the SSA value with which the sum begins."""
         return "arg2" if self.accumulates else "init"
 
     @property
@@ -64,7 +64,7 @@ class Summed(Operation):
 
     @property
     def _function(self) -> str | None:
-        """The function of the sum with its bias."""
+        """The function in the epilogue, `relu` or `gelu`; None if there is none."""
         return self.epilogue.partition("+")[2] or None
 
     @cached_property
@@ -86,7 +86,7 @@ class Summed(Operation):
 
     @property
     def _goes_on(self) -> bool:
-        """Whether the sum is changed or converted before it is the result."""
+        """Whether the result is not the sum itself: an epilogue or a conversion follows."""
         return self.epilogue != "none" or self.types.accumulator is not self.types.result
 
     @property
@@ -105,9 +105,9 @@ class Summed(Operation):
         return int(self.accumulates) + int(_adds(self.epilogue))
 
     def parameters(self) -> tuple[Operand, ...]:
-        """Return the operand that the epilogue reads, the last of the operation; empty if it reads none.
+        """Return the operand that the epilogue reads, the operation's last; empty if it reads no operand.
 
-        Its elements have the result's type."""
+        The operand has the result's element type."""
         if self.epilogue in ("none", "cast"):
             return ()
         result, axis = self.result(), self.channel_axis
@@ -117,7 +117,7 @@ class Summed(Operation):
         return (Operand(TensorType((result.shape[axis],), result.element, named if any(named) else ())),)
 
     def finished(self, total: TensorType) -> str:
-        """Return the MLIR from `%sum`, which has the accumulator's type, to `return`."""
+        """Return the ops from `%sum`, which has the accumulator's type, to `return`."""
         result, words = self.result(), self.epilogue
         if words == "none" and total == result:
             return snippets.returned("sum", total)
@@ -144,7 +144,7 @@ class Summed(Operation):
 
     @property
     def library_types(self) -> Signature:
-        """The types of a library's sum; the sum has the accumulator's type if the epilogue has an operand."""
+        """The types for a library's sum, which stays in the accumulator's type for an epilogue's operand."""
         types = self.types
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 
@@ -155,7 +155,7 @@ class Summed(Operation):
         return why or super().library_lacks(library)
 
     def library_finished(self, library: Library, total: str) -> str:
-        """Return the expression of the result from `total`, the sum of operands in `library_types`."""
+        """Return the library's expression of the result; `total` is its expression of the sum."""
         types = self.types
         if not self.parameters():
             return library.rounded(total, types)
@@ -171,7 +171,7 @@ class Summed(Operation):
         return value if types.result is types.accumulator else library.cast(f"({value})", types.result)
 
     def applied(self, total: Array, operands: Sequence[Array]) -> Array:
-        """Return the reference's result from its sums."""
+        """Return the reference's result for the sums `total`: apply the epilogue."""
         from dispatchflow.operations import _numeric
 
         if not self.parameters():
@@ -187,16 +187,16 @@ class Summed(Operation):
         return joined
 
     def _spread(self, parameter: Array) -> Array:
-        """Return the parameter with as many dims as the result."""
+        """Return the epilogue's operand reshaped to the rank of the result, for broadcasting."""
         if self.epilogue == "residual":
             return parameter
         rank = len(self.result().shape)
         return parameter.reshape([-1 if axis == self.channel_axis else 1 for axis in range(rank)])
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the error bound of the sum, carried through each step of the epilogue.
+        """Return the error bound of the sum, propagated through each step of the epilogue.
 
-        Addition and scaling round once. A relu never moves two numbers further apart."""
+        Addition and scaling round once. A relu does not increase an error."""
         if not self.parameters():
             return super().error(operands)
         unit, parameter = self.types.accumulator.unit, self._spread(operands[-1])
@@ -207,7 +207,7 @@ class Summed(Operation):
         return _functions.gelu_error(joined, off, unit) if self._function == "gelu" else off
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return `error`; exact sums have only gelu's own error."""
+        """Return the bound `error`, or only gelu's error on inputs for which the sums are exact."""
         if recipe == "random" or self._function != "gelu":
             return self.error(operands)
         joined = self._joined(self._plain.reference(operands[:-1]), self._spread(operands[-1]))
@@ -220,7 +220,7 @@ class Summed(Operation):
         return replace(self, chosen=(*self.chosen[:index], "none", *self.chosen[index + 1 :]))
 
     def epilogue_flops(self) -> int:
-        """Return one flop per element for each operation of the epilogue's formula; conversions do not count."""
+        """Return the epilogue's flops: each operation of its formula, per element; conversions do not count."""
         if self.epilogue in ("none", "cast"):
             return 0
         each = 1 + (_functions.UNARY[self._function][1] if self._function else 0)

@@ -1,4 +1,4 @@
-"""Choose the exact recipe's numbers: every partial sum is an integer that the accumulator holds."""
+"""Choose numbers for the exact recipe, so that the accumulator represents all partial sums exactly."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import NamedTuple, Protocol
 from dispatchflow.mlir.types import Signature, TensorType
 
 _SETS = 4
-"""The largest number of sets of exact inputs: each is one more call of the module."""
+"""The largest number of sets of exact inputs; each set needs another call of the module."""
 
 FEW = 3
-"""An element that fewer results use may show in none of them, if results are clipped or rounded."""
+"""The number of results that must use an element if results are clipped or rounded.
+
+With fewer, an error in the element may change no result."""
 
 
 class Operand(Protocol):
-    """The part of `api.Operand` that is used here; it cannot be imported, because `api` imports this file."""
+    """The part of `api.Operand` that is used here; `api` imports this file and cannot be imported."""
 
     @property
     def type(self) -> TensorType: ...
@@ -44,22 +46,22 @@ class Operation(Protocol):
 
 
 class ExactRange(NamedTuple):
-    """The values of exact inputs: |Σ| ≤ safe · r**factors + addends · (r + shift) ≤ 2**digits."""
+    """The range of exact inputs: |Σ| ≤ safe · r**factors + addends · (r + shift) ≤ 2**digits."""
 
     r: int
-    """Values are in -r … r, without 0."""
+    """The largest magnitude: values are in -r … r, without 0."""
     safe: int
     """The largest number of nonzero terms per result."""
     shift: int
-    """The amount added to the values that are added to a sum."""
+    """The amount added to all values of operands that are addends of a sum, such as a bias."""
 
 
 def exact_range(operation: Operation) -> ExactRange:
-    """Return the range of values: the largest r with which all terms fit, or else r = 1.
+    """Return the range with the largest r of 3, 2, 1 for which all terms may be nonzero, else with r = 1.
 
     The density rule is benchdnn's (oneDNN, tests/benchdnn/matmul), with exactly `safe` terms per result. Many nonzero
-    terms matter more than many values, because a lost term shows only if it is not zero. A result that is narrower than
-    the accumulator is rounded once; r is then so small that the result's type holds most sums exactly."""
+    terms are preferred to many different values, because a lost term is noticed only if it is not zero. If the result
+    is narrower than the accumulator, r is so small that the result's type represents most sums exactly."""
     accumulator, result, terms = operation.types.accumulator, operation.types.result, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):
@@ -73,28 +75,28 @@ def exact_range(operation: Operation) -> ExactRange:
 
 
 class Thinning(NamedTuple):
-    """The nonzero positions of one set of exact inputs."""
+    """The positions of the nonzero elements in one set of exact inputs."""
 
     axes: tuple[tuple[int, ...], ...]
-    """The axes along which each operand is thinned out; an operand without axes keeps all positions."""
+    """The axes along which each operand has zeros; an operand without axes has no zeros."""
     share: int = 0
-    """The number of positions along `axes` that are kept in each line of the other axes."""
+    """The number of nonzero positions along `axes` for each index of the other axes."""
     part: int = 0
     parts: int = 1
-    """The number of sets with these axes; each `part` keeps other positions."""
+    """The number of sets with these axes; each `part` has other nonzero positions."""
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """Return the sets of exact inputs; empty if nothing can be thinned out.
+    """Return the sets of exact inputs; empty if zeros are needed but no operand may have them.
 
-    If all terms fit, one set is enough. Otherwise there are enough sets for each element of each operand to contribute
-    to a result in one of them, but at most `_SETS`.
+    If all terms may be nonzero, one set is enough. Otherwise there are enough sets for each element of each operand to
+    contribute to a result in one of them, but at most `_SETS`.
 
-    If one of two factors is thinned out, an element of the other factor contributes only to the results that keep its
-    term. In the next set, that other factor is thinned out."""
+    If one of two factors has zeros, an element of the other factor contributes only to results whose term with this
+    element is not zero. Therefore other sets have zeros in the other factor."""
     operands, safe, terms = operation.operands(), exact_range(operation).safe, operation.terms
     if terms <= safe:
-        # If few results use an element, it may be clipped or rounded away in one set; it contributes in the other.
+        # If few results use an element, its effect may be lost by clipping or rounding in one set; there are then two.
         lossy = operation.clips or operation.types.result.digits < operation.types.accumulator.digits
         few = lossy and _uses(operation, [operand for operand in operands if _factor(operand)]) < FEW
         return (Thinning(((),) * len(operands)),) * (1 + few)
@@ -110,7 +112,7 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Return the smallest number of results that use an element of these operands."""
+    """Return the number of results that use one element, for the operand where it is smallest."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 
@@ -120,9 +122,9 @@ def _factor(operand: Operand) -> bool:
 
 
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
-    """Return the number of positions that each line of a thinned operand keeps.
+    """Return `Thinning.share`, the number of nonzero positions, for at most `safe` terms per result.
 
-    If two operands are thinned out, the product of their shares decides."""
+    If two operands have zeros, a term is nonzero if it is nonzero in both, so the product of the shares counts."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

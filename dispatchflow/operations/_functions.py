@@ -1,4 +1,4 @@
-"""Scalar functions of one value: their MLIR, line by line, and their numpy."""
+"""Scalar functions of one value: their MLIR ops, numpy functions, library expressions and errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dispatchflow.operations.api import Array, ElementType, Library, snippets
 
-# kind → (lines that compute %z from %x, operations per element); a line's op is of `arith` unless it has `math.`
+# kind → (lines that compute %z from %x, operations per element); ops without `math.` are ops of `arith`
 UNARY: Mapping[str, tuple[Sequence[str], int]] = {
     "relu": (["z = max x least"], 1),
     "exp": (["z = math.exp x"], 1),
@@ -17,7 +17,7 @@ UNARY: Mapping[str, tuple[Sequence[str], int]] = {
     "gelu": (["s = mul x root_half", "e = math.erf s", "d = add e one", "h = mul x half", "z = mul h d"], 5),
 }
 _CONSTANTS = {"zero": "0.0", "least": "0.0", "one": "1.0", "half": "0.5", "root_half": "0.70710678118654752"}
-# bits of a type → exponents of the largest arguments, of the smallest, and of a subnormal one
+# bits of a type → exponents of the largest arguments, of the smallest arguments, and of a subnormal argument
 _EXPONENTS = {16: (15.0, -9.0, -18.0), 32: (127.0, -30.0, -136.0), 64: (1023.0, -60.0, -1040.0)}
 # library → kind → expression
 _CALLS = {
@@ -40,7 +40,7 @@ _CALLS = {
 
 
 def constants(lines: Sequence[str], element: ElementType) -> str:
-    """Return the constants that the lines use; they are written before the op whose region has the lines."""
+    """Return ops that define the constants in the lines; they belong before the op that has the lines."""
     words = {word for line in lines for word in line.split()}
     return "".join(
         f"    %{name} = arith.constant {_literal(value, element)} : {element.mlir} loc(unknown)\n"
@@ -50,7 +50,7 @@ def constants(lines: Sequence[str], element: ElementType) -> str:
 
 
 def spelt(line: str, element: ElementType) -> str:
-    """Return a line such as `z = add x y` as MLIR, without its location."""
+    """Return a line such as `z = add x y` as an MLIR op without its location."""
     result, _, op, *operands = line.split()
     full = op if op.startswith("math.") else snippets.arith(op, element)
     return f"%{result} = {full} {', '.join(f'%{operand}' for operand in operands)} : {element.mlir}"
@@ -61,7 +61,7 @@ def _literal(value: str, element: ElementType) -> str:
 
 
 def illegal(kind: str, element: ElementType) -> str | None:
-    """Return why this type has no such function; None if it has."""
+    """Return why the function is not defined for an element type; None if it is."""
     if kind == "relu":
         return None
     if not element.is_float:
@@ -85,20 +85,20 @@ def function(kind: str) -> Callable[[Array], Array]:
 
 
 def library_lacks(library: Library, kind: str) -> str | None:
-    """Return why this library has no such function; None if it has."""
+    """Return why the function cannot be computed with a library; None if it can."""
     return None if kind in _CALLS[library.name] else f"{library.name} has no error function for {kind}"
 
 
 def library_call(library: Library, kind: str, x: str) -> str:
-    """Return `kind` of the expression `x`, in this library's words."""
+    """Return a library's expression for the function of the expression `x`."""
     return _CALLS[library.name][kind].format(x=x)
 
 
 def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
     """Return arguments spread over a float type's exponents, from the smallest to the largest.
 
-    Some lie where implementations of a function change their formula or end: 0, subnormal numbers, multiples of half of
-    ln 2. None lies where an exponential becomes infinite."""
+    Some are where implementations change their formula or range: 0, subnormal numbers, multiples of ln(2) / 2. None is
+    where an exponential becomes infinite. `raw` are random numbers, `signs` the arguments' signs."""
     import numpy as np
 
     from dispatchflow.operations._random import below
@@ -116,10 +116,10 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
 
 
 def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
-    """Return a bound of the error of y = `kind` of x; for gelu see `gelu_error`.
+    """Return a bound on the error of y, the function of x; for gelu see `gelu_error`.
 
-    The bound contains the errors, relative to y, of the function and of the three operations around it. A subnormal
-    result of sigmoid or silu may be 0, because the exponential in 1 / (1 + exp(-x)) is infinite in this type."""
+    The bound is relative to y: the errors of the exponential and of the three operations around it. For sigmoid and
+    silu it is |y| if y is subnormal: y may be 0 because the exponential in 1 / (1 + exp(-x)) is infinite."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS
@@ -133,10 +133,10 @@ def error_of(kind: str, x: Array, y: Array, element: ElementType) -> Array:
 
 
 def gelu_error(x: Array, of_x: Array, unit: float) -> Array:
-    """Return a bound of gelu's error if x is off by `of_x`.
+    """Return a bound on gelu's error if x has an error of at most `of_x`.
 
-    The steepest slope of gelu is below 1.13. The roundings inside gelu are relative to x, because 1 + erf cancels for
-    negative x. Where |x| is above 9, erf is ±1 in every type, so that gelu is x or 0."""
+    The slope of gelu is less than 1.13. Rounding errors inside gelu are relative to x, because 1 + erf cancels for
+    negative x. For |x| > 9, erf is ±1 in every type, so that gelu is x or 0."""
     import numpy as np
 
     from dispatchflow.operations._numeric import ULPS

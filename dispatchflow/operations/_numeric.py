@@ -1,4 +1,4 @@
-"""numpy functions of the references. Import it late: importing numpy takes longer than planning."""
+"""Functions of the references that need numpy; import this late, as numpy's import outlasts planning."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy as np
 from dispatchflow.operations.api import Array, ElementType
 
 ULPS = 8.0
-"""Assumed error of the compiler's exponentials, error functions and roots, in units u = 2**-digits.
+"""The assumed error of the compiler's exp, erf, tanh and roots, in units of u = 2**-digits.
 
-No release documents the error."""
+IREE does not document these errors."""
 
 
 def product(lhs: Array, rhs: Array) -> Array:
-    """Return `lhs @ rhs`; integers use BLAS if every sum is below 2**53, otherwise numpy's wrapping loops."""
+    """Return `lhs @ rhs`; for integers by BLAS if sums are below 2**53, else by numpy's wrapping loops."""
     if lhs.dtype != np.int64:
         result: Array = lhs @ rhs
         return result

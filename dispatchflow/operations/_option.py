@@ -28,12 +28,12 @@ class Option:
         return ", ".join(self.values)
 
     def parse(self, word: object) -> str | int:
-        """Return the value that a spec or a variable gives.
+        """Return the option's value for a word of a spec or a variable.
 
-        TOML's `true` and `false` are `yes` and `no` if the option has these values.
+        TOML's `true` and `false` mean `yes` and `no`.
 
         Raises:
-            ValueError: the word is not a value; the message lists the values.
+            ValueError: the word is not a value of the option; the message lists the values.
         """
         if isinstance(word, bool):
             word = "yes" if word else "no"

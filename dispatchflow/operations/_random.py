@@ -1,4 +1,4 @@
-"""Random operands: raw Philox streams, which numpy keeps stable (NEP 19), and conversions."""
+"""Random numbers for operands: raw Philox streams, which numpy keeps stable (NEP 19), and conversions."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ def dtype_of(element: ElementType) -> np.dtype:
 
 
 def stream(index: int, recipe: int, count: int) -> Array:
-    """Return `count` random 64-bit numbers of one operand's stream."""
+    """Return `count` random 64-bit integers; each operand `index` and recipe number has its own stream."""
     raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
     return raw
 
 
 def bits(index: int, shape: tuple[int, ...], of: int = 1) -> Array:
-    """Return random booleans for an operation's own recipe; each is true with probability 2**-`of`."""
+    """Return random booleans for an operation's own recipe, each true with probability 2**-`of`."""
     raw: Array = stream(index, 3, prod(shape)).reshape(shape) >> np.uint64(64 - of) == 0
     return raw
 
 
 def below(raw: Array, bound: int) -> Array:
-    """Return integers in 0 … bound-1: the upper half of each raw number, multiplied and shifted."""
+    """Return integers in 0 … bound-1: (upper 32 bits of each raw number) · bound / 2**32, rounded down."""
     return (((raw >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
 
 
 def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1.0) -> Array:
-    """Return numbers in [low, high), or integers over the type's range."""
+    """Return uniform random numbers: floats in [low, high), integers in the type's range."""
     dtype = dtype_of(element)
     if not element.is_float:
         signed = raw if element.is_unsigned else raw.view(np.int64)
@@ -43,9 +43,9 @@ def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1
 
 
 def full(raw: Array, digits: int) -> Array:
-    """Return numbers in -2 … 2 with this number of binary digits, all of which matter.
+    """Return numbers in -2 … 2 that need exactly this number of binary digits.
 
-    The last digit and the highest one are set. The numbers are also in the range of a narrower type."""
+    Their first and last digits are 1. The numbers are also in the range of narrower types."""
     sign = 1.0 - 2.0 * (raw & np.uint64(1)).astype(np.float64)
     odd = 2 * below(raw, 2 ** max(digits - 2, 0)) + 1 + (2 ** (digits - 1) if digits > 1 else 0)
     values: Array = sign * odd * 2.0 ** (1 - digits)

@@ -1,8 +1,8 @@
-"""Exact inputs near the ends of what their types hold.
+"""Choose exact inputs near the ends of their types' ranges.
 
-A kernel that reads bf16 as f16, has no infinity or adds in fewer bits is right for small numbers. Therefore lines of
-floating-point operands are multiplied by powers of two; this changes no digit of any partial sum. Integers have
-magnitudes in the upper half of their type's range, and the same sign along each sum.
+A kernel that reads bf16 as f16, has no infinity, or adds in fewer bits gives right results for small numbers. Therefore
+lines of floating-point operands are multiplied by powers of two, which changes no digit of any partial sum. Integers
+have magnitudes in the upper half of their type's range, and the same sign along each sum.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array, ElementType, Operand, Operation, TensorType
 
 _FURTHEST = 300
-"""The largest exponent that is used. Only f64 has larger ones, and numpy's squares must be finite."""
+"""The largest exponent that is used; larger exponents of f64 would make squares infinite in numpy."""
 
 Span = tuple[int, int]
-"""The least and the largest exponent of an operand's lines."""
+"""The smallest and the largest exponent of the powers of two for an operand's lines."""
 
 
 def exponents(element: ElementType) -> Span:
@@ -33,20 +33,20 @@ def exponents(element: ElementType) -> Span:
 
 
 def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
-    """Return the exponents of the smallest number and of the largest number divided by `times`.
+    """Return the exponents of a type's smallest number and of its largest number divided by `times`.
 
-    The smallest number is the smallest normal one unless `subnormal`."""
+    If `subnormal` is false, the smallest number is the smallest normal number."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     least = info.smallest_subnormal if subnormal else info.smallest_normal
     return max(round(log2(float(least))), -_FURTHEST), min(floor(log2(float(info.max) / times)), _FURTHEST)
 
 
 def spans(operation: Operation) -> list[Span]:
-    """Return the span of each operand of the exact recipe, (0, 0) for lines that stay as they are.
+    """Return the span of each operand in the exact recipe; (0, 0) if lines are not multiplied.
 
-    All terms of a result lie in the same line of each operand. The sum, times the powers of two of these lines, is
-    normal and finite in the accumulator and in the result. Lines stay as they are if the operation adds something to a
-    sum or clips it.
+    All terms of a result come from one line of each operand, so the result is multiplied by these lines' powers of two.
+    With these spans it is normal and finite in the accumulator and in its own type. Lines are not multiplied if the
+    operation adds something to a sum or clips it.
     """
     operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
     found, scaled = [(0, 0)] * len(operands), [i for i, operand in enumerate(operands) if operand.lines]
@@ -56,7 +56,7 @@ def spans(operation: Operation) -> list[Span]:
     largest = min(operation.terms, max(numbers.safe, 1)) * numbers.r**operation.factors
     low, high = max(least for least, _ in ends), min(most for _, most in ends) - ceil(log2(largest))
     for left, index in zip(range(len(scaled), 0, -1), scaled, strict=True):
-        element = operands[index].type.element  # no hardware flushes subnormal operands of 8 bits and fewer
+        element = operands[index].type.element  # no hardware flushes subnormal operands of 8 or fewer bits to 0
         least, most = _exponents(element, numbers.r, subnormal=element.bits <= 8)
         span = min(0, max(least, ceil(low / left))), max(0, min(most, high // left))
         found[index], low, high = span, low - span[0], high - span[1]
@@ -70,7 +70,7 @@ def line_numbers(shape: Sequence[int], lines: Sequence[int]) -> Array:
 
 
 def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
-    """Return a power of two for each line: the span's largest for the first line, others for the rest."""
+    """Return a power of two for each line: the largest of the span for the first line, then others."""
     count = span[1] - span[0] + 1
     sizes = [size if axis in lines else 1 for axis, size in enumerate(shape)]
     cycle = 2.0 ** (span[1] - np.arange(count) * (int(0.618 * count) | 1) % count)
@@ -78,16 +78,16 @@ def powers(shape: Sequence[int], lines: Sequence[int], span: Span) -> Array:
 
 
 def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
-    """Return a power of two for each line, from which `codes` counts `count` exponents up."""
+    """Return a power of two for each line; `codes` uses the `count` exponents from it on."""
     (least, _), (_, most) = (_exponents(tensor.element, 1, subnormal) for subnormal in (True, False))
     return powers(tensor.shape, lines, (least, max(least, most - count + 1)))
 
 
 def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
-    """Return numbers of a narrow type with any significand and `count` exponents.
+    """Return numbers of a narrow type with all significands and `count` exponents.
 
-    The smallest exponent is the exponent of `line`, a power of two. Numbers that the type does not hold become its
-    largest number, or lose the digits below its smallest number."""
+    The smallest exponent is the exponent of `line`, a power of two. Too large numbers become the type's largest number;
+    digits below the type's smallest number are lost."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     significand = 1 + below(raw, 2 ** (element.digits - 1)) * element.unit * 2
     size = line * significand * (2.0 ** np.arange(count))[below(raw << np.uint64(32), count)]
@@ -97,12 +97,12 @@ def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
 
 
 def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
-    """Return integers whose magnitude is in the upper half of the type's range.
+    """Return integers whose magnitudes are in the upper half of the type's range.
 
-    The first line and every second one are negative, or all lines if negative sums are clipped; unsigned integers are
-    never negative. The second half of a negative line along the shared axis is the lowest number, so that the sum of
-    two products overflows an integer of twice the width. In a result of less than twice the width, a product of two
-    lowest numbers would be 0."""
+    Every second line is negative, from the first line on, or all lines if the epilogue clips negative sums; unsigned
+    integers are never negative. If the result has at least twice the width, the second half of a negative line along
+    the shared axis is the lowest number, so that the sum of two products overflows an integer of twice the width. In a
+    narrower result, a product of two lowest numbers would be 0."""
     element, shape = operand.type.element, operand.type.shape
     half = 2 ** (element.digits - 1)
     values: Array = (half + below(raw, min(half, 2**31))).reshape(shape)
@@ -118,7 +118,7 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
 
 
 def lowered(values: Array, lines: Sequence[int], element: ElementType) -> Array:
-    """Return negative numbers with every third line moved near to the lowest number of the type.
+    """Return negative numbers in which every third line is moved near the lowest number of the type.
 
     The first line is moved. The numbers of a line keep their order and their digits."""
     far = line_numbers(values.shape, lines) % 3 == 0

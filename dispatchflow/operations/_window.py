@@ -11,9 +11,9 @@ from dispatchflow.operations.api import Array, Operation, Option, TensorType
 
 @lru_cache
 def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, padding: int) -> int:
-    """Return how many of `size` rows (or columns) some window reads; padding does not count.
+    """Return how many of `size` rows (or columns) are read by a window; padding does not count.
 
-    Some are skipped if the stride is larger than the window, or has a common divisor with the dilation."""
+    Rows are skipped if the stride is larger than the window, or has a common divisor with the dilation."""
     seen: set[int] = set()
     for i in range(window):
         first = i * dilation - padding
@@ -43,7 +43,7 @@ class Window(Operation):
 
     @property
     def strides(self) -> str:
-        """Dilations and strides as attributes of the named op."""
+        """Dilations and strides as attributes of linalg's named op."""
         dilation, stride = (f"dense<{self.option(word)}> : tensor<2xi64>" for word in ("dilation", "stride"))
         return f"dilations = {dilation}, strides = {stride}"
 
@@ -64,7 +64,7 @@ class Window(Operation):
         return None
 
     def read_bytes(self) -> int:
-        """Return the bytes of all operands; for the image, only those of pixels that some window reads."""
+        """Return the bytes of all operands; pixels of the image that no window reads do not count."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         rows, columns = (
             lines_seen(self.size(size), self.size(window), steps, stride, dilation, padding)
@@ -74,16 +74,16 @@ class Window(Operation):
         return self.image(rows, columns, self.size("c"), 0).nbytes + sum(operand.type.nbytes for operand in others)
 
     def image(self, height: int, width: int, channels: int, index: int) -> TensorType:
-        """Return the type of an image in the layout's order.
+        """Return the type of an image with these sizes, in the layout's order.
 
-        `index` chooses its element type: an operand's, -2 for the accumulator's, -1 for the result's."""
+        `index` chooses its element type: that of an operand, -2 for the accumulator, -1 for the result."""
         sizes = {"n": self.size("n"), "h": height, "w": width, "c": channels}
         types = self.types
         elements = (*types.operands, types.accumulator, types.result)
         return TensorType(tuple(sizes[letter] for letter in self.layout[:4]), elements[index])
 
     def padded(self, image: TensorType, literal: str) -> tuple[str, str, TensorType]:
-        """Return (text, name, type) of the image after padding with this value."""
+        """Return (ops that pad the image with `literal`, name, type); no ops if there is no padding."""
         if not (padding := self.option("padding")):
             return "", "arg0", image
         amounts = [padding if letter in "hw" else 0 for letter in self.layout[:4]]
@@ -100,7 +100,9 @@ class Window(Operation):
         return text, "padded", larger
 
     def windows(self, image: Array, border: Any) -> Iterator[tuple[int, int, Array]]:
-        """Yield (i, j, the pixels that element i, j of the windows reads, as [n, oh, ow, c])."""
+        """Yield (i, j, pixels) for each element i, j of the window; pixels is [n, oh, ow, c].
+
+        These are the pixels that the element reads for each result; outside of the image they are `border`."""
         import numpy as np
 
         image = np.moveaxis(image, [self.layout.index(letter) for letter in "nhwc"], range(4))
@@ -114,13 +116,13 @@ class Window(Operation):
                 yield i, j, image[:, rows, left : left + stride * (width - 1) + 1 : stride]
 
     def laid_out(self, image: Array) -> Array:
-        """Return an image of [n, oh, ow, c] in the layout's order."""
+        """Return an array [n, oh, ow, c] with its axes in the layout's order."""
         import numpy as np
 
         return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])
 
     def library_seen(self, image: str, border: str) -> str:
-        """Return numpy's view of each result's window: the dims of the image, then `kh` and `kw`."""
+        """Return a numpy expression of each result's window: axes of the image, then `kh` and `kw`."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])
@@ -134,7 +136,7 @@ class Window(Operation):
         return f"{view}[{', '.join([*steps, f'::{dilation}', f'::{dilation}'])}]"
 
     def library_turned(self, value: str, letters: str, wanted: str) -> str:
-        """Return torch's view of a tensor with the dims `letters`, in the order `wanted`."""
+        """Return a torch expression that permutes a tensor's dims from `letters` to `wanted`."""
         order = [letters.index(letter) for letter in wanted]
         return value if letters == wanted else f"{value}.permute({', '.join(map(str, order))})"
 

@@ -1,4 +1,4 @@
-"""The contract of an operation, and every name that an operation's file imports.
+"""The contract of an operation, and all names that an operation's file may import.
 
 A new operation is one new file beside this one; docs/adding.md shows how."""
 
@@ -49,18 +49,18 @@ class Operand(msgspec.Struct, frozen=True):
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The summed axes along which exact inputs have zeros (see `inputs.exact`); empty for other factors."""
+    """The summed axes along which exact inputs have zeros (`inputs.exact`); empty for other operands."""
     shared: int | None = None
-    """Axis along which an element meets only equal indices of the other factor (see `inputs.wide`)."""
+    """The axis whose index is the same in both factors of each product (see `inputs.wide`)."""
     crossed: tuple[int, ...] = ()
-    """Axes along which this factor can have the zeros, instead of the factor that has `summed`."""
+    """The axes along which this factor may have the zeros instead of the factor with `summed`."""
     lines: tuple[int, ...] = ()
-    """Axes that are also the result's, without a window: each line may have its own power of two.
+    """The axes that the result has too, without a window; each line may have another power of two.
 
     See `_range.spans`."""
     low: float = -1.0
     high: float = 1.0
-    """The range of random floating-point values, from `low` to `high`."""
+    """The end of the range of random floating-point values, which begins at `low`."""
 
 
 class Loop(msgspec.Struct, frozen=True):
@@ -69,33 +69,34 @@ class Loop(msgspec.Struct, frozen=True):
     dim: str
     size: int
     summed: bool = False
-    """Whether the values along it are added up, or reduced otherwise."""
+    """Whether it is a reduction dim, not a parallel dim."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation(Workload):
-    """An operation. Its fields are its identity, shown by its label; `name` equals the file's name."""
+    """An operation with its sizes, types, layout and options; `name` equals the file's name."""
 
     # field(): otherwise the property of Workload would be taken for the default.
     sizes: tuple[int, ...] = field()
-    """The sizes of `dims`, in their order."""
+    """The sizes of `dims`, in the order of `dims`."""
     signature: Signature
     layout: str = field()
     chosen: tuple[str | int, ...]
-    """The values of `options`, in their order."""
+    """The values of `options`, in the order of `options`."""
 
     signatures: ClassVar[Mapping[str, Signature]]
-    """Word → types of operands, accumulator and result; the first is the default.
-
-    A spec may also give the full spelling. The number of operands is that of `operands`."""
+    """Word of a spec → signature; the first is the default. A spec may also have the full spelling."""
     layouts: ClassVar[tuple[str, ...]] = ("t",)
-    """Layouts; the first is the default. Each is a word, or has one letter for each of the first operands.
+    """The supported layouts; the first is the default.
 
-    `t` is row-major, `n` column-major; operands without a letter are row-major."""
+    Each is a name (`nhwc_hwcf`), or one letter for each of the first operands: `t` for row-major, `n` for column-major.
+    Operands without a letter are row-major."""
     options: ClassVar[Mapping[str, Option]] = {}
-    """Further axes: words of a spec, variables and columns."""
+    """Name → option; each is a word of a spec, a variable and a column."""
     by_dims: ClassVar[bool] = True
-    """Whether dims on the command line choose it without its name; true for at most one operation per set."""
+    """Whether the command line may leave out the operation's name if it has exactly these dims.
+
+    At most one of the operations with equal dims may have this."""
     library_options: ClassVar[tuple[str, ...]] = ()
     """The options that `library_call` supports; all other options must have their defaults."""
 
@@ -103,7 +104,7 @@ class Operation(Workload):
     def make(
         cls, sizes: Sequence[int], types: str | None = None, layout: str | None = None, **options: str | int
     ) -> Operation:
-        """Return the operation with these sizes, and defaults for all that is left out."""
+        """Return the operation with these sizes; arguments that are left out have their defaults."""
         chosen = tuple(options.get(word, option.default) for word, option in cls.options.items())
         first = next(iter(cls.signatures))
         return cls(tuple(sizes), cls.signatures[types or first], layout or cls.layouts[0], chosen)
@@ -117,7 +118,7 @@ class Operation(Workload):
 
     @property
     def types(self) -> Signature:
-        """Types of operands, accumulator and result: the signature, unless an option changes the result's."""
+        """The signature, with another result type if an option changes it."""
         return self.signature
 
     @property
@@ -126,9 +127,9 @@ class Operation(Workload):
 
     @cached_property
     def label(self) -> str:
-        """Sizes, types with layouts, and choices that are not defaults: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
+        """Sizes, types with layouts, and non-default options: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        Types are those of the signature, because `types` of two signatures may be equal under an option."""
+        The types are those of `signature`, because an option can make `types` of two signatures equal."""
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
@@ -142,12 +143,12 @@ class Operation(Workload):
         return "_".join(words)
 
     def illegal(self, backend: str) -> str | None:
-        """Return why the choices do not fit together or the backend, as a skip's reason; None if they do."""
+        """Return why sizes, types and options do not fit together or the backend, as a skip's reason, or None."""
         return None
 
     @property
     def dynamic_dims(self) -> tuple[str, ...]:
-        """The dims whose sizes are unknown at compile time: one module serves all their sizes."""
+        """The dims whose sizes are unknown at compile time, so that one module is used for all sizes."""
         return ()
 
     @abstractmethod
@@ -160,36 +161,35 @@ class Operation(Workload):
     def body(self, attribute: str) -> str:
         """Return the MLIR of the function's body, up to and including `return`.
 
-        Operands are `%arg0`, `%arg1`, …; every op ends in `loc(unknown)`; `attribute` (empty, or `{…} `) stands on the
-        op that a tuning configures."""
+        Operands are `%arg0`, `%arg1`, …; every op ends in `loc(unknown)`. `attribute` is empty or `{…} `, and is put on
+        the op that a tuning configures."""
 
     def body_for(self, syntax: Release, attribute: str) -> str:
-        """Return `body` in the syntax of this release; override it if an op was written differently."""
+        """Return `body` in the syntax of a release; override this if a release writes an op differently."""
         return self.body(attribute)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops of the op that has `attribute`, outermost first; tile sizes are named by their dims.
+        """The loops of the op that gets `attribute`, outermost first; tunings name tile sizes by their dims.
 
-        Empty if the body does not use the attribute."""
+        Empty if `body` does not use `attribute`."""
         return ()
 
     @abstractmethod
     def reference(self, operands: Sequence[Array]) -> Array:
-        """Return the expected result of operands in the shapes of `operands()`.
+        """Return the expected result for operands in the shapes of `operands()`.
 
-        Floating point is in float64, exact if every partial sum is an integer below 2**53; integers are in int64, where
-        sums wrap."""
+        Operands and result are float64 or int64. Integer sums wrap."""
 
     def library_call(self, library: Library) -> str:
         """Return a Python expression that computes the result with this library.
 
-        numpy is `np`; torch is `torch`, its functions `F`. Operands are `x0`, `x1`, …, in the shapes of `operands()`.
-        See `providers.Library` for casts."""
+        The expression may use `np` for numpy; `torch` and `F` (torch.nn.functional) for torch; and the operands `x0`,
+        `x1`, …, in the shapes of `operands()`. `providers.Library` has methods that write casts."""
         raise NotImplementedError(self.name)
 
     def library_lacks(self, library: Library) -> str | None:
-        """Return why this library cannot compute it, as a skip's reason; None if it can."""
+        """Return why a library cannot compute the operation, as a skip's reason; None if it can."""
         if type(self).library_call is Operation.library_call:
             return f"no {library.name} call is written for {self.name}"
         for (word, option), value in zip(self.options.items(), self.chosen, strict=True):
@@ -200,88 +200,88 @@ class Operation(Workload):
 
     @property
     def parallel(self) -> tuple[str, ...]:
-        """The dims that can shrink without changing the terms of any sum: rows and columns of a product.
+        """The dims that can be smaller without changing the terms of any sum: rows and columns of a product.
 
-        `verification.power` shrinks them before it checks whether the recipes detect an error."""
+        `verification.power` makes them smaller before it checks whether the recipes detect an error."""
         return ()
 
     multiplies: ClassVar[bool] = False
-    """Whether two operands that have `shared` are multiplied; the digits of both are then tested too."""
+    """Whether the operands with `shared` are multiplied; the digits of both are then tested (`wide`)."""
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes of its inputs for verification; the inputs of the last recipe are also measured."""
+        """The recipes for inputs of the verification; inputs of the last recipe are also used to measure."""
         exact = ("exact", *(f"exact{i}" for i in range(2, 10)))[: len(thinnings(self))]
         return (*exact, *(("wide",) if self.has_wide else ()), "random")
 
     @property
     def has_wide(self) -> bool:
-        """Whether `verification.inputs` has a recipe for it in which all digits of the inputs matter."""
+        """Whether the recipe `wide`, in which all digits of the inputs matter, can be used."""
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the operands of a recipe of its own, in float64; None if `inputs` makes them.
+        """Return the operands of a recipe that the operation defines itself, in float64; None for others.
 
-        The operands' element types hold the values exactly."""
+        The operands' element types must represent the values exactly."""
         return None
 
     def compares_bits(self, recipe: str) -> bool:
-        """Return whether only one result is right on these inputs, bit by bit; if not, elements have bounds."""
+        """Return whether results for a recipe's inputs are compared bit by bit; if not, with a bound."""
         return recipe.startswith("exact") or recipe == "wide" or self.bitwise
 
     @property
     def bitwise(self) -> bool:
-        """Whether only one result is right, bit by bit, also on random inputs: integers, selections, moves."""
+        """Whether only one result is right even for random inputs: integers, selections, moves."""
         return not self.types.result.is_float
 
     def magnitude(self, operands: Sequence[Array]) -> Array:
-        """Return Σ|terms| of every result element in float64: its rounding error is relative to this.
+        """Return Σ|terms| of each element of the result in float64; rounding errors are relative to it.
 
         See Higham, Accuracy and Stability of Numerical Algorithms, 3.13. The default is right for multilinear
-        operations that add all terms or subtract all terms."""
+        operations whose terms all have the same sign in the formula."""
         return abs(self.reference([abs(operand) for operand in operands]))
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound of the error before the result is rounded, in float64.
+        """Return a bound on the error of each element before the result is rounded, in float64.
 
-        It is min(K, 16) · u · Σ|terms| with u = 2**-digits. See `growth`."""
+        The default is min(K, 16) · u · Σ|terms| with u = 2**-digits of the accumulator; see `growth`."""
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error` for the inputs of this recipe; it is smaller if they cause less rounding."""
+        """Return the bound `error` for the inputs of a recipe; override it if they cause less rounding."""
         return self.error(operands)
 
     @property
     def terms(self) -> int:
-        """Number of terms summed into one result element (K of a matmul)."""
+        """The number of terms in the sum of one element of the result (K of a matmul)."""
         thinned = next((operand for operand in self.operands() if operand.summed), None)
         return prod(thinned.type.shape[axis] for axis in thinned.summed) if thinned else 1
 
     @property
     def factors(self) -> int:
-        """Number of operands that are multiplied in one term of a result's sum."""
+        """The number of operands that are multiplied in one term of a sum."""
         return 2
 
     @property
     def addends(self) -> int:
-        """Number of single values added to the sum: a bias, an accumulator that is not zero."""
+        """The number of single values added to a sum: a bias, an initial value that is an operand."""
         return 0
 
     @property
     def clips(self) -> bool:
-        """Whether the epilogue makes negative sums nearly equal; exact inputs then have few negative sums."""
+        """Whether an epilogue makes all negative sums nearly equal; exact inputs then avoid negative sums."""
         return False
 
     @property
     def dispatches(self) -> int | None:
-        """Number of different dispatches that it must become; None if the compiler may choose.
+        """The number of different dispatches that it must become; None if the compiler may choose.
 
-        Another number is a failure, so that a time that is reported for one dispatch is the time of one dispatch."""
+        Another number is a failure: a time that is reported for one dispatch must be the time of one dispatch."""
         return None
 
     @property
     def may_copy(self) -> bool:
-        """Whether one more dispatch may copy an operand into a larger tensor, to pad it."""
+        """Whether an additional dispatch may copy an operand into a larger tensor, to pad it."""
         return False
 
     @abstractmethod
@@ -289,7 +289,7 @@ class Operation(Workload):
         """Return the arithmetic operations of one call; one multiply-add counts as two."""
 
     def read_bytes(self) -> int:
-        """Return the operands' bytes that a call must read; override it if results need only some of them."""
+        """Return how many bytes of operands a call must read; override it if results do not need all."""
         return sum(operand.type.nbytes for operand in self.operands())
 
     def traffic_bytes(self) -> int:

@@ -21,12 +21,12 @@ from dispatchflow.operations.api import (
 
 
 class Attention(Operation):
-    """Scaled dot-product attention: `m` queries, `k2` keys of `k1` elements and values of `n`.
+    """Scaled dot-product attention: `m` queries and `k2` keys of size `k1`, `k2` values of size `n`.
 
     The scale is a power of two near 1/√k1; scores are in the accumulator's type; the mask is added to the scores. With
     `causal=yes`, the queries are the last `m` of `k2` positions, and query `i` sees the keys up to `k2 - m + i`, as in
-    FlashAttention; PyTorch's `is_causal` counts from the first key. The module computes the causal mask in a separate
-    dispatch."""
+    FlashAttention (with PyTorch's `is_causal`, it sees the keys up to `i`). The module computes the causal mask in a
+    separate dispatch."""
 
     name: ClassVar[str] = "attention"
     dims: ClassVar[tuple[str, ...]] = ("b", "m", "n", "k1", "k2")
@@ -60,22 +60,22 @@ class Attention(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes. A single query has one sign only, so `balanced` is repeated with the other sign."""
+        """The recipes. For a single query, which has only one sign, `balanced2` has the other sign."""
         return ("counted", "single", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe; for `single`, `balanced` and `peaked` see `_attention_inputs`.
 
-        `counted`: a query has equal scores for some keys, and for all others scores so low that their exponentials are
-        zero. The exponentials of the equal scores are ones, their sum counts the keys, and a result is a mean of small
-        integers. A key that is lost, doubled or wrongly included changes the result by a fraction of 1 / count.
+        `counted`: a query has equal scores for some keys, and for all other keys scores so low that their exponentials
+        are zero. The exponentials of the equal scores are ones, their sum is the number of these keys, and a result is
+        a mean of small integers. A key that is lost, doubled or wrongly included changes the result by 1 / count.
 
-        Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last one, sees
-        all keys. Each other query has a sign at some places and sees the keys with the same signs at all of these:
-        about 128 keys, or one or two. The first place is the same in all keys and moves all scores by 128 or -128, so
-        that an exponential overflows or vanishes if the maximum is not subtracted. With a causal mask, the query's own
-        key and the next one have its signs. A mask hides one key of eight, but none from the last query. Values are 1
-        or 3. In f16, which cannot distinguish means near 2, they are -1 or 1, with a mean near 0."""
+        Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
+        scores for all keys. Each other query has a sign at some places and equal scores for the keys with the same
+        signs at all these places: about 128 keys, or one or two. The first place is the same in all keys and moves all
+        scores by 128 or -128, so that exponentials overflow or vanish if the maximum is not subtracted. With a causal
+        mask, the query's own key and the next key have its signs. A mask hides one key of eight, but no key from the
+        last query. Values are 1 or 3; in f16, which cannot distinguish means near 2, they are -1 or 1."""
         if recipe == "random":
             return None
         import numpy as np
@@ -129,7 +129,7 @@ class Attention(Operation):
         return TensorType((b, m, n), self.signature.result)
 
     def body(self, attribute: str) -> str:
-        """Return the op in MLIR's generic form, which is the same in all releases, unlike the short form."""
+        """Return the body; the op is in MLIR's generic form, which is the same in all releases."""
         out, scores = self.result(), self.signature.accumulator.mlir
         operands = [operand.type for operand in self.operands()]
         scalar = self.signature.operands[0].mlir
@@ -150,13 +150,13 @@ class Attention(Operation):
 {snippets.returned("all", out)}"""
 
     def _seen(self) -> tuple[str, TensorType, str]:
-        """Return (name, type, text) of the causal mask: true where a key is seen.
+        """Return (name, type, ops) of the causal mask: true for the keys that a query sees.
 
-        If the op has an operand `mask`, the result has that operand's values where a key is seen, and minus infinity
-        elsewhere."""
+        If the operation has an operand for a mask, the causal mask has this operand's values for these keys, and minus
+        infinity for the others."""
         _, m, _, _, k2 = self.sizes
-        # The op's own region could compare indices, but on llvm-cpu it sees the indices within a tile, and results are
-        # wrong without an error (IREE 3.12, 3.13).
+        # The op's region could compare indices instead. But on llvm-cpu it gets the indices within a tile, and results
+        # are wrong without an error message (IREE 3.12, 3.13).
         dims = "bml" if self._masked else "ml"
         lines = [f"%i = linalg.index {dims.index('m')} : index", f"%j = linalg.index {dims.index('l')} : index"]
         lines += [f"%before = arith.constant {k2 - m} : index", "%last = arith.addi %i, %before : index"]
@@ -179,9 +179,9 @@ class Attention(Operation):
         return float(2.0 ** -(((self.sizes[3] - 1).bit_length() + 1) // 2))
 
     def _weights(self, operands: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the softmax of the scores, and by how much each score is below the largest one of its row.
+        """Return the softmax of the scores, and the distance of each score from the largest of its row.
 
-        The distance is 0 where a key is not seen."""
+        The distance is 0 for keys that the query does not see."""
         import numpy as np
 
         scores = self._scale * (operands[0] @ operands[1].swapaxes(1, 2)) + (operands[3] if self._masked else 0)
@@ -198,10 +198,10 @@ class Attention(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
 
-        u is the unit of the accumulator and w that of the operands: scaled queries and weights may be rounded to the
-        operands' type. ρ is the error of an exponential. It contains the error of the score, ((growth + 2) · u + 2 · w)
-        · Σ|terms|, and (2·below + 2·ULPS) · u, as in softmax; ULPS counts twice because partial results are rescaled. δ
-        is the drift of the inverse of the weights' sum."""
+        Here u is the unit roundoff of the accumulator, and w that of the operands, to whose type scaled queries and
+        weights may be rounded. An exponential has the relative error ρ: the error of the score, ((growth + 2) · u +
+        2 · w) · Σ|terms|, plus (2·below + 2·ULPS) · u, as in softmax. ULPS counts twice because partial results are
+        rescaled. The inverse of the weights' sum has the error δ (`inverse_drift`)."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, own = self.signature.accumulator.unit, self.signature.operands[0].unit
@@ -216,17 +216,16 @@ class Attention(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error` for the inputs of this recipe.
+        """Return the bound `error` for the inputs of a recipe; u and w are the units of `error`.
 
-        `counted`: 8·ULPS·u for the exponentials, sums and the quotient, and 2·u · Σ|terms| for each addition within a
-        score, because equal scores may be added up in different orders; both times Σ weight · |v|. Rounding to the
-        operands' type, with unit w, changes all queries or weights equally: this adds 2·w times the result.
-        `single`: as `counted`.
+        `counted` and `single`: Σ weight · |v| times 8·ULPS·u, for the exponentials, sums and the quotient, plus
+        2·u · Σ|terms| for each addition within a score, because equal scores may be added in different orders. Rounding
+        to the operands' type changes all queries or weights equally, which adds 2·w times the result.
 
-        `balanced`: (2·growth + 4)·u · Σ|terms| of a score, because all its places contribute, and 2·w for the weights.
+        `balanced`: (2·growth + 4)·u · Σ|terms| of a score, because all places contribute, and 2·w for the weights.
 
-        `peaked`: the same, times the spread of the values that a query sees, Σ weight · |v - y|. Where the last digits
-        of the query cancel, 4·w / tail times the difference between the values of two keys is added."""
+        `peaked`: the same, times the spread of the values that a query weights, Σ weight · |v - y|. Because the last
+        digits of the query cancel, 4·w / tail times the difference between the values of two keys is added."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
@@ -260,7 +259,7 @@ class Attention(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Return the call of torch; for numpy, which has no attention, the formula with whole arrays."""
+        """Return the call of torch; for numpy, which has no attention, the formula on complete arrays."""
         _, m, _, _, k2 = self.sizes
         if library.name == "torch":
             mask = "attn_mask=x3, " if self._masked else ""

@@ -11,7 +11,7 @@ from dispatchflow.operations.api import Option
 
 
 class BatchMatmul(Contraction):
-    """A matrix product for each of `b`."""
+    """A matrix product for each index along `b`."""
 
     name: ClassVar[str] = "batch_matmul"
     dims: ClassVar[tuple[str, ...]] = ("b", "m", "n", "k")

@@ -12,8 +12,8 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 class Chain(Operation):
     """Two matrix products, one after the other, in one module.
 
-    The first result has the type of the last result. If both products have the same sizes, they are one dispatch that
-    is called twice."""
+    The first product is rounded to the result's type. If both products have the same sizes, they are one dispatch that
+    is launched twice."""
 
     name: ClassVar[str] = "chain"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k", "l")
@@ -53,7 +53,7 @@ class Chain(Operation):
         """Return the inputs of the wide recipe: a result is a sum of four products of three numbers.
 
         Each column of the second factor has one number that is not zero, and each column of the third factor has four.
-        In each product one factor has all digits and the others are 1 or -1; which one has them alternates along k."""
+        In each product one factor has all digits, and the others are 1 or -1; the factors take turns along k."""
         if recipe != "wide":
             return None
         import numpy as np
@@ -79,7 +79,7 @@ class Chain(Operation):
         return text + second + snippets.returned(last, self.result())
 
     def _product(self, name: str, lhs: str, rhs: str, dims: tuple[str, str, str]) -> tuple[str, str]:
-        """Return (text, name) of the product in the result's type."""
+        """Return (ops, name) of a product in the result's type; `dims` are those of factors and product."""
         a, b, (total, out) = (
             self._tensor(dims[0]),
             self._tensor(dims[1]),
@@ -115,9 +115,9 @@ class Chain(Operation):
         return self.sizes[2] * self.sizes[3]
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the error bound of the second product, plus the effect of the first product's errors on it.
+        """Return the error bound of the second product, plus the effect of the first product's error.
 
-        The first product has the error of its sum and of its rounding to the result's type."""
+        The first product has the errors of its sum and of its rounding to the result's type."""
         a, b, c = operands
         types, (_, _, k, l) = self.types, self.sizes  # noqa: E741
         first, unit = a @ b, types.accumulator.unit

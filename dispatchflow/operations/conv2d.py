@@ -11,10 +11,11 @@ from dispatchflow.operations.api import Array, Option, TensorType, snippets
 
 
 class Conv2d(Convolution):
-    """Convolution of `c` channels to `f`; `h` and `w` are the image's sizes before padding.
+    """Convolution of `c` channels to `f` channels; `h` and `w` are the image's sizes before padding.
 
-    With groups, `c` and `f` count the channels of all groups, and the weights have `c / groups` channels, as in PyTorch
-    and TensorFlow: the first `f / groups` result channels use the first `c / groups` image channels, and so on."""
+    With groups, `c` and `f` are the numbers of channels of all groups together, and the weights have `c / groups`
+    channels, as in PyTorch and TensorFlow: the first `f / groups` channels of the result use the first `c / groups`
+    channels of the image, and so on."""
 
     name: ClassVar[str] = "conv2d"
     dims: ClassVar[tuple[str, ...]] = ("n", "h", "w", "c", "f", "kh", "kw")
@@ -42,10 +43,10 @@ class Conv2d(Convolution):
     def convolved(
         self, name: str, image: TensorType, weights: TensorType, accumulator: TensorType, attribute: str
     ) -> str:
-        """Return the MLIR of `%sum`; with groups, each channel axis is split in two.
+        """Return ops that define `%sum`; with groups, each channel axis is split into groups and channels.
 
-        In `fchw` the weights of each group are contiguous, and linalg has a named op for them. In `hwcf` they are not,
-        and this needs a generic op."""
+        For weights in `fchw`, where those of each group are contiguous, linalg has a named op. For `hwcf` the op is a
+        `linalg.generic`."""
         if self.groups == 1:
             return Convolution.convolved(self, name, image, weights, accumulator, attribute)
         of_image, of_weights = self.layout.split("_")

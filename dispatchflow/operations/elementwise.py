@@ -24,7 +24,7 @@ _MAXIMA = {"numpy": "np.maximum(x0, x1)", "torch": "torch.maximum(x0, x1)"}
 
 
 class Elementwise(Operation):
-    """One function of each element, or of two elements. `gelu` is the variant with the error function."""
+    """A function of each element, or of two elements; `gelu` is the formula with the error function."""
 
     name: ClassVar[str] = "elementwise"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -62,11 +62,12 @@ class Elementwise(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of the recipes `exact` and `far`.
 
-        `exact`: integers up to 15 with both signs; only negative ones for `max` and only positive ones for `relu`, so
-        that a lost element shows. Floating-point numbers are multiplied by powers of two over the type's range, so that
-        a clamp or a flush to 0 shows: both operands of one result by the same power, in a product one of them in turn.
-        Integers that are added or multiplied are made by `inputs`. `far`, for a curved function: see `_functions.far`;
-        the signs are the opposite of those in the recipe `random`."""
+        `exact`: integers of magnitude 1 to 15 with both signs; only negative integers for `max` and only positive
+        integers for `relu`, so that a lost element, which is 0, changes the result. Floating-point numbers are
+        multiplied by powers of two over the type's range, so that a clamp or a flush to 0 changes the result: both
+        operands of one result by the same power, or in a product one operand, in turn. None is returned for integers
+        that are added or multiplied, which `inputs` makes. `far`, for functions such as `exp`: see `_functions.far`;
+        the signs are the opposite of the signs in the recipe `random`."""
         import numpy as np
 
         from dispatchflow.operations._random import below, stream, uniform
@@ -93,7 +94,7 @@ class Elementwise(Operation):
 
     @property
     def bitwise(self) -> bool:
-        """Whether the function is a single operation: it rounds once, so that only one result is right."""
+        """Whether the function is a single operation, which rounds once, so that only one result is right."""
         return not self._curved
 
     def operands(self) -> tuple[Operand, ...]:
@@ -128,7 +129,7 @@ class Elementwise(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the error of one rounding for a single operation; otherwise the function's error."""
+        """Return a bound on the error: of one rounding for a single operation, else of the function."""
         y, element = self.reference(operands), self.signature.accumulator
         return _functions.error_of(self._kind, operands[0], y, element) if self._curved else abs(y) * element.unit
 

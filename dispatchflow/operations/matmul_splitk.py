@@ -12,8 +12,8 @@ from dispatchflow.operations.api import Loop, Option, TensorType, snippets
 class MatmulSplitk(Contraction):
     """Matrix product whose sum over `k` is split into `slices` in the module itself.
 
-    Each slice is a product of its own; a second dispatch adds them up. The tuning `split_k` asks the compiler to do the
-    same to a `matmul`."""
+    Each slice is a separate product; a second dispatch adds the products. The tuning `split_k` requests the same of the
+    compiler for a `matmul`."""
 
     name: ClassVar[str] = "matmul_splitk"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
@@ -27,7 +27,7 @@ class MatmulSplitk(Contraction):
 
     @property
     def dispatches(self) -> int | None:
-        """Two: with one dispatch, nothing was split."""
+        """Two; if there is one dispatch, the compiler has fused the slices again."""
         return 2
 
     @property
@@ -69,7 +69,7 @@ class MatmulSplitk(Contraction):
         return text + self.finished(total)
 
     def _sliced(self, dims: str, operand: TensorType) -> tuple[str, TensorType]:
-        """Return an operand's dims and type, with `k` split in two: the slices, and the terms of a slice."""
+        """Return an operand's dims and type, with `k` split into two axes: slices, and terms of a slice."""
         axis, slices = dims.index("k"), self.option("slices")
         shape = (*operand.shape[:axis], slices, operand.shape[axis] // slices, *operand.shape[axis + 1 :])
         return dims.replace("k", "sk"), TensorType(shape, operand.element)

@@ -8,7 +8,7 @@ from dispatchflow.operations._contraction import Contraction
 
 
 class Matvec(Contraction):
-    """Matrix times vector. With a transposed matrix this is a `vecmat`."""
+    """Matrix times vector; with a transposed matrix, use `vecmat`."""
 
     name: ClassVar[str] = "matvec"
     dims: ClassVar[tuple[str, ...]] = ("m", "k")

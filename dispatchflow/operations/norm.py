@@ -19,7 +19,7 @@ from dispatchflow.operations.api import (
 )
 
 EPSILON = 2.0**-17
-"""About 1e-5, and exact in every type."""
+"""The ε of the formula: about 1e-5, and exact in every type."""
 
 
 class Norm(Operation):
@@ -54,17 +54,17 @@ class Norm(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe.
 
-        `counted`: all elements of a row are 2**-8 away from the row's mean, as many above as below. The squares of
-        these distances are equal powers of two, so that both sums are exact in any order. If one of n squares is lost
-        or doubled, or if n - 1 is used for n, the variance changes by a fraction of 1 / n, and the result by a third of
-        that. The variance is 2·ε, so that a wrong or missing ε shows. The mean of `layer` is 2**-12, a sixteenth of the
-        distance, so that x - mean is exact even if a device's quotient is not; if n is odd, one element is twice as far
-        above the mean.
+        `counted`: all elements of a row have the distance 2**-8 from the row's mean, half of them above and half below.
+        The squares of the distances are equal powers of two, so that both sums are exact in any order. If one of n
+        squares is lost or doubled, or if n - 1 is used for n, the variance changes by 1 / n of its value, and the
+        result by a third of that. The variance is 2·ε, so that a wrong or missing ε changes the result. The mean of
+        `layer` is 2**-12, a sixteenth of the distance, so that x - mean is exact even if a device's quotient is not. If
+        n is odd, one element is twice as far above the mean.
 
-        `shifted`: like `counted`, but with a mean that is 1024 times the distance. If the variance is computed as the
-        mean of squares minus the square of the mean, it loses most of its digits.
+        `shifted`: like `counted`, but the mean is 1024 times the distance. A variance that is computed as the mean of
+        squares minus the square of the mean loses most of its digits.
 
-        `few`: four elements of a row have all digits of their type and all others are 0, so that no sum is long.
+        `few`: four elements of a row have all digits of their type, and all others are 0, so that no sum is long.
 
         In `shifted` and `few`, three of four rows are scaled to the largest numbers of their type, so that squares
         overflow narrower types. Every third row of `shifted` has the mean of a row of `counted`, so that after scaling
@@ -144,7 +144,7 @@ class Norm(Operation):
         return text + snippets.returned("all", y)
 
     def _parts(self, operands: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the dividend, and the root by which it is divided."""
+        """Return the formula's dividend, and the root by which it is divided."""
         import numpy as np
 
         x = operands[0]
@@ -156,11 +156,11 @@ class Norm(Operation):
         return centered / root * operands[1] + (operands[2] if self._layer else 0)
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return the error bound of each step from the mean to the result, carried through the next steps.
+        """Return a bound on the error: of each step from the mean to the result, propagated through the next.
 
-        δμ = (growth + 1) · u · mean|x|, δd = δμ + u·|d|, δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε), since
-        squares are positive. With t = δv / (v + ε), the inverse of the root is up to 1/√(1-t) times as large, and has
-        an error of ULPS itself."""
+        Mean μ: δμ = (growth + 1) · u · mean|x|. Difference d = x - μ: δd = δμ + u·|d|. Variance v, a sum of positive
+        terms: δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε). With t = δv / (v + ε), the inverse of the root may be
+        1/√(1-t) times as large, and has an error of ULPS itself."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, grown = self.signature.accumulator.unit, growth(self.sizes[1])
@@ -173,10 +173,10 @@ class Norm(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`, except for the recipes `counted` and `few`.
+        """Return the bound `error`, or a smaller bound for the recipes `counted` and `few`.
 
-        For these two the bound is 4·ULPS·u times the scaled quotient, for the roundings of means, root and quotients,
-        plus u times the result. No sum rounds much in these recipes, except with a running mean."""
+        For these recipes the bound is 4·ULPS·u times the scaled quotient, for the roundings of means, root and
+        quotients, plus u times the result. Their sums have almost no rounding errors, except with a running mean."""
         if recipe not in ("counted", "few"):
             return self.error(operands)
         from dispatchflow.operations._numeric import ULPS
@@ -186,7 +186,7 @@ class Norm(Operation):
         return bound
 
     def library_call(self, library: Library) -> str:
-        """Return the call of torch; for numpy, which has no norms, the formula with whole arrays."""
+        """Return the call of torch; for numpy, which has no norms, the formula on complete arrays."""
         types = self.signature
         if library.name == "torch":
             rest = f"x2, {EPSILON!r}" if self._layer else f"{EPSILON!r}"

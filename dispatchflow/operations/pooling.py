@@ -51,9 +51,9 @@ class Pooling(Window):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of the recipes `exact` and `wide`.
 
-        `exact`, for `max`: numbers in -100 … -1. A result is too large if it begins with 0 or treats padding as 0. In
-        every third channel the numbers are near the lowest number of the type, so that a maximum that begins with
-        any higher number shows. `wide`: numbers with all digits, so far apart that no window reads two of them."""
+        `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
+        large results. In every third channel the numbers are near the lowest number of the type, so that beginning with
+        any higher number gives wrong results. `wide`: numbers with all digits, so far apart that no window has two."""
         if recipe == "random" or (recipe == "exact" and self.option("kind") == "sum"):
             return None
         import numpy as np
@@ -94,7 +94,7 @@ class Pooling(Window):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The dims of linalg's named op: the result's dims in memory order, then the window's."""
+        """The dims of linalg's named op: the result's dims in memory order, then the window's dims."""
         dims = {"n": "n", "h": "oh", "w": "ow", "c": "c"}
         parallel = zip((dims[letter] for letter in self.layout), self.result().shape, strict=True)
         window = (Loop(dim, self.size(dim), summed=True) for dim in ("kh", "kw"))
@@ -122,7 +122,7 @@ class Pooling(Window):
     def library_call(self, library: Library) -> str:
         """Return the call of torch; for numpy, which has no poolings, a reduction of each result's window.
 
-        torch takes images as nchw. It has no sum, so a sum is a mean with a divisor of one."""
+        torch takes images as nchw. It has no sum pooling, but its mean with a divisor of one is the sum."""
         if library.name == "numpy" and self.option("kind") == "max":
             lowest = "-np.inf" if self.signature.result.is_float else "np.iinfo(x0.dtype).min"
             return f"{self.library_seen('x0', lowest)}.max(axis=(4, 5))"

@@ -11,7 +11,7 @@ from dispatchflow.operations.api import Array, Loop, Option, Signature, signatur
 
 
 class QuantizedConv2d(Convolution):
-    """Convolution of 8-bit integers with zero points, before it is scaled back.
+    """Convolution of 8-bit integers with zero points, without the scaling after it.
 
     The padding has the value of the image's zero point and adds nothing. With zero points that are not 0, `nhwc_hwcf`
     becomes several dispatches, like a quantized matmul, and `nchw_fchw` stays one dispatch (IREE 3.13)."""
@@ -28,7 +28,7 @@ class QuantizedConv2d(Convolution):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """Empty, because the op to tile is gone after IREE takes the zero points out of it (3.13)."""
+        """Empty: IREE replaces the op when it separates the zero points (3.13), so it cannot be tiled."""
         return ()
 
     def reference(self, operands: Sequence[Array]) -> Array:

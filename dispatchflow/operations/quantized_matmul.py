@@ -10,10 +10,10 @@ from dispatchflow.operations.api import Array, Loop, Option, Signature, signatur
 
 
 class QuantizedMatmul(Contraction):
-    """Matrix product of 8-bit integers with zero points, before it is scaled back.
+    """Matrix product of 8-bit integers with zero points, without the scaling after it.
 
-    IREE takes zero points that are not 0 out of the product. It then computes sums of rows or columns, and the terms
-    that follow from them, in separate dispatches (IREE 3.13)."""
+    IREE separates zero points that are not 0 from the product: sums of rows or columns, and the terms computed from
+    these sums, are separate dispatches (IREE 3.13)."""
 
     name: ClassVar[str] = "quantized_matmul"
     dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
@@ -26,7 +26,7 @@ class QuantizedMatmul(Contraction):
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """Empty, because the op to tile is gone after IREE takes the zero points out of it (3.13)."""
+        """Empty: IREE replaces the op when it separates the zero points (3.13), so it cannot be tiled."""
         return ()
 
     def reference(self, operands: Sequence[Array]) -> Array:
@@ -34,5 +34,5 @@ class QuantizedMatmul(Contraction):
         return Contraction.reference(self, [*centered, *operands[2:]])
 
     def flops(self) -> int:
-        """Each term counts as two flops, without zero points: the compiler may take them out of the product."""
+        """Each term counts as two flops; zero points do not count, as IREE separates them from the product."""
         return Contraction.flops(self)

@@ -17,12 +17,12 @@ from dispatchflow.operations.api import (
     snippets,
 )
 
-# axis → (the result's dims, the iterators of m and k, the axes that are reduced)
+# value of `axis` → (the result's dims, the iterators of m and k, the axes that are reduced)
 _AXES = {"inner": ("m", "pr", (1,)), "outer": ("k", "rp", (0,)), "all": ("", "rr", (0, 1))}
 
 
 class Reduction(Operation):
-    """Reduction of a row-major matrix: each row (`inner`), each column (`outer`) or all of it."""
+    """Reduction of each row of a row-major matrix (`inner`), of each column (`outer`) or of all elements."""
 
     name: ClassVar[str] = "reduction"
     dims: ClassVar[tuple[str, ...]] = ("m", "k")
@@ -53,10 +53,10 @@ class Reduction(Operation):
     def made(self, recipe: str) -> list[Array] | None:
         """Return the exact inputs of `max`: -2, except one larger element in each line.
 
-        For integers the larger element is -1; otherwise it differs from -2 only in the last digit of its type. It is
-        the last element of the first line, and at other positions in the next lines. A result that begins with 0, or
-        treats padding as 0, is too large. Every third line is near the lowest number of the type, so that a maximum
-        that begins with any higher number shows."""
+        The larger element of integers is -1; that of floats differs from -2 only in the last digit of the type. It is
+        the last element of the first line, and at other positions in the next lines. A kernel that begins a maximum
+        with 0, or pads with 0, gives too large results. Every third line is near the lowest number of the type, so that
+        beginning with any higher number gives wrong results."""
         if recipe != "exact" or self.option("kind") == "sum":
             return None
         import numpy as np

@@ -12,7 +12,7 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 class Softmax(Operation):
     """Softmax of each row.
 
-    `f16` adds up in f16, which is verified up to 512 columns; `f16_f32_f16` computes in f32."""
+    The sums of `f16` are in f16, and can be verified up to 512 columns; `f16_f32_f16` computes in f32."""
 
     name: ClassVar[str] = "softmax"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")
@@ -32,29 +32,30 @@ class Softmax(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes. Fewer than eight rows have no row with a single largest element in `counted`."""
+        """The recipes; `single` is added for fewer than eight rows, as `counted` then has no such row."""
         return ("counted", *(["single"] if self.sizes[0] < 8 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
         """Return the inputs of a recipe.
 
         `counted`: in each row some elements are equal, and all others are so low that their exponentials are zero. The
-        exponentials of the equal elements are ones; their sum counts them, exactly and in any order, and a result is
-        1 / count or 0. A term that is lost or doubled anywhere changes a result by a fraction of 1 / count.
+        exponentials of the equal elements are ones; their sum is their number, exactly and in any order, and a result
+        is 1 / count or 0. A term that is lost or doubled changes a result by 1 / count of its value.
 
-        If the result's type distinguishes 1 / count from 1 / (count + 1), all elements of a row are equal; otherwise
-        every second, fourth … element, and other ones in the next row. One of eight rows has a single largest element,
-        so that a maximum that leaves an element out shows. The equal elements are 128 or -128, the others 256 less:
-        exponentials overflow or vanish in f32 and f16 if the maximum is not subtracted, or if it counts a zero of
-        padding. Every third row is 2**14 or more away from 0, so that a maximum that begins with a wrong number shows.
+        All elements of a row are equal if the result's type distinguishes 1 / count from 1 / (count + 1). Otherwise
+        every second, fourth, … element is, and in the next row other elements. One of eight rows has a single largest
+        element, so that a maximum that leaves out an element is found. The equal elements are 128 or -128, the others
+        lower by 256: exponentials overflow or vanish in f32 and f16 if the maximum is not subtracted, or includes a
+        zero of padding. In every third row, the equal elements have magnitudes of 2**14 or more, so that a maximum that
+        begins with a wrong number is found.
 
-        `single`: each row has a single largest element, 2**14 or more, and all others are 256 less. In the first row it
-        is the last element, so that a maximum without the last tile shows, or online code whose last tile does not
-        rescale the sum.
+        `single`: each row has a single largest element, 2**14 or more, and all others are lower by 256. In the first
+        row it is the last element. A maximum without the last tile is then wrong, and so is an online softmax whose
+        last tile does not rescale the sum.
 
-        `peaked`: one element of a row is 128, its neighbour is larger by a little that half of the type's digits cannot
-        hold, and all others are 256 less. The results of the two elements show their difference. They are neighbours so
-        that a maximum of other elements shows; in the first row they are the first two."""
+        `peaked`: one element of a row is 128, its neighbour is larger by an amount that half of the type's digits
+        cannot represent, and all others are lower by 256. The results of the two elements depend on their difference.
+        They are neighbours so that a maximum of other elements is found; in the first row they are the first two."""
         if recipe == "random":
             return None
         import numpy as np
@@ -103,7 +104,7 @@ class Softmax(Operation):
         return found
 
     def library_call(self, library: Library) -> str:
-        """Return the call of torch; for numpy, which has no softmax, the formula with whole arrays."""
+        """Return the call of torch; for numpy, which has no softmax, the formula on complete arrays."""
         if library.name == "torch":
             return "F.softmax(x0, 1)"
         (x,) = library.operands(self.signature, 1)
@@ -113,8 +114,8 @@ class Softmax(Operation):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return y · (ρ + Σ y·ρ + δ + u).
 
-        ρ = (2·|x - max| + ULPS) · u is the error of an exponential; it enters through the dividend and through the sum.
-        δ is the drift of the sum's inverse; u is the rounding of the division."""
+        ρ = (2·|x - max| + ULPS) · u is the relative error of an exponential, in the dividend and in the sum. δ is the
+        error of the sum's inverse (`inverse_drift`); u is the rounding of the division."""
         from dispatchflow.operations._numeric import ULPS
 
         (x,), y = operands, self.reference(operands)
@@ -125,12 +126,12 @@ class Softmax(Operation):
         return bound
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`, except for the recipes `counted`, `single` and `peaked`.
+        """Return the bound `error`, or a smaller bound for the recipes `counted`, `single` and `peaked`.
 
-        For these the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient, and it is
-        less than the effect of one term on the sum. `peaked` adds 2·|x|·u, because a kernel with powers of two rounds
-        x · log2(e). An expected 0 has a bound of 4 times the smallest normal number, because its exponential may be
-        flushed to zero."""
+        For these recipes the bound is 2·ULPS·u times the result, for the roundings of exponential and quotient, but at
+        most a quarter of the effect of one term. `peaked` adds 2·|x|·u, because a kernel may compute powers of two and
+        round x · log2(e). For an expected 0 the bound is 4 times the smallest normal number, because the exponential
+        may be flushed to zero."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np
@@ -144,5 +145,5 @@ class Softmax(Operation):
         return bound
 
     def flops(self) -> int:
-        """Each element counts as five flops: largest, difference, exponential, sum, quotient."""
+        """Each element counts as five flops: maximum, difference, exponential, sum, quotient."""
         return 5 * self.sizes[0] * self.sizes[1]

@@ -9,7 +9,7 @@ from dispatchflow.operations.api import Array, Library, Operand, Operation, Sign
 
 
 class Transpose(Operation):
-    """A copy without arithmetic; its rate is in bytes."""
+    """A copy without arithmetic, whose rate is measured in bytes per second."""
 
     name: ClassVar[str] = "transpose"
     dims: ClassVar[tuple[str, ...]] = ("m", "n")

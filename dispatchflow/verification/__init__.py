@@ -1,1 +1,1 @@
-"""Inputs, expected results, and the verdict on a program's results."""
+"""Inputs by recipe, expected results, and the verdict on a program's results."""

@@ -1,4 +1,4 @@
-"""A result of a call, as an array."""
+"""The result of a call as an array."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class CallResult:
     """One result of a call."""
 
     type: str
-    """The type with its sizes in this call: `4x8xf32`, `tensor<f32>` of rank 0, `f32` for a bare number."""
+    """The type with its sizes in this call: `4x8xf32`, `tensor<f32>` (rank 0), `f32` (a bare number)."""
     array: Array | None
-    """Its elements in the shape of the type; None for a number that cannot be read.
+    """The elements in the shape of the type; None for a number that cannot be read.
 
-    If the type is unknown, they are bytes in a flat array."""
+    If the element type is unknown, this is a flat array of bytes."""
     is_bytes: bool = False
-    """Whether the array has the bytes of elements of an unknown type."""
+    """Whether `array` has bytes, because the element type is unknown."""

@@ -1,16 +1,16 @@
-"""Inputs by recipe: the same operation gets the same bytes, on every machine and with every numpy.
+"""Make inputs by recipe: an operation gets the same bytes on every machine and with every numpy.
 
-Numbers come from Philox's raw stream, which numpy keeps stable (NEP 19), by the conversions below. Each operand has its
-own stream, so that operands differ and all tunings get the same data. There are three recipes, besides those that an
-operation makes itself (`Operation.made`):
+Numbers are made from Philox's raw stream, which numpy keeps stable (NEP 19), by the conversions below. Each operand has
+its own stream, so that operands differ and all tunings get the same data. There are three recipes, besides the recipes
+that an operation defines itself (`Operation.made`):
 
-- `exact`: small integers, with enough zeros that every partial sum is an integer that the accumulator holds. Any order
-  of summation gives the same bits, so a difference is a bug and not rounding. The density rule is benchdnn's (oneDNN,
-  tests/benchdnn/matmul), but here exactly `safe` terms per result are nonzero, and not `safe` terms on average. Lines
-  are multiplied by powers of two; integer operands are large, and their sums wrap (see `operations._range`).
-- `wide`: like `exact`, but with the operands' full significand. In each product one factor has all its digits and the
-  other is 1 or -1; the two factors alternate along the sum. Few terms are nonzero, and they are adjacent. A narrower
-  operand, or a narrower accumulator anywhere in the sum, cannot give these bits.
+- `exact`: small integers, with enough zeros that every partial sum is an integer that the accumulator represents
+  exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. The density rule is
+  benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `safe` terms per result are nonzero, not `safe` on
+  average. Lines are multiplied by powers of two; integers are large, and their sums wrap (see `operations._range`).
+- `wide`: like `exact`, but the operands use their full significand. In each product one factor has all digits and the
+  other is 1 or -1; the two factors alternate along the sum. Few terms are nonzero, and they are adjacent. A kernel with
+  a narrower operand, or a narrower accumulator anywhere in the sum, cannot compute these bits.
 - `random`: uniform in [-1, 1) or the operand's own range, rounded to the element type; integers over their full range.
 """
 
@@ -41,7 +41,7 @@ _PACKED = {element.numpy_name for element in ElementType if element.bits < 8}
 
 
 def stored(array: Array) -> bytes:
-    """Return an array's bytes in the runtime's layout: two 4-bit elements per byte, the first one low."""
+    """Return an array's bytes in the runtime's layout: the first of two 4-bit elements is in the low bits."""
     if array.dtype.name not in _PACKED:
         return array.tobytes()
     halves = np.ascontiguousarray(array).view(np.uint8).reshape(-1) & 15
@@ -52,9 +52,9 @@ def stored(array: Array) -> bytes:
 
 
 def read(path: Path, dtype: np.dtype | str) -> Array:
-    """Return the elements of a file that has the bytes of `stored`.
+    """Return the elements of a file with the bytes that `stored` returns, as a flat array.
 
-    If the number of 4-bit elements is odd, a zero follows the last one."""
+    If the number of 4-bit elements is odd, the array ends in an additional zero."""
     if (element := np.dtype(dtype)).name not in _PACKED:
         return np.fromfile(path, element)
     pairs = np.fromfile(path, np.uint8)
@@ -62,7 +62,7 @@ def read(path: Path, dtype: np.dtype | str) -> Array:
 
 
 def made(operation: Operation, recipe: str) -> list[Array]:
-    """Return the operands of a recipe, in the shapes of `operation.operands()`."""
+    """Return the operands that a recipe makes, in the shapes of `operation.operands()`."""
     if (own := operation.made(recipe)) is not None:
         types = (operand.type for operand in operation.operands())
         return [values.astype(dtype_of(tensor.element)) for values, tensor in zip(own, types, strict=True)]
@@ -72,7 +72,7 @@ def made(operation: Operation, recipe: str) -> list[Array]:
 
 
 def exact(operation: Operation, which: int = 0) -> list[Array]:
-    """Return the operands of one set of exact inputs, in the shapes of `operation.operands()`."""
+    """Return the operands of set `which` of the exact inputs, in the shapes of `operation.operands()`."""
     numbers, thinning = exact_range(operation), thinnings(operation)[which]
     made = []
     for index, (operand, axes, span) in enumerate(
@@ -81,7 +81,7 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
         tensor = operand.type
         raw = stream(index, 5 + which if which else 0, tensor.size)
         values = below(raw, 2 * numbers.r) - numbers.r
-        values += values >= 0  # no zeros: a lost zero does not show
+        values += values >= 0  # no zeros: a lost zero would not be noticed
         if not _multiplied(operand) and operation.factors > 1:
             values += numbers.shift
         values = _held(values, tensor.element).reshape(tensor.shape)
@@ -96,9 +96,9 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:
-    """Return (digits, terms) of the wide recipe: digits of the significands, nonzero terms per result.
+    """Return (digits of the significands, nonzero terms per result) for the wide recipe.
 
-    They are chosen so that the sum is exact in the accumulator and in the result, in any order."""
+    With these numbers the sum is exact in the accumulator and in the result, in any order of summation."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
     digits = min(max(element.digits for element in operation.signature.operands[:2]), room - 2)
     addends = operation.addends  # they have the result's type, and all its digits
@@ -123,8 +123,8 @@ def wide(operation: Operation) -> list[Array]:
         if coded and index in factors:
             line = line_powers(tensor, operand.lines, coded)
             values, one = codes(raw.reshape(tensor.shape), tensor.element, line, coded), one * line
-        # An operand that is added to a sum or multiplied with a sum has all digits too: this causes a single rounding,
-        # which is the same in any order of summation.
+        # An operand that is added to a sum, or that a sum is multiplied with, has all digits too. The result is then
+        # rounded once, equally in any order of summation.
         turn = _turn(tensor.shape, operand.shared, factors.index(index) if index in factors else 0)
         counts = index in factors or (not factors and operand.summed) or not _multiplied(operand)
         values = np.where(turn, values, one) if counts and own > 1 else one
@@ -135,9 +135,10 @@ def wide(operation: Operation) -> list[Array]:
 
 
 def _all_codes(operation: Operation) -> int:
-    """Return the number of exponents in a line of the wide recipe; 0 if lines have one.
+    """Return how many exponents the numbers of a line have in the wide recipe; 0 if `codes` is not used.
 
-    Types of 8 bits are decoded by tables, so that each number counts. All sums are exact with so few exponents."""
+    Kernels may decode types of 8 bits by tables, so all numbers of these types are used. The number of exponents is
+    small enough for all sums to be exact."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
@@ -146,22 +147,22 @@ def _all_codes(operation: Operation) -> int:
 
 
 def _scales(shape: tuple[int, ...], index: int) -> Array:
-    """Return powers of two from 2**-110 to 2**110 along the last axis; the next operand has the inverses.
+    """Return powers of two from 2**-110 to 2**110 along the last axis; for an odd `index`, the inverses.
 
-    The product of a scale and an element is in the range of f32."""
+    All products of a scale and an element are in the range of f32."""
     exponents = np.arange(shape[-1]) * 37 % 221 - 110.0
     return np.broadcast_to(2.0 ** (exponents * (-1) ** index), shape)
 
 
 def _multiplied(operand: Operand) -> bool:
-    """Return whether an operand is a factor of a sum's terms, not an addend or scale of the sum."""
+    """Return whether an operand is a factor in the terms of a sum, not added to or multiplied with sums."""
     return bool(operand.summed or operand.crossed or operand.shared is not None)
 
 
 def _turn(shape: tuple[int, ...], axis: int | None, factor: int) -> Array:
-    """Return where this factor has all digits: at every second index of the shared axis.
+    """Return a mask of the elements that have all digits: every second index of the shared axis.
 
-    The other factor has one digit there. Without a shared axis, this factor has all digits everywhere."""
+    The two factors, 0 and 1, alternate. If `axis` is None, the mask is true everywhere."""
     if axis is None:
         return np.ones(shape, bool)
     turn = np.arange(shape[axis]) % 2 == factor
@@ -174,9 +175,9 @@ def random(operation: Operation) -> list[Array]:
 
 
 def _held(values: Array, element: ElementType) -> Array:
-    """Return the values of the type that are closest to these integers.
+    """Return the values that replace these integers in the type.
 
-    For an unsigned type, the result has their magnitudes; for a type of powers of two, it has 1 or 2."""
+    They are the magnitudes for an unsigned type, 1 and 2 for a type of powers of two, else the integers themselves."""
     if element is ElementType.F8E8M0FNU:
         return 1.0 + (values > 0)
     return abs(values) if element.is_unsigned else values
@@ -190,10 +191,10 @@ def _mask(
     part: int = 0,
     parts: int = 1,
 ) -> Array:
-    """Return a mask with exactly min(terms, share) true positions along `axes`.
+    """Return a mask of `shape` with exactly min(terms, share) true positions along `axes` in each line.
 
-    They are `stride` apart, by default spread over all positions. In each line and each part, the true positions
-    continue where those of the previous line or part ended."""
+    Position i is true if (i · `stride` + offset) mod terms < share: true positions are adjacent for stride 1, spread by
+    default. The true positions of each line and part continue where those of the previous line or part ended."""
     terms = prod(shape[axis] for axis in axes)
     if stride is None:
         stride = next(s for s in range(int(terms * 0.618) or 1, 2 * terms + 2) if gcd(s, terms) == 1)

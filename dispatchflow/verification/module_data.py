@@ -1,4 +1,4 @@
-"""Inputs and expected results of a user's module: recipes, literals and files as bytes."""
+"""Make the inputs and expected results of a user's module from recipes, literals and files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return (type as the tools take it, bytes) of each argument of a function that takes `types`.
+    """Return (type in the tools' spelling, bytes) of each argument; `types` are the declared types.
 
     Raises:
         ToolError: the spec's inputs do not fit the function.
@@ -85,7 +85,7 @@ def _scalar(number: float) -> tuple[str, bytes]:
 
 
 def _number_in(file: File, declared: str, what: str) -> int | float:
-    """Return the bare number in an array of one element."""
+    """Return the number in a `.npy` file with one element, as a value of the type `declared`."""
     array = _load(file)
     if array.size != 1 or array.dtype.kind not in "biuf":
         raise ToolError(f"{what}: {file.spelt} holds {_held(array)}; the number {declared} needs one element")
@@ -99,7 +99,7 @@ def _held(array: Array) -> str:
 
 
 def _spelt(shape: Sequence[int], element: ElementType) -> str:
-    """Return a type in the tools' syntax, `4x8xf32`."""
+    """Return a type in the tools' spelling, `4x8xf32`."""
     return "x".join([*map(str, shape), element.mlir])
 
 
@@ -134,7 +134,7 @@ def _made(value: str, shape: tuple[int, ...], element: ElementType, index: int) 
 
 
 def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
-    """Return the numbers of literals as the type holds them: floats may be rounded, but nothing else."""
+    """Parse literals as numbers of a type; raise ToolError for numbers out of the type's range."""
     words = literals.words(value)
     if literals.is_integer(element):
         try:
@@ -153,9 +153,9 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 
 
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
-    """Return the user's expected results: index of a result → (its type with sizes, bytes).
+    """Return the user's expected results: index of a result → (type with sizes, bytes).
 
-    The type is empty if the file does not state it. Either all bare numbers or none may be left out.
+    The type is empty if the file does not state it. The spec has all results, or all results but the bare numbers.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's.
@@ -198,7 +198,7 @@ def _expected(item: File | str, declared: str, index: int) -> tuple[str, bytes]:
 
 
 def _typed(item: File, declared: str, index: int) -> bytes:
-    """Return the bytes of an expected result that is given as a type and a raw file, `4x8xf32=@y.bin`."""
+    """Return the bytes of an expected result that is given as type and raw file, `4x8xf32=@y.bin`."""
     assert item.type is not None
     if module.problem_with(item.type, declared) is not None:
         raise ToolError(f"expected result {index} is given as {item.type}; the function gives {declared}")
@@ -212,14 +212,14 @@ _WIDE = ("f64", "i64", "index")
 
 
 def number_type(declared: str, nbytes: int) -> np.dtype[Any]:
-    """Return the type of a bare number in the runtime's memory; narrow integers are i32."""
+    """Return the numpy type in which the runtime stores a bare number in this number of bytes."""
     return np.dtype(f"{'f' if declared in ('f32', 'f64') else 'i'}{nbytes}" if nbytes in (4, 8) else "u1")
 
 
 def number(held: bytes, declared: str) -> Array | None:
-    """Return a bare number with rank 0; None for types that the runtime does not support (f16, bf16).
+    """Return a bare number as an array of rank 0; None for unsupported types (f16, bf16).
 
-    A narrow integer is in the low bits."""
+    `held` are the runtime's bytes, in which a narrow integer is in the low bits."""
     if declared in ("f16", "bf16") or len(held) not in (4, 8):
         return None
     (value,) = np.frombuffer(held, number_type(declared, len(held)))
@@ -230,7 +230,7 @@ def number(held: bytes, declared: str) -> Array | None:
 
 
 def content(file: File) -> bytes:
-    """Return the bytes of a file, or of a member as a `.npy` file has them.
+    """Return the bytes of a file, or of a `.npz` archive's member, which is a `.npy` file.
 
     Raises:
         OSError: the file cannot be read, or has changed since it was planned.
@@ -249,10 +249,10 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return (name → content of each file to which a module refers, the text with these names).
+    """Return (name → content of each file to which a module refers, the module's text with these names).
 
-    A name is the digest of the content with the file's suffix; the compiler finds the file under it. The text's digest
-    therefore covers the files' content, and their paths do not matter.
+    A name is the digest of the content with the file's suffix; the compiler finds the file under this name. The digest
+    of the text therefore depends on the files' contents, and not on their paths.
 
     Raises:
         ToolError: a file cannot be read, or the module refers to one in a way that is not supported.
@@ -292,9 +292,9 @@ def _load(file: File) -> Array:
 
 
 def tolerance(element: ElementType, rtol: str | None) -> float:
-    """Return the tolerance of floating-point results: a fraction of an element and its surroundings."""
+    """Return the relative tolerance of floating-point results, `rtol` if given; see `tolerances`."""
     return float(rtol) if rtol is not None else _RTOL[element]
 
 
-# A user's program has no error analysis that gives a bound. eps**0.6 is a choice: 5e-5 for f32, 1e-2 for f16.
+# There is no error analysis of a user's program that gives a bound. u**0.6 is a choice: 5e-5 for f32, 1e-2 for f16.
 _RTOL = {element: 2.0 ** (-0.6 * element.digits) for element in ElementType if element.is_float}

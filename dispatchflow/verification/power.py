@@ -1,16 +1,16 @@
 """Check which errors the recipes of an operation would detect.
 
-A bound decides which results are right. This module checks that the bound still rejects wrong results, with the same
-inputs that verify a case: each operand is spoilt in four ways, the reference is computed from the spoilt operands, and
-its result is compared like a kernel's result. An operation's recipes together must detect
+Results within a bound are right. This module checks that results outside of the bound are found, with the same inputs
+that verify a case: each operand is spoilt in four ways, the reference is computed from the spoilt operands, and its
+result is compared like a kernel's result. An operation's recipes together must detect
 
 - zeros in place of an operand;
-- an operand without one line of each of its axes: the last one, and another one;
-- an operand without one element, at `_PLACES` places;
-- an operand in half of its digits: as if read in a narrower type.
+- an operand in which one line along each axis is zero: the last line, and another line;
+- an operand in which one element is zero, at `_PLACES` places;
+- an operand in half of its digits, as if read in a narrower type.
 
 If no recipe detects one of these errors, the verdict is `mistrusted`, also for operations that a user adds. The spoilt
-operand affects all results alike; the recipes `random` and `exact` find errors of single results.
+operand is used for all results; errors in single results are found by the recipes `random` and `exact`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 _PLACES, _FEWER = 8, 2
 _LARGE = 2**22
-"""An operand with more elements is spoilt at fewer places, because each costs a reference."""
+"""An operand with more elements is spoilt at `_FEWER` places, because each needs another reference."""
 
 _RESULTS = 32
 _STREAM = 4
 
 
 class Spoilt(NamedTuple):
-    """An error: a change of a copy of one operand, after the copy was widened to float64 or int64."""
+    """An error: a function that changes a copy of one operand, in float64 or int64."""
 
     words: str
     operand: int
@@ -48,7 +48,7 @@ class Spoilt(NamedTuple):
 
 
 def unseen(operation: Operation) -> list[str]:
-    """Return the errors that no recipe would detect, worded to follow "would not see".
+    """Return the errors that no recipe would detect, as phrases: `operand 0 read as zeros`.
 
     A large operation is checked on an excerpt, which computes the same sums for fewer results."""
     try:
@@ -67,7 +67,7 @@ def _unseen(part: Operation) -> list[str]:
 
 
 def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
-    """Return whether an error changes results, and no recipe detects it."""
+    """Return whether an error changes a result in some recipe, but no recipe detects it."""
     matters = False
     for recipe in recipes:
         if (seen := recipe.sees(error)) is True:
@@ -77,10 +77,10 @@ def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
 
 
 def excerpt(operation: Operation) -> Operation:
-    """Return the operation with at most `_RESULTS` along each parallel dim, to save time.
+    """Return the operation with parallel dims of at most `_RESULTS`, to save time.
 
-    With three or more parallel dims the first one is a batch, and two of its elements are kept. If sums are thinned
-    out, enough results are kept for each term to contribute to one of them."""
+    If there are three or more parallel dims, the first dim is a batch, and its size becomes two. If exact inputs have
+    zeros, enough results are kept for each term to contribute to a result."""
     windows = -(-operation.terms // max(inputs.exact_range(operation).safe, 1))
     most = max(_RESULTS, windows * (FEW if operation.clips else 1))
     batched = len(operation.parallel) > 2
@@ -123,7 +123,7 @@ def _without_element(values: Array, place: int) -> Array:
 
 
 def halved(values: Array, element: ElementType) -> Array:
-    """Return values in half of their digits: floats rounded to nearest, integers without the lower digits."""
+    """Return values with half of their digits: floats are rounded to nearest, integers truncated."""
     digits = element.digits // 2
     if not element.is_float:
         lost = element.digits - digits
@@ -135,14 +135,16 @@ def halved(values: Array, element: ElementType) -> Array:
 
 
 class _Recipe:
-    """The inputs and expected results of one recipe, computed when the first error is checked."""
+    """The inputs and expected results of one recipe, computed on first use."""
 
     def __init__(self, operation: Operation, recipe: str) -> None:
         self._operation, self._recipe = operation, recipe
 
     @cached_property
     def _made(self) -> tuple[list[Array], Array, tuple[Array, ...]]:
-        """The operands, the reference before it is rounded, and the values that results are compared with."""
+        """(operands, reference before rounding, values with which results are compared).
+
+        The values are (expected,) for a comparison of bits, else (reference, tolerance)."""
         operation, narrow = self._operation, inputs.made(self._operation, self._recipe)
         operands, value = reference.widened(narrow), reference.unrounded(operation, narrow)
         if operation.compares_bits(self._recipe):
@@ -150,9 +152,9 @@ class _Recipe:
         return operands, value, reference.bounds(operation, narrow, self._recipe)
 
     def sees(self, error: Spoilt) -> bool | None:
-        """Return whether the recipe detects an error; None if the error makes no difference here.
+        """Return whether the recipe detects an error; None if the error changes no result of this recipe.
 
-        It makes no difference if the spoilt number was 0 already, or is not used."""
+        This is so if the spoilt number was 0 already, or is not used."""
         operands, right, wanted = self._made
         spoilt = list(operands)
         spoilt[error.operand] = error.spoil(operands[error.operand])
@@ -161,7 +163,7 @@ class _Recipe:
         with np.errstate(all="ignore"):
             try:
                 value = np.asarray(self._operation.reference(spoilt))
-            except Exception:  # a reference that refuses spoilt operands does not show that the error is detected
+            except Exception:  # a reference that refuses spoilt operands is no evidence that the error is detected
                 return False
             if np.array_equal(value, right, equal_nan=True):
                 return None

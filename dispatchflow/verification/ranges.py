@@ -1,4 +1,4 @@
-"""Inputs of a user's module that are whole numbers of a range, uniformly random."""
+"""Inputs of a user's module that are uniformly random integers in a range."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def made(value: str, size: int, element: ElementType, index: int) -> Array:
-    """Return `size` numbers of the range `value` for argument `index`.
+    """Return `size` random integers in the range `value`, such as `0..9`, for argument `index`.
 
     Raises:
-        ToolError: the type does not hold all of its numbers.
+        ToolError: the element type cannot represent all integers of the range.
     """
     try:
         low, high = ranges.check(value, element.mlir)

@@ -1,4 +1,4 @@
-"""Expected results, independent of IREE: numpy in float64, rounded once; integers in int64."""
+"""Compute expected results without IREE: with numpy in float64, rounded once, or in int64."""
 
 from __future__ import annotations
 
@@ -25,27 +25,28 @@ SMALLEST_NORMAL = {
 
 
 def expected(operation: Operation, operands: Sequence[Array]) -> Array:
-    """Return the result in its element type.
+    """Return the expected result in the result's element type.
 
-    It is bit-exact if every partial sum is an integer below 2**53. Integer results wrap in two's complement."""
+    It is exact if every partial sum is an integer below 2**53. Integer results wrap in two's complement."""
     return unrounded(operation, operands).astype(dtype_of(operation.types.result))
 
 
 def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:
-    """Return the result in float64 or int64."""
+    """Return the expected result in float64 or int64."""
     return _asked(operation, "reference", widened(operands))
 
 
 def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
     """Return (reference, tolerance) of a floating-point result in float64: |got - reference| ≤ tolerance.
 
-    tolerance = error + u_out · (|reference| + smallest normal): the operation's own bound on these inputs, plus the
-    final rounding and results that underflow. u = 2**-digits.
+    For the recipe `random`, tolerance = error + u · (|reference| + smallest normal), where `error` is the operation's
+    bound on these inputs and u = 2**-digits of the result's type. The second term is for the final rounding, and for
+    results that underflow.
 
-    On inputs that an operation makes itself, the error may be far below the result's last digit. The final rounding is
-    then applied instead of bounded: the result must lie between reference - error and reference + error, both rounded
-    to the result's type. A fault that changes a sum by less than the last digit of that type can then still be
-    found: it moves some elements across the midpoint between two numbers of the type, which rounds them differently."""
+    For other recipes, `error` may be far below the result's last digit, so the final rounding is applied and not
+    bounded: the result must lie between reference - error and reference + error, both rounded to the result's type. A
+    fault that changes a sum by less than the last digit is then still found in some elements, which it moves across the
+    midpoint between two numbers of the type."""
     wide, result = widened(operands), operation.types.result
     value = _asked(operation, "reference", wide)
     error = _asked(operation, "error_on", wide, recipe)
@@ -61,10 +62,10 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
 
 
 def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe: str) -> Array:
-    """Call a method of the operation; a fault in it fails only this case.
+    """Return the result of a method of the operation; a fault in the method fails only this case.
 
     Raises:
-        ToolError: the method raises, or its result has another shape than the operation's.
+        ToolError: the method raises an exception, or its result has another shape than the operation's result.
     """
     whose = f"the {method.removesuffix('_on')} of {operation.name}"
     try:
@@ -80,7 +81,7 @@ def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe
 
 
 def widened(operands: Sequence[Array]) -> list[Array]:
-    """Return operands in float64 or int64, as `Operation.reference` takes them."""
+    """Return the operands converted to float64 or int64, for `Operation.reference`."""
     return [operand.astype(np.int64 if _is_integer(operand.dtype) else np.float64) for operand in operands]
 
 

@@ -1,24 +1,24 @@
-"""Tolerances of floating-point results of a user's module.
+"""Compute tolerances for floating-point results of a user's module.
 
-A user's program has no error analysis, so its tolerances are derived from the expected result: its elements show how
-large the terms of its sums can have been. If a sum cancels, the element still has the rounding errors of its terms, and
-those terms are about as large as the neighbouring elements. The tolerance of an element is therefore rtol · (its
-magnitude + the magnitude of its surroundings).
+There is no error analysis of a user's program, so tolerances are derived from the expected result: its elements show
+how large the terms of the sums may have been. If the terms of a sum cancel, the small sum still has the terms' rounding
+errors, and the terms were about as large as the neighbouring elements. The tolerance of an element is therefore
+rtol · (magnitude of the element + magnitude of its surroundings).
 
-The root mean square of a whole result is no measure of surroundings, because its largest elements dominate it: a mask
-of -3.4e38, or one row that is a million times the others, would let every other element pass. Hence there are two
-tolerances:
+The root mean square of the complete result does not measure the surroundings, because the largest elements dominate it:
+a mask of -3.4e38, or one row that is a million times the others, would let every other element pass. Therefore there
+are two tolerances:
 
-- *tight*: the surroundings are four times the typical element of the same line and column (`_typical`). This is more
+- *tight*: the surroundings are four times the typical element of the same line and column (`_typical`), which is more
   than the root mean square of normally distributed numbers. An element within this tolerance is right.
-- *loose*: the surroundings are the root mean square of all elements that can have been terms here. An element beyond
-  this tolerance is wrong. Terms of magnitude S leave rounding errors of magnitude u·S (u = 2**-digits), even if the
-  expected result was computed in f64. Elements 2**60 times the typical one therefore cannot have been terms: a mask of
-  finfo.min is not a term.
+- *loose*: the surroundings are the root mean square of all elements that may have been terms of this element. An
+  element beyond this tolerance is wrong. Terms of magnitude S leave rounding errors of magnitude u·S (u = 2**-digits),
+  even if the expected result was computed in f64. Therefore elements of 2**60 times the typical magnitude, such as a
+  mask of finfo.min, cannot have been terms.
 
-Between the two, only an analysis of the program could decide: the result is `mistrusted`. If elements have similar
-magnitudes, like results of random inputs, both tolerances are the same. The smallest normal number is added to each
-magnitude, for results that underflow.
+Between the two tolerances, only an analysis of the program could decide: the result is `mistrusted`. If elements have
+similar magnitudes, like results of random inputs, both tolerances are equal. The smallest normal number is added to
+each magnitude, for results that underflow.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 _TYPICAL = 4.0
 _LEAST = 16
-"""The number of elements that a line needs for a median of its own."""
+"""The smallest number of elements of which a median is computed."""
 
 _SQUARABLE = 1e150
 _NO_TERM = 2.0**60
 
 
 def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Array, Array]:
-    """Return (tight, loose) of each element of `expected`, which is float64."""
+    """Return the tolerances (tight, loose), each an array with the shape of `expected`, which is float64."""
     size = abs(expected)
     least = SMALLEST_NORMAL.get(element, 2.0**-126)
     ordered = np.sort(size[np.isfinite(size)], axis=None)
@@ -56,7 +56,7 @@ def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Arra
 
 
 def _rms(ordered: Array, counts: Array | int) -> Array:
-    """Return the root mean square of the first `counts` magnitudes; `ordered` has them sorted."""
+    """Return the root mean square of the first `counts` of the sorted magnitudes `ordered`."""
     scale = max(1.0, ordered[-1] / _SQUARABLE) if ordered.size else 1.0
     sums = np.concatenate([[0.0], np.cumsum((ordered / scale) ** 2)])
     found: Array = scale * np.sqrt(sums[counts] / np.maximum(counts, 1))
@@ -66,9 +66,9 @@ def _rms(ordered: Array, counts: Array | int) -> Array:
 def _typical(sizes: Array) -> Array:
     """Return the typical magnitude around each element.
 
-    It is the median of the element's line times the median of its column, divided by the median of all elements. Lines
-    and columns (channels) of different scale are therefore each judged by their own scale. Zeros are left out, because
-    masks and clipped results have many of them; the values of masks are left out too."""
+    It is the median of the element's line times the median of its column, divided by the median of all elements, so
+    that lines and columns (channels) with different scales are each judged by their own scale. Zeros are left out,
+    because masks and clipped results have many; very large values, as of masks, are left out too."""
     counted = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.nan)
     ordered = np.sort(counted[np.isfinite(counted)], axis=None)
     small = ordered[ordered.size // 20] if ordered.size else 0.0
@@ -86,7 +86,8 @@ def _typical(sizes: Array) -> Array:
 def _length(shape: Sequence[int]) -> int:
     """Return the length of a line: the last axis, or as many as a median needs (7 × 7 of an image).
 
-    A column has the elements at one position of all lines; with too few lines, those at one index of the last axis."""
+    A column is the elements at one position of all lines or, if there are too few lines, at one index of the last
+    axis."""
     length = 1
     for size in reversed(shape):
         length *= size
@@ -96,9 +97,9 @@ def _length(shape: Sequence[int]) -> int:
 
 
 def _median(lines: Array, otherwise: float) -> Array:
-    """Return the median of each line, the lower one of two middle numbers.
+    """Return the median of each line; of two middle numbers, the lower.
 
-    The median of a line with too few numbers is `otherwise`. If there is only one line, one number is enough."""
+    It is `otherwise` for a line with fewer than `_LEAST` numbers, or without a number if there is only one line."""
     ordered = np.sort(lines, axis=1)  # NaN last
     counts = np.isfinite(ordered).sum(axis=1, keepdims=True)
     if not ordered.size:

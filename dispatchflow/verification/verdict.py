@@ -1,4 +1,4 @@
-"""Compare results with expected ones: equal, within bound, or different (by how much, where)."""
+"""Compare results with expected results: equal, within bound, or different (by how much, where)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Verdict:
     word: str
     """One of `verdict_words.VERIFICATIONS`."""
     score: float | None = None
-    """The largest error / bound, at most 1 if all elements are within; None if bits were compared."""
+    """The largest error / bound, at most 1 if all elements are within bound; None if bits were compared."""
     worst: Worst | None = None
     wrong: int = 0
-    """Number of elements that are not as expected."""
+    """The number of elements that are not as expected."""
 
     @property
     def passed(self) -> bool:
@@ -54,9 +54,8 @@ def compare_bits(got: Array, expected: Array) -> Verdict:
 def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
     """Compare each element with its bound: |got - reference| ≤ tolerance.
 
-    NaN equals NaN, infinities of one sign are equal, and an infinity is never within a tolerance of a number. The
-    comparison asks which elements agree, not which ones differ: every comparison with a NaN is false, so that a NaN
-    would not differ."""
+    NaN equals NaN, infinities with the same sign are equal, and an infinity is never within a tolerance of a number.
+    The code tests which elements agree, not which elements differ, because every comparison with a NaN is false."""
     if not got.size:
         return Verdict("equal")
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -1,4 +1,4 @@
-"""The words of a verdict, in a file of their own because comparing imports numpy."""
+"""The words of a verdict, in a separate file because `verdict` imports numpy."""
 
 VERIFICATIONS = ("equal", "within bound", "different", "mistrusted", "not compared", "not verified")
 PASSED = ("equal", "within bound")
