@@ -117,7 +117,7 @@ class Resolver:
             if judgement is None or judgement.has_few_controls:
                 self.unjudged[case] = chain
         if self.asked_for_sites and case in self.asked_for_sites:
-            chain = msgspec.structs.replace(chain, sites=site_states.state(self, chain))
+            chain = msgspec.structs.replace(chain, sites=site_states.state(self, chain, self._run))
         return chain
 
     def recorded(self, action: Action) -> RecordHead | None:

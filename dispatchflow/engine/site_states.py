@@ -33,8 +33,8 @@ class Resolver(Protocol):
     def step(self, action: Action, missing: str) -> StageState: ...
 
 
-def state(resolver: Resolver, chain: CaseState) -> StageState:
-    """Return the state of a case's sites.
+def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
+    """Return the state of a case's sites; if this run measured the case, it measures them too.
 
     If times cannot be measured, it is the state of the provenance alone, and `doubt` has the reason."""
     case, compiled = chain.case, chain["compile"]
@@ -57,7 +57,11 @@ def state(resolver: Resolver, chain: CaseState) -> StageState:
     call = actions.Call(compiled.code, case.operation.function, chain.device)
     protocol, runtime = resolver.settings.protocol, resolver.toolchain.runtime_digest
     action = actions.site_times(call, operands.measured, protocol, traced.record.outputs["sites"], runtime)
-    return resolver.step(action, f"its sites were never measured on this device with protocol {protocol.id}")
+    step = resolver.step(action, f"its sites were never measured on this device with protocol {protocol.id}")
+    measured = chain["profile"].measurement
+    if step.record is None or step.record.run == run or measured is None or measured.run != run:
+        return step
+    return StageState(SITES, "missing", "the case itself was measured again", action, step.record)
 
 
 def provenance_of(chain: CaseState) -> Action | None:

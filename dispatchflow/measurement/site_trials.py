@@ -73,10 +73,11 @@ class SiteTrials:
         if made is None:
             return traced
         program = provenance.program_of(self.executor, traced.outputs)
+        before = step.record.whole if step.record is not None else None
         with self.executor.store.lock(step.action.key):
             known = self.executor.store.records.get(step.action.key)
-            if known is not None and self.executor.resolver.reason_to_retry(known) is None:
-                return known
+            if known is not None and known != before and self.executor.resolver.reason_to_retry(known) is None:
+                return known  # another invocation measured them while this one waited
             return self._recorded(step.action, chain, made, program, traced)
 
     def _recorded(self, action: Action, chain: CaseState, made: Artifacts, program: Program, traced: Record) -> Record:

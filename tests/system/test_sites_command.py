@@ -84,6 +84,23 @@ def test_rows_are_chosen_by_kernel_sorted_and_written_to_a_file(loops: Project) 
     assert "means nothing to this command" in loops.doit(*CASE, "profile", "by=op").err
 
 
+def test_sites_and_their_ceilings_are_measured_again_if_the_case_is(loops: Project, tmp_path: Path) -> None:
+    project = loops.copy(tmp_path / "p")
+    (times,) = project.root.glob("build/module_*/site_times.json")
+    before = times.read_bytes()
+    assert "1 case: 1 measured in " in project.doit(*CASE, "profile", "remeasure=yes").out
+    kept = project.doit(*CASE, "sites")
+    assert "up to date" in kept.out and times.read_bytes() == before, kept
+    assert "sites    1 of 1 to run" in project.doit("plan", *CASE, "sites", "remeasure=yes").out
+    again = project.doit(*CASE, "sites", "remeasure=yes")
+    assert again.code == 0 and HIGHEST in again.out, again
+    assert "1 case: 1 measured, 1 with sites found in " in again.out
+    assert times.read_bytes() != before
+
+
+HIGHEST = "measuring this machine's highest compute and memory rates (column peak)"
+
+
 def test_times_are_added_up_by_operation(loops: Project) -> None:
     text = loops.doit(*CASE, "sites", "by=scope").out
     assert "part" in text and "first" in text and "second" in text
