@@ -96,6 +96,14 @@ def misplaced(program: Module) -> str | None:
     return None
 
 
+def unpassed(library: str, types: Sequence[str]) -> str | None:
+    """Return why a library cannot be given values of these types, or return them; None if it can.
+
+    In onnxruntime 1.32 only operations inside of a model have the types that numpy does not have."""
+    odd = next((found for type in types if (found := element_of(type)).startswith(("bf16", "f8", "f4"))), None)
+    return odd and f"{library} takes and returns no {odd}: its Python interface has numpy's types only"
+
+
 def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorType]:
     """Return the types of the arguments of a library's call.
 

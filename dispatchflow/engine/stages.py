@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from dispatchflow.cases import provider
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.module import File, Module
 from dispatchflow.engine import printing
@@ -180,6 +181,8 @@ class StageExecutor(ActionExecutor):
 
         def make(scratch: Path) -> Result:
             if program.against_library is not None:
+                if (why := provider.unpassed(program.against_library, declared.types)) is not None:
+                    return False, f"{program.reference_name}: {why}", {}, {}
                 return printing.expected(self, program, scratch, len(results))
             if module_of_reference is None:
                 made = module_data.expected(program, results)
@@ -275,6 +278,8 @@ class StageExecutor(ActionExecutor):
             assert isinstance(program, Module)
             declared = self.resolver.supplies.declaration(program)
             assert declared is not None
+            if case.library is not None and (why := provider.unpassed(case.provider, declared.types)) is not None:
+                return False, why, {}, {"verification": "not compared"}
             return verify_module.verify_module(place, program, data, declared.results, is_reference)
 
         def make(scratch: Path) -> Result:

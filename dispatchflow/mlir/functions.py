@@ -38,6 +38,11 @@ class Declaration:
     results: tuple[str, ...]
 
     @property
+    def types(self) -> tuple[str, ...]:
+        """The types of inputs and results."""
+        return self.inputs + self.results
+
+    @property
     def demoted(self) -> Declaration:
         """The declaration after the compiler made f64 f32, also in complex numbers and in types of rank 0."""
         inputs, results = (tuple(_F64.sub("f32", type) for type in types) for types in (self.inputs, self.results))

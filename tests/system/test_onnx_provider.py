@@ -85,6 +85,37 @@ def test_onnxruntime_is_measured_beside_iree(tmp_path):
     assert "profile  1 of 1 to run" in outcome.out, str(outcome)
 
 
+def test_types_that_onnxruntime_cannot_be_given_are_failures_with_that_reason(tmp_path):
+    project, onnx_type = Project.make(tmp_path), onnx.TensorProto
+    made = {"in": ("BFLOAT16", "FLOAT"), "out": ("FLOAT", "FLOAT8E4M3FN"), "inside": ("FLOAT", "FLOAT")}
+    for name, types in made.items():
+        x, z = (
+            onnx.helper.make_tensor_value_info(*each, [4])
+            for each in zip("xz", map(onnx_type.DataType.Value, types), strict=True)
+        )
+        nodes = [
+            onnx.helper.make_node("Cast", ["x"], ["y"], to=onnx_type.BFLOAT16),
+            onnx.helper.make_node("Cast", ["y"], ["z"], to=onnx_type.DataType.Value(types[1])),
+        ]
+        graph = onnx.helper.make_graph(nodes, "net", [x], [z])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 19)], ir_version=9)
+        onnx.save(model, tmp_path / f"{name}.onnx")
+
+    def said(name, reference):
+        words = (f"file={name}.onnx", f"reference={reference}", "provider=onnxruntime", "threads=1", "verify")
+        outcome = project.doit(*words)
+        assert "Traceback" not in outcome.out + outcome.err
+        return outcome.out
+
+    why = "its Python interface has numpy's types only"
+    assert f"FAILED: onnxruntime takes and returns no bf16: {why}" in said("in", "llvm-cpu")
+    assert f"FAILED: the reference, onnxruntime: onnxruntime takes and returns no bf16: {why}" in said(
+        "in", "onnxruntime"
+    )
+    assert f"onnxruntime takes and returns no f8E4M3FN: {why}" in said("out", "onnxruntime")
+    assert "1 verified" in said("inside", "llvm-cpu")
+
+
 def test_onnxruntime_is_mistrusted_beside_itself_and_wrong_beside_other_results(tmp_path):
     project = Project.make(tmp_path, f'{SPEC}reference = "onnxruntime"\n')
     network(tmp_path / "specs/net.onnx")
