@@ -225,7 +225,6 @@ def profiled_benchmark_argv(
         flush_ms: the runtime empties its ring buffer of 4,096 events every `flush_ms`; None: only after each call.
         parameters: as for `run_argv`.
     """
-    mode = "host-execution,queue-events" if _local(device) else "dispatch-events,queue-events,device-queue-events"
     return (
         tool,
         f"--module={module}",
@@ -237,10 +236,26 @@ def profiled_benchmark_argv(
         f"--benchmark_min_time={calls}x",
         "--benchmark_repetitions=2",
         "--benchmark_format=json",
-        f"--device_profiling_mode={mode}",
-        f"--device_profiling_output={output}",
+        *_profiling(device, output),
         *((f"--device_profiling_flush_interval_ms={flush_ms}",) if flush_ms else ()),
     )
+
+
+def recorded_argv(run: Sequence[str], recording: str = "load.ireereplay") -> tuple[str, ...]:
+    """Return `run`, a command line of `run_argv`, with a recording of the module's load and its call."""
+    return (*run, f"--device_replay_output={recording}")
+
+
+def profiled_replay_argv(
+    tool: str, device: Sequence[str], loads: int, recording: str = "load.ireereplay", output: str = "calls.ireeprof"
+) -> tuple[str, ...]:
+    """Return a command line that replays a recording `loads` times, of which the runtime writes a profile."""
+    return (tool, *device, recording, f"--benchmark_min_time={loads}x", *_profiling(device, output))
+
+
+def _profiling(device: Sequence[str], output: str) -> tuple[str, ...]:
+    mode = "host-execution,queue-events" if _local(device) else "dispatch-events,queue-events,device-queue-events"
+    return (f"--device_profiling_mode={mode}", f"--device_profiling_output={output}")
 
 
 def sampled_argv(

@@ -17,12 +17,13 @@ from dispatchflow.engine.stages import Artifacts, StageExecutor
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import ToolError, in_one_line
 from dispatchflow.iree import command_lines, profile_events
+from dispatchflow.iree.command_lines import device_flags, run_argv
 from dispatchflow.iree.profile_events import Profile, Repetition
 from dispatchflow.iree.targets import Device
 from dispatchflow.measurement.session import BlockRunner
 from dispatchflow.models import site_times
 from dispatchflow.models.site import Program
-from dispatchflow.models.site_times import Block, Calls, IncompleteProfile
+from dispatchflow.models.site_times import Block, Calls, IncompleteProfile, ProgramTimes
 from dispatchflow.store import disk
 from dispatchflow.store.entries import Record
 from dispatchflow.tools import processes
@@ -34,6 +35,8 @@ _ATTEMPTS = 5
 _INCOMPLETE = 20
 """The largest number of attempts at a block, as long as its profile is incomplete."""
 _FLUSH_MS = 1
+_LOADS = 5
+"""The number of replays of a recorded load."""
 
 
 _Read = TypeVar("_Read")
@@ -85,7 +88,7 @@ class SiteTrials:
         outputs, reason, facts = dict(traced.outputs), None, traced.facts.copy()
         try:
             blocks = self._blocks(chain, made, program)
-            times = site_times.program_times(program, blocks)
+            times = self._with_load(chain, made, program, site_times.program_times(program, blocks))
             outputs["times"] = store.put_bytes(msgspec.json.encode(times))
         except (ToolError, OSError) as error:
             disk.check(store.root, str(error))
@@ -111,6 +114,33 @@ class SiteTrials:
             block, flush_ms = self._repeated(profiled, flush_ms, site_times.read_block)
             blocks.append(block)
         return blocks
+
+    def _with_load(self, chain: CaseState, made: Artifacts, program: Program, times: ProgramTimes) -> ProgramTimes:
+        """Return the times with that of the initializers, which run before a profile of calls begins.
+
+        It is from a profile of replays of the load; unknown if the runtime cannot record or replay this one."""
+        tools, device, operation = self.executor.resolver.toolchain, chain.device, chain.case.operation
+        if site_times.AT_LOAD not in times.untimed.values() or not times.steady:
+            return times
+        store, recipe, flags = self.executor.store, operation.recipes[-1], device_flags(device.uri, device.cpus)
+        values = [value for value, _ in made.data.parameters]
+        given = made.data.inputs(recipe)
+        run = run_argv(tools.tool("iree-run-module"), "module.vmfb", flags, given, (), operation.function, values)
+        replay = command_lines.profiled_replay_argv(tools.tool("iree-benchmark-replay"), flags, _LOADS)
+        with store.scratch() as scratch:
+            store.place(scratch, {**made.files, **made.data.files(recipe)})
+            try:
+                with store.busy():
+                    self._run(command_lines.recorded_argv(run), scratch, device.cpus)
+                with store.quiet():
+                    self._run(replay, scratch, device.cpus)
+                with store.busy():
+                    self._run(command_lines.profile_export_argv(tools.tool("iree-profile")), scratch, ())
+                    profile = profile_events.parse((scratch / "calls.jsonl").read_bytes())
+            except (ToolError, FileNotFoundError):  # a release without the tool that replays
+                return times
+        called = msgspec.structs.replace(program, sites=program.called_by(operation.function))
+        return msgspec.structs.replace(times, at_load_ns=site_times.load_ns(called, times, profile, _LOADS))
 
     def one_call(self, case: Case, device: Device) -> tuple[Program, Calls]:
         """Verify a case, and return its sites and the events of one call of it; nothing is recorded.

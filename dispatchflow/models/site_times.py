@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import Final, NamedTuple
 
 import msgspec
@@ -104,6 +105,8 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     """The parts of one call, in whole ns, from the block with the median call time."""
     steady: bool
     """Whether all calls submitted the same operations."""
+    at_load_ns: int | None = None
+    """The time in which dispatches of initializers run, in a replay of one load; None if not known."""
 
     @property
     def ambiguous(self) -> tuple[Group, ...]:
@@ -150,6 +153,19 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
         sum(each.total_ns for each in measured),
         first is not None,
     )
+
+
+def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
+    """Return the median time in which dispatches ran before the call, of replays of a load and one call.
+
+    None: what ran before the calls is not what the initializers launch, or records were dropped."""
+    one, rest = divmod(len(profile.launches), loads)
+    before = one - sum(round(site.executions) for site in times.sites)
+    kernels = {site.export for site in program.sites if site.at_load}
+    found = [profile.launches[i * one : i * one + before] for i in range(loads)]
+    if rest or profile.dropped or before < 1 or any(each.export not in kernels for load in found for each in load):
+        return None
+    return round(median(sum(own_times(load)) for load in found))
 
 
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:

@@ -9,7 +9,7 @@ from dispatchflow import units
 from dispatchflow.models import rollup
 from dispatchflow.models.rollup import By
 from dispatchflow.models.site import Program, Site
-from dispatchflow.models.site_times import ProgramTimes, SiteTime
+from dispatchflow.models.site_times import AT_LOAD, ProgramTimes, SiteTime
 from dispatchflow.reports.table import aligned
 from dispatchflow.results import site_rows
 from dispatchflow.results.roofline import roofline
@@ -209,6 +209,9 @@ def remarks(program: Program, times: ProgramTimes | None, doubt: str | None) -> 
         }
         shares = ", ".join(f"{name} {units.nanoseconds(ns)}" for name, ns in named.items())
         lines.append(f"one call takes {units.nanoseconds(split.call_ns)}: {shares}")
+        if times.at_load_ns is not None:
+            loaded = units.count(list(times.untimed.values()).count(AT_LOAD), "site")
+            lines.append(f"at load: {loaded}, {units.nanoseconds(times.at_load_ns)} in all, by replay")
         if not times.steady:
             lines.append("stateful: each call differs, so times are means over all calls, warm-up included")
         if times.ambiguous:

@@ -15,6 +15,7 @@ from dispatchflow.models.site_times import (
     Block,
     ProgramTimes,
     SiteBlock,
+    load_ns,
     program_times,
     read_block,
 )
@@ -131,6 +132,16 @@ def test_sites_without_a_time_say_why():
     times = program_times(made, [block])
     assert times.untimed == {2: NOT_LAUNCHED, 3: AT_LOAD}
     assert [time.name for time in times.sites] == ["1"]
+
+
+def test_the_time_at_load_is_that_of_the_launches_before_each_call():
+    made = program(["a"], at_load=["c", "d"])
+    times = program_times(made, [read_block(made, recorded(2, ["a"]).profile(), [Repetition(1, 100)] * 2)])
+    assert load_ns(made, times, recorded(3, ["c", "d"], ["a"]).profile(), 3) == 20
+    assert load_ns(made, times, recorded(3, ["c", "d"], ["a"]).profile(dropped=1), 3) is None
+    assert load_ns(made, times, recorded(3, ["a"], ["c", "d"]).profile(), 3) is None  # not before the call
+    assert load_ns(made, times, recorded(3, ["a"]).profile(), 3) is None
+    assert load_ns(made, times, recorded(4, ["c"], ["a"]).profile(), 3) is None  # no whole loads
 
 
 def test_a_program_without_dispatches_is_only_host():

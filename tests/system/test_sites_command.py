@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -99,6 +101,40 @@ def test_sites_and_their_ceilings_are_measured_again_if_the_case_is(loops: Proje
 
 
 HIGHEST = "measuring this machine's highest compute and memory rates (column peak)"
+
+
+def test_initializers_have_one_time_in_all_from_a_replay_of_the_load(tmp_path: Path) -> None:
+    project = Project.make(tmp_path / "p")
+    (project.root / "load.mlir").write_text(LOADED)
+    words = ("file=load.mlir", "flags=--iree-opt-const-eval=false", "threads=1", "protocol=fast", "sites")
+    found = project.doit(*words)
+    assert found.code == 0, found
+    (line,) = (line for line in found.out.splitlines() if line.startswith("at load: "))
+    assert re.fullmatch(r"at load: 1 site, [\d.,]+ [mµn]s in all, by replay", line)
+    (times,) = project.root.glob("build/module_*/site_times.json")
+    assert 0 < json.loads(times.read_text())["at_load_ns"] < 1e9
+
+
+PRODUCT = """
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64x64xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<64x64xf32>) -> tensor<64x64xf32>
+  %c = linalg.matmul ins(%a, %a : tensor<64x64xf32>, tensor<64x64xf32>) outs(%f : tensor<64x64xf32>) -> tensor<64x64xf32>
+"""
+LOADED = f"""\
+util.global private @w : tensor<64x64xf32>
+util.initializer {{
+  %a = util.unfoldable_constant dense<0.5> : tensor<64x64xf32>{PRODUCT}
+  util.global.store %c, @w : tensor<64x64xf32>
+  util.return
+}}
+func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {{
+  %w = util.global.load @w : tensor<64x64xf32>
+  %a = arith.addf %x, %w : tensor<64x64xf32>{PRODUCT}
+  return %c : tensor<64x64xf32>
+}}
+"""
+"""A product that an initializer computes, and one in the function."""
 
 
 def test_times_are_added_up_by_operation(loops: Project) -> None:
