@@ -102,14 +102,16 @@ def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     Every second line is negative, from the first line on, or all lines if the epilogue clips negative sums; unsigned
     integers are never negative. If the result has at least twice the width, the second half of a negative line along
     the shared axis is the lowest number, so that the sum of two products overflows an integer of twice the width. In a
-    narrower result, a product of two lowest numbers would be 0."""
+    narrower result, a product of two lowest numbers would be 0, and so would other products of even numbers (6 · 8 in
+    i4): there the first operand is odd."""
     element, shape = operand.type.element, operand.type.shape
-    half = 2 ** (element.digits - 1)
-    values: Array = (half + below(raw, min(half, 2**31))).reshape(shape)
+    half, doubles = 2 ** (element.digits - 1), 2 * element.bits <= operation.types.result.bits
+    odd = operation.multiplies and not doubles and operand == operation.operands()[0]
+    values: Array = (half + below(raw, min(half, 2**31))).reshape(shape) | odd
     if element.is_unsigned:
         return values
-    negative = -1 - values
-    if operand.shared is not None and 2 * element.bits <= operation.types.result.bits:
+    negative = -values if odd else -1 - values
+    if operand.shared is not None and doubles:
         second = 2 * line_numbers(shape, (operand.shared,)) >= shape[operand.shared]
         negative = np.where(second, -(2**element.digits), negative)
     if operation.clips and not any(other.is_unsigned for other in operation.signature.operands):

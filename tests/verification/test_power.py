@@ -9,7 +9,7 @@ import pytest
 from support.variants import by_name
 
 from dispatchflow.operations import OPERATIONS, Operation
-from dispatchflow.verification import power
+from dispatchflow.verification import inputs, power
 
 GELU = {"epilogue": "bias+gelu"}
 # What was called right before: a kernel that forgot the product, fp8 attention, a chain in f16, a sum of bf16 numbers.
@@ -36,6 +36,14 @@ OVERLOOKED_ONCE: list[tuple[str, tuple[int, ...], str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("name", "sizes", "types", "options"), OVERLOOKED_ONCE, ids=str)
 def test_what_was_overlooked_is_seen(name: str, sizes: tuple[int, ...], types: str, options: dict[str, Any]) -> None:
     assert power.unseen(OPERATIONS[name].make(sizes, types, None, **options)) == []
+
+
+@pytest.mark.parametrize("sizes", [(1, 24, 40), (3, 24, 40), (1, 100, 100)], ids=str)
+def test_each_element_of_integers_shows_in_a_result_that_wraps_to_their_width(sizes: tuple[int, ...]) -> None:
+    operation = OPERATIONS["matmul"].make(sizes, "i4", None, epilogue="cast")
+    for recipe in (recipe for recipe in operation.recipes if recipe != "random"):
+        a, b = (operand.astype(np.int64) for operand in inputs.made(operation, recipe))
+        assert ((a[:, :, None] * b) % 16 != 0).all(), recipe
 
 
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.nightly])])
