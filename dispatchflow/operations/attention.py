@@ -68,14 +68,21 @@ class Attention(Operation):
 
         `counted`: a query has equal scores for some keys, and for all other keys scores so low that their exponentials
         are zero. The exponentials of the equal scores are ones, their sum is the number of these keys, and a result is
-        a mean of small integers. A key that is lost, doubled or wrongly included changes the result by 1 / count.
+        a mean of integers. A key that is lost, doubled or wrongly included changes the result by a fraction of
+        1 / count.
 
         Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
         scores for all keys. Each other query has a sign at some places and equal scores for the keys with the same
         signs at all these places: about 128 keys, or one or two. The first place is the same in all keys and moves all
         scores by 128 or -128, so that exponentials overflow or vanish if the maximum is not subtracted. With a causal
         mask, the query's own key and the next key have its signs. A mask hides one key of eight, but no key from the
-        last query. Values are 1 or 3; in f16, which cannot distinguish means near 2, they are -1 or 1."""
+        last query. Values are 1 or -1.
+
+        If the result is wider than f16, neighbouring values have different signs, and one value of each column is so
+        large that the mean of all is between 4 and 8. The mean shows a key that is lost, also from the sum of the
+        weights only. A kernel that divides the weights first adds up 1 / count, rounded, times the values. Equal terms
+        that are added one by one are all rounded to the same side, by up to count · u in all, which can be more than a
+        lost key changes. The roundings of two neighbours with different signs cancel."""
         if recipe == "random":
             return None
         import numpy as np
@@ -107,9 +114,11 @@ class Attention(Operation):
         for i in range(m) if self._causal else ():
             near = k[:, own[i] : own[i] + 2, 1:]
             near[:] = np.where(asked[i], q[:, i : i + 1, 1:] / step * unit, near)
-        v = np.where(bits(2, (b, k2, n)), 3.0, 1.0)
-        if self.signature.result.bits == 16:
-            v -= 2
+        v = np.where(bits(2, (b, k2, n)), 1.0, -1.0)
+        if self.signature.result.bits > 16:
+            v[:, 1::2] = -v[:, : k2 - 1 : 2]
+            heavy = np.arange(n) * int(k2 * 0.618 + 1) % (k2 - m + 1 if self._causal else k2)
+            v[:, heavy, np.arange(n)] = 2.0 ** (k2.bit_length() + 2)
         if not self._masked:
             return [q, k, v]
         hidden = bits(3, (b, m, k2), of=3)

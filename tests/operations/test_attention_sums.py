@@ -65,6 +65,14 @@ def test_every_key_of_an_attention_its_mask_and_its_boundary_count(types: str, o
         assert not judge.verdict(powers @ judge.operands[2] / powers.sum(axis=2, keepdims=True)).passed
 
 
+@pytest.mark.parametrize("k2", [8, 1000, 4096, 65535, 65536])
+def test_every_key_counts_in_one_result_of_f32(k2: int) -> None:
+    judge = Judge(operation := ATTENTION.make((1, 1, 1, 64, k2), "f32"))
+    for word in ("both", "summed"):
+        results = ((what, attention(operation, judge.operands, **{word: w})) for what, w in weights(k2))
+        assert judge.missed(results) == []
+
+
 @pytest.mark.parametrize("types", ATTENTION.signatures)
 @pytest.mark.parametrize("k2", [40, 64, 1000, 4096])
 def test_the_boundary_of_each_causal_query_is_seen(types: str, k2: int) -> None:
@@ -91,6 +99,31 @@ def test_a_right_attention_passes(types: str, options: Any, k2: int) -> None:
 
 
 @pytest.mark.parametrize("types", ATTENTION.signatures)
+@pytest.mark.parametrize(
+    ("m", "options", "k2"),
+    [
+        (1, {}, 1000),
+        (1, {}, 4096),
+        (1, {}, 16383),
+        (1, {"causal": "yes"}, 16000),
+        (1, {"mask": "yes"}, 60001),
+        (5, {"mask": "yes"}, 999),
+        (40, {"causal": "yes"}, 3000),
+        (24, {"mask": "yes", "causal": "yes"}, 10000),
+    ],
+    ids=str,
+)
+def test_an_attention_that_divides_its_weights_and_adds_one_value_after_the_other_passes(
+    types: str, m: int, options: Any, k2: int
+) -> None:
+    operation = ATTENTION.make((1, m, 4, 64, k2), types, **options)
+    for recipe in operation.recipes:
+        judge = Judge(operation, recipe)
+        for step in (1, -1):
+            assert judge.verdict(one_by_one(judge, step)).passed, recipe
+
+
+@pytest.mark.parametrize("types", ATTENTION.signatures)
 @pytest.mark.parametrize("options", [{}, {"mask": "yes"}, {"causal": "yes"}, {"mask": "yes", "causal": "yes"}], ids=str)
 @pytest.mark.parametrize(
     ("sizes", "tile"), [((1, 1, 64, 64, 129), 64), ((2, 17, 16, 16, 17), 16), ((1, 3, 8, 4, 33), 16)]
@@ -110,6 +143,18 @@ def passes(judge: Judge) -> None:
     assert judge.verdict(online(judge, 48)).passed
     powers = np.exp2(scores - scores.max(axis=2, keepdims=True))
     assert judge.verdict((powers / powers.sum(axis=2, keepdims=True)).astype(own).astype(np.float32) @ v).passed
+
+
+def one_by_one(judge: Judge, step: int) -> Any:
+    """Divide the weights by their sum; then sum the weighted values, from the last key if `step` is -1."""
+    scores, v = scored(judge), judge.operands[2].astype(np.float32)
+    powers = np.exp2(scores - scores.max(axis=2, keepdims=True))
+    shares = powers / np.cumsum(powers, axis=2, dtype=np.float32)[..., -1:]
+    shares = shares.astype(dtype_of(judge.operation.signature.operands[0])).astype(np.float32)
+    found = np.zeros((*shares.shape[:2], v.shape[2]), np.float32)
+    for key in range(v.shape[1])[::step]:
+        found += shares[:, :, key, None] * v[:, key, None]
+    return found
 
 
 def scored(judge: Judge) -> Any:
