@@ -31,6 +31,31 @@ func.func @main(%a: tensor<33x40x{type}>) -> tensor<33x40x{type}> {{
   return %r : tensor<33x40x{type}>
 }}
 """
+# Each workgroup adds 256 elements to the same 256 elements of the result, without an atomic.
+RACE = """\
+func.func @main(%x: tensor<262144xf32>) -> tensor<256xf32> {
+  %zero = arith.constant dense<0.0> : tensor<256xf32>
+  %y = flow.dispatch.workgroups[](%x, %zero) : (tensor<262144xf32>, tensor<256xf32>) -> %zero =
+      (%in: !iree_tensor_ext.dispatch.tensor<readonly:tensor<262144xf32>>, %acc: !iree_tensor_ext.dispatch.tensor<readwrite:tensor<256xf32>>) {
+    %id = flow.dispatch.workgroup.id[0] : index
+    %part = iree_tensor_ext.dispatch.tensor.load %in, offsets = [%id], sizes = [256], strides = [1] : !iree_tensor_ext.dispatch.tensor<readonly:tensor<262144xf32>> -> tensor<256xf32>
+    %old = iree_tensor_ext.dispatch.tensor.load %acc, offsets = [0], sizes = [256], strides = [1] : !iree_tensor_ext.dispatch.tensor<readwrite:tensor<256xf32>> -> tensor<256xf32>
+    %new = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%part : tensor<256xf32>) outs(%old : tensor<256xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.addf %a, %b : f32
+      linalg.yield %s : f32
+    } -> tensor<256xf32>
+    iree_tensor_ext.dispatch.tensor.store %new, %acc, offsets = [0], sizes = [256], strides = [1] : tensor<256xf32> -> !iree_tensor_ext.dispatch.tensor<readwrite:tensor<256xf32>>
+    flow.return
+  } count() -> (index, index, index) {
+    %c1 = arith.constant 1 : index
+    %n = arith.constant 200000 : index
+    %m = arith.constant 20 : index
+    flow.return %n, %m, %c1 : index, index, index
+  }
+  return %y : tensor<256xf32>
+}
+"""
 # What lies in memory that nobody wrote: zeros of a new process, and what the debug allocator fills with.
 ZEROS = np.concatenate([np.full((32, 40), 2), np.zeros((1, 40))])
 POISON = np.concatenate([np.full((32, 40), 2, "i1"), np.full((1, 40), 0xCD, "u1").view("i1")])
@@ -174,3 +199,12 @@ def test_unwritten_result_of_an_operation_is_reported_although_the_memory_is_rig
     found = "33 elements of the random inputs' result depend on memory that was never written; the first at [39, 0]: "
     assert reason.startswith(f"{found}0, -51 where it held other bytes")
     assert {"got_random", "second_random"} <= set(outputs)
+
+
+def test_a_race_of_two_threads_is_reported(tmp_path) -> None:
+    words = {"file": "race.mlir", "inputs": "262144xf32=1", "expected": "y.bin", "threads": 2}
+    project = Project.make(tmp_path, sweep(operation="module", m=None, n=None, k=None, **words))
+    (tmp_path / "specs/race.mlir").write_text(RACE)
+    (tmp_path / "specs/y.bin").write_bytes(np.full(256, 4_000_000, "float32").tobytes())
+    outcome = project.doit("verify")
+    assert re.search(r"not deterministic: equal calls differ in \d+ elements? of result 0", outcome.out), str(outcome)
