@@ -288,7 +288,8 @@ def _doubted(row: Mapping[str, Any]) -> bool:
     """Return whether a verdict needs its reason to be understood."""
     if row["status"] in ("failed", "no device"):
         return False
-    return row["verification"] == "mistrusted" or "stateful: " in (row["reason"] or "")
+    told = row["reason"] or ""
+    return row["verification"] == "mistrusted" or "stateful: " in told or "not deterministic: " in told
 
 
 _ALL = "`doit report columns=case,status,verification,reason` shows all"

@@ -207,4 +207,10 @@ def test_a_race_of_two_threads_is_reported(tmp_path) -> None:
     (tmp_path / "specs/race.mlir").write_text(RACE)
     (tmp_path / "specs/y.bin").write_bytes(np.full(256, 4_000_000, "float32").tobytes())
     outcome = project.doit("verify")
-    assert re.search(r"not deterministic: equal calls differ in \d+ elements? of result 0", outcome.out), str(outcome)
+    told = r"not deterministic: equal calls differ in \d+ elements? of result 0"
+    assert re.search(told, outcome.out), str(outcome)
+
+    compared_with_nothing = project.doit(
+        "operation=module", "file=specs/race.mlir", "inputs=262144xf32=1", "threads=2", "verify"
+    )
+    assert re.search(f"not compared: .*{told}", compared_with_nothing.out), str(compared_with_nothing)
