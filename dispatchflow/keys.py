@@ -92,7 +92,7 @@ class Form:
         return key_of(self.kind, self.ingredients(*strings))
 
     def around(self, first: Sequence[str], last: Sequence[str]) -> Form:
-        """Return a form whose first strings are always `first` and whose last strings are always `last`."""
+        """Return the form of keys whose strings begin with `first` and end with `last`."""
         form = Form(self.kind, lambda *middle: self.ingredients(*first, *middle, *last))
 
         def spell(lengths: tuple[int, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A case and its name: dispatch × target × threads, with flags, provider and cache."""
+"""A case and its name: dispatch (operation and tuning), target, threads, flags, provider, cache."""
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ def unpassed(library: str, types: Sequence[str]) -> str | None:
 def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorType]:
     """Return the types of the arguments of a library's call.
 
-    The types of a model are parsed from `arguments`, the types of its inputs. Those of an operation are the types of
-    its operands, because the runtime may pass an operand as another type."""
+    The types of a model are parsed from `arguments`, the types of its inputs. For an operation they are the types of
+    its operands: those in `arguments` may differ, because the runtime passes some types as others."""
     if isinstance(program, Operation):
         return [operand.type for operand in program.operands()]
     return [_tensor(argument) for argument in arguments]

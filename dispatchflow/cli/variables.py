@@ -243,7 +243,7 @@ _OWN: dict[str, Variable] = {
     "depth": Variable("sites", "how many components of a name by=scope takes; default 1", _count),
     "sites": Variable("extract", "numbers of sites, as doit sites:CASE shows them: 1,10, or all", _sites),
     "execution": Variable("extract", "the execution of a site in a loop to capture, from 1; default the last", _count),
-    "kernel": Variable("sites", "only sites that launch this kernel, as another profiler names it"),
+    "kernel": Variable("sites", "only sites that launch the kernel of this name, for example from a profiler"),
     "from": Variable("phases", "the compiler's phase to begin with: flow; doit phases CASE lists them"),
     "to": Variable("phases", "the phase to end with; with from= alone, the next one"),
     "with": Variable("phases", "another case, or iree=3.12.0 for the same case: at which phase they differ, and how"),

@@ -52,7 +52,7 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of the output that has a module without the configuration of its tuning.
+    """Return the name of the output with this module, but without the configuration of its tuning.
 
     The configuration suits one backend only."""
     return f"{module}.plain.mlir"

@@ -6,7 +6,7 @@ that is not written, or is computed from unwritten memory, differs between the t
 tolerance are.
 
 One call with that allocator would not suffice: `local-task` takes its memory elsewhere (IREE 3.12 and 3.13), a
-reference may contain the same bytes, and 0xCD may be right by chance.
+reference that is computed from unwritten memory may contain 0xCD too, and 0xCD may be right by chance.
 
 Devices other than the CPU have no such allocator (Vulkan's refuses to be wrapped). There the second call repeats the
 first one, and shows only whether a result is the same each time."""

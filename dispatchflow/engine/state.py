@@ -84,7 +84,7 @@ class CaseState(msgspec.Struct, frozen=True):
 
     @property
     def dispatch(self) -> Dispatch:
-        """The case's dispatch; for a user's module that is printed, with the configurations it requests."""
+        """The case's dispatch; once a user's module is printed, with the configurations that it requests."""
         emitted = self.steps["emit"].record
         return self.case.dispatch if emitted is None else self.case.dispatch.printed(emitted)
 

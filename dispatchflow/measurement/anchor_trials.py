@@ -63,7 +63,7 @@ class AnchorSet:
     def moment(
         self, key: Key, since: dict[str, int], blocks_ns: Sequence[float]
     ) -> tuple[Moment, dict[str, list[float]]]:
-        """Return the moment of a case, and the anchors' blocks from which it was computed.
+        """Return how fast the machine was during a case's blocks, and the anchors' blocks that show it.
 
         These are the anchors' blocks since `since`, an earlier result of `marks`. `key` is the key of the case's
         measurement and `blocks_ns` are its blocks. The anchors' times so far are added to the machine's history."""

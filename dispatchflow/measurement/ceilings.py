@@ -153,7 +153,7 @@ class Ceilings:
         return self._known[place]
 
     def _highest_rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the highest rates of this or a smaller number of threads: more threads are no slower."""
+        """Return the highest rates that at most this many threads reach, because more are no slower."""
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))
             for fewer in self._with_fewer_threads(target, device):

@@ -112,7 +112,7 @@ class Locations:
     def name(self, node):
         """Return `blocks.0.attn/linear`; the module's second one is `blocks.0.attn/linear_1`.
 
-        torch numbers the operators of all modules together: equal modules would differ in their names."""
+        With torch's own numbers, which run through the whole model, equal modules would have different names."""
         if node not in self.names:
             stack = node.meta.get("nn_module_stack") or {}
             path = next(reversed(stack.values()))[0] if stack else ""

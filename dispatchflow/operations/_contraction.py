@@ -55,7 +55,7 @@ def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
 
 
 def dynamic(*dims: str) -> Option:
-    """Return the option `dynamic` with these values; each is some dims, one letter each."""
+    """Return the option `dynamic` with these values. A value such as `mn` names dims by one letter each."""
     return Option(("no", *dims), "dims whose sizes are unknown at compile time, one letter each: `?` in the module")
 
 

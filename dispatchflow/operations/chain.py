@@ -53,7 +53,8 @@ class Chain(Operation):
         """Return the inputs of the wide recipe: a result is a sum of four products of three numbers.
 
         Each column of the second factor has one number that is not zero, and each column of the third factor has four.
-        In each product one factor has all digits, and the others are 1 or -1; the factors take turns along k."""
+        In each product one factor uses its full significand, and the other two are 1 or -1. Which factor it is
+        alternates along k."""
         if recipe != "wide":
             return None
         import numpy as np

@@ -64,10 +64,10 @@ class Elementwise(Operation):
 
         `exact`: integers of magnitude 1 to 15 with both signs; only negative integers for `max` and only positive
         integers for `relu`, so that a lost element, which is 0, changes the result. Floating-point numbers are
-        multiplied by powers of two over the type's range, so that a clamp or a flush to 0 changes the result: both
-        operands of one result by the same power, or in a product one operand, in turn. None is returned for integers
-        that are added or multiplied, which `inputs` makes. `far`, for functions such as `exp`: see `_functions.far`;
-        the signs are the opposite of the signs in the recipe `random`."""
+        multiplied by powers of two over the type's range, so that a clamp or a flush to 0 changes the result. Both
+        operands of a result get the same power; in a product only one gets it, the first or the second in turn. For
+        sums and products of integers the result is None, and `inputs` makes their operands. `far`, for functions such
+        as `exp`: see `_functions.far`; the signs are the opposite of the signs in the recipe `random`."""
         import numpy as np
 
         from dispatchflow.operations._random import below, stream, uniform
@@ -129,7 +129,7 @@ class Elementwise(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error: of one rounding for a single operation, else of the function."""
+        """Return a bound on the error: one rounding for arithmetic such as `add`, else the function's own."""
         y, element = self.reference(operands), self.signature.accumulator
         return _functions.error_of(self._kind, operands[0], y, element) if self._curved else abs(y) * element.unit
 

@@ -175,8 +175,9 @@ class Norm(Operation):
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
         """Return the bound `error`, or a smaller bound for the recipes `counted` and `few`.
 
-        For these recipes the bound is 4·ULPS·u times the scaled quotient, for the roundings of means, root and
-        quotients, plus u times the result. Their sums have almost no rounding errors, except with a running mean."""
+        For these recipes the bound is 4·ULPS·u·|scale·(x − mean)/root| + u·|result|. The first term is for the
+        roundings of means, root and quotients. The sums of these inputs have almost no rounding errors, except in a
+        kernel that updates a running mean."""
         if recipe not in ("counted", "few"):
             return self.error(operands)
         from dispatchflow.operations._numeric import ULPS

@@ -53,7 +53,8 @@ class Pooling(Window):
 
         `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
         large results. In every third channel the numbers are near the lowest number of the type, so that beginning with
-        any higher number gives wrong results. `wide`: numbers with all digits, so far apart that no window has two."""
+        any higher number gives wrong results. `wide`: numbers that use the full significand, in
+        places so far apart that no window has two of them."""
         if recipe == "random" or (recipe == "exact" and self.option("kind") == "sum"):
             return None
         import numpy as np

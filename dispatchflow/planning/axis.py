@@ -14,8 +14,8 @@ _POWERS = re.compile(rf"2\^({WHOLE})\.\.2\^({WHOLE})")
 _POWER = re.compile(rf"2\^({WHOLE})")
 
 MAX_SIZE = 2**31 - 1
-FORMS = '64, [64, 128], "64:1024:128" (ends included), "2^4..2^10"'
-LINE_FORMS = "64 or 64,128 or 64:1024:128 (ends included) or 2^4..2^10"
+FORMS = '64, [64, 128], "64:1024:64" (ends included), "2^4..2^10"'
+LINE_FORMS = "64 or 64,128 or 64:1024:64 (ends included) or 2^4..2^10"
 """The forms of sizes that the command line accepts."""
 
 

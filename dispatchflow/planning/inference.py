@@ -73,7 +73,7 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return operation → the words of its sweep, for each operation to which the given words apply.
 
-    A sweep has those of the written classes of shapes, and of the values in `words`, that the operation takes. An
+    A sweep has only the written classes of shapes and the values in `words` that its operation takes. An
     operation that takes none of the classes, or none of a word's values, is left out.
 
     Raises:

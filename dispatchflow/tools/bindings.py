@@ -24,8 +24,8 @@ class Bindings:
 def bindings_of(toolchain: Toolchain) -> Bindings:
     """Return the bindings that belong to this toolchain's compiler.
 
-    A package has its bindings in a directory above the compiler, a build tree beside its tools. They are run by the
-    interpreter of their environment, or by this interpreter if they are in none.
+    In an installed package the bindings are in a directory above the compiler, in a build tree beside the tools. They
+    are run by the interpreter of their environment, or by this interpreter if they are in none.
 
     Raises:
         OSError: the toolchain has no bindings. They are not part of its identity, and may be added later.

@@ -141,7 +141,7 @@ class Tuning:
         return ()
 
     def unknown_to(self, backend: str) -> str | None:
-        """Return why this backend ignores the tuning, as the reason of a skip; None if it may not.
+        """Return why this backend would ignore the tuning, as the reason of a skip; None if it would not.
 
         This is also called for users' modules."""
         return None

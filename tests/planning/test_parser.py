@@ -76,7 +76,7 @@ def table(**words: str) -> str:
         (".tags", {"tags": "[1]"}, ["wrong type", "int", "str"]),
         (".m", {"m": "0"}, ["not a size", "size 0", "1 … 2147483647"]),
         (".k", {"k": "-8"}, ["not a size", "size -8", "1 … 2147483647"]),
-        (".n", {"n": '"64:"'}, ["not a size", "'64:'", '"64:1024:128"']),
+        (".n", {"n": '"64:"'}, ["not a size", "'64:'", '"64:1024:64"']),
         (".n", {"n": "[]"}, ["not a size", "an empty list", "[64, 128]"]),
         (".n", {"n": "1.5"}, ["not a size", "1.5", "[64, 128]"]),
         (
@@ -192,7 +192,7 @@ def test_place_of_a_variable_is_the_command_line():
     with pytest.raises(SpecError) as caught:
         parser.sweep({"operation": "matmul", "m": "64:", "n": "1", "k": "1"}, COMMAND_LINE)
     assert caught.value.facts["spec"] == "m= on the command line"
-    assert "write 64 or 64,128 or 64:1024:128 (ends" in str(caught.value)
+    assert "write 64 or 64,128 or 64:1024:64 (ends" in str(caught.value)
 
 
 def test_a_wrong_size_is_reported_before_missing_sizes():

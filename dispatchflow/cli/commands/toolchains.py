@@ -27,7 +27,7 @@ class ToolchainsCommand(QueryCommand):
 
 
 def _toolchains(workspace: Workspace) -> tuple[str, set[str]]:
-    """Return the text of `doit toolchains`, and the words of the toolchains that cannot be used.
+    """Return the text of `doit toolchains`, and the values of `iree=` whose toolchains cannot be used.
 
     The text lists the current environment's toolchain, the fetched ones, and the one that `iree=` names."""
     rows: list[dict[str, str | None]] = []

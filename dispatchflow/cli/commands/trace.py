@@ -33,8 +33,8 @@ _PERFETTO = ".json"
 class TraceCommand(QueryCommand):
     name = "trace"
     doc_purpose = (
-        "capture a Tracy trace and show its zones, or a timeline of one call, out=net.json; "
-        "usage: doit trace CASE [out=net.tracy], -- python x.py, or net.tracy"
+        "capture a Tracy trace and show its zones; out=net.json writes the timeline of one call instead; "
+        "usage: doit trace CASE [out=FILE] | doit trace -- python x.py | doit trace net.tracy"
     )
     groups = ("cases", "run", "top", "format", "out")
 
