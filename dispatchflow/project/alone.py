@@ -60,4 +60,5 @@ def _comparable(row: Mapping[str, Any], workspace: Workspace, chain: CaseState) 
 
 def _alone(row: Mapping[str, Any]) -> Alone:
     found = summary(row["dispatch_blocks_ns"])
-    return Alone(row["case"], found.median_ns, found.ci_low_ns, found.ci_high_ns)
+    only = row["dispatch_configurations"][0] if len(row["dispatch_configurations"] or ()) == 1 else None
+    return Alone(row["case"], found.median_ns, found.ci_low_ns, found.ci_high_ns, only)

@@ -56,7 +56,10 @@ class CaseSites:
     def remarks(self) -> list[str]:
         """The lines below a table."""
         found = sites.remarks(self.program, self.times, self.doubt)
-        return found if self.times is None else [*found, *sites.departures(self.times, self.alone)]
+        if self.times is None:
+            return found
+        other = sites.reconfigured(self.program, self.configurations, self.alone)
+        return [*found, *sites.departures(self.times, self.alone), *other]
 
 
 def load(workspace: Workspace, chain: CaseState) -> CaseSites | None:

@@ -28,6 +28,8 @@ class Alone(NamedTuple):
     median_ns: float
     ci_low_ns: float | None
     ci_high_ns: float | None
+    configuration: str | None = None
+    """The configuration that the compiler applied to the module's only dispatch; None if it has several."""
 
 
 _HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", "kernel", "operations"]
@@ -192,6 +194,17 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
             lines.append(
                 f"site {time.name} takes {ns} here and {own} ({more}) alone in {found.case}: more than the noise"
             )
+    return lines
+
+
+def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:
+    """Return a line for each site that the compiler configured otherwise in its own module."""
+    lines = []
+    for site in program.sites:
+        here, found = configurations.get(site.executable), alone.get(site.number)
+        if found is not None and None not in (here, found.configuration) and here != found.configuration:
+            own = f"applied {found.configuration} alone in {found.case}, and {here} here"
+            lines.append(f"site {site.number}: the compiler {own}: the two times are of different code")
     return lines
 
 

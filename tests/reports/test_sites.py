@@ -52,6 +52,15 @@ def test_a_row_has_the_operations_times_and_rates_of_a_site(timed: ProgramTimes)
     assert (third["median_ns"], third["untimed"], third["operations"]) == (None, "at load", ["linalg.add #2"])
 
 
+def test_a_site_with_another_configuration_alone_is_named() -> None:
+    here = {"exe_0": "matmul 8x8", "exe_1": "copy"}
+    known = {1: ("matmul 4x4",), 2: ("copy",), 3: ("add",)}
+    alone = {site: sites.Alone(f"case_{site}", 1.0, None, None, *found) for site, found in known.items()}
+    (line,) = sites.reconfigured(PROGRAM, here, alone)
+    assert line.startswith("site 1: the compiler applied matmul 4x4 alone in case_1, and matmul 8x8 here")
+    assert sites.reconfigured(PROGRAM, here, {1: sites.Alone("case_1", 1.0, None, None)}) == []
+
+
 def test_a_table_names_what_is_guessed_untimed_and_in_no_site(timed: ProgramTimes) -> None:
     text = sites.table(sites.rows("net", PROGRAM, timed))
     _, first, second, third = text.splitlines()
