@@ -152,9 +152,7 @@ def test_a_module_with_dynamic_sizes_numbers_and_two_results_is_rotated(tmp_path
 
 
 @pytest.mark.iree
-@pytest.mark.slow
 def test_a_module_is_measured_cold_and_one_that_keeps_state_says_why_not(copied: Project) -> None:
-    """Slow, because the copies fill twice the last-level cache of the host."""
     (copied.root / "net.mlir").write_text(NET)
     (copied.root / "state.mlir").write_text(STATE)
     words = 'operation = "module"\ninputs = {}\nfile = "../{}.mlir"\nthreads = 1\ncache = ["hot", "cold"]\n'
