@@ -21,7 +21,10 @@ from support.project import (
 from support.tools import QUESTIONS, Outcome, toolchain
 
 from dispatchflow.errors import StoreError
+from dispatchflow.keys import Key
 from dispatchflow.project.workspace import Workspace
+from dispatchflow.store.entries import Record
+from dispatchflow.store.store import Store
 
 pytest_plugins = ["support.project"]
 pytestmark = pytest.mark.iree
@@ -250,3 +253,25 @@ def test_without_room_for_an_object_nothing_is_recorded(copied: Project, monkeyp
             workspace.executor.emit(case)
     assert workspace.store.records.get(workspace.resolver.chain(case)["emit"].key) is None
     assert workspace.executor.emit(case).ok
+
+
+def test_objects_that_are_too_small_to_delete_their_records_are_removed_all_the_same(disk: Path) -> None:
+    store = Store(disk / "store")
+    digest = store.put_bytes(b"1")
+    keys = [Key(f"{number:032}") for number in range(300)]
+    for key in keys:
+        store.records.add(Record(key, "compile", ok=True, outputs={"vmfb": digest}, ingredients={"text": "x" * 2000}))
+    store.records.close()
+    store = Store(disk / "store")
+    ballast = fill(disk)
+
+    store.discard(keys, [digest])
+
+    assert not store.path(digest).exists()
+    with pytest.raises(StoreError, match=r"full|cannot be written"):
+        store.discard(keys, [])
+    ballast.unlink()
+    assert len(store.records.held()) == 300
+    store.discard(keys, [digest])
+    assert store.records.held() == []
+    store.records.close()
