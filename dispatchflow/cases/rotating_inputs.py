@@ -7,29 +7,15 @@ second module copies the inputs until the copies fill twice the last-level cache
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dispatchflow import units
 from dispatchflow.cases.module import is_scalar, nbytes_of, shape_of
 from dispatchflow.iree import rotation
-from dispatchflow.iree.rotation import FILE, Operand
+from dispatchflow.iree.rotation import Operand, Rotation
 from dispatchflow.iree.targets import LOCAL, Target
 from dispatchflow.mlir.functions import Declaration
 from dispatchflow.operations import Operation
 from dispatchflow.workload import ENTRY, Workload
-
-__all__ = [
-    "CACHES",
-    "COLD",
-    "FILE",
-    "HOT",
-    "VERSION",
-    "Rotation",
-    "module",
-    "not_coldable",
-    "of_module",
-    "of_operation",
-]
 
 HOT, COLD = "hot", "cold"
 CACHES = (HOT, COLD)
@@ -37,27 +23,7 @@ CACHES = (HOT, COLD)
 VERSION = 1
 """Increase this when the behaviour of a cold call changes."""
 
-_PART_OF_MEMORY = 4
 _ASYNCHRONOUS = "--iree-execution-model=async-external"
-
-
-@dataclass(frozen=True, slots=True)
-class Rotation:
-    """A function whose inputs are rotated."""
-
-    callee: str
-    """The name of the measured module."""
-    function: str
-    operands: tuple[Operand, ...]
-    results: tuple[str, ...]
-    """The types of the results in the runtime tools' spelling."""
-    count: int
-    """The number of copies."""
-
-    @property
-    def nbytes(self) -> int:
-        """The size of all copies in bytes."""
-        return self.count * sum(operand.stride for operand in self.operands if operand.cold)
 
 
 def of_operation(operation: Operation, cache_bytes: int) -> Rotation:
@@ -134,7 +100,7 @@ def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequenc
 
 def too_large(found: Rotation, memory_bytes: int) -> str | None:
     """Return the reason if the copies take more than a quarter of the memory; None if they do not."""
-    if found.nbytes <= memory_bytes // _PART_OF_MEMORY:
+    if not found.is_too_large(memory_bytes):
         return None
     copies = f"{units.size(found.nbytes)} of input copies, to fill twice the last-level cache"
     return f"not coldable: {copies}, are over a quarter of the memory ({units.size(memory_bytes)})"
@@ -148,23 +114,19 @@ def module(found: Rotation) -> str:
     """
     operands = found.operands
     cold = [i for i, operand in enumerate(operands) if operand.cold]
-    callee = rotation.symbol(f"{found.callee}.{found.function}")
-    takes = [operand.type for operand in operands]
-    gives = rotation.types_of(found.results)
 
     def joined(text: str) -> str:
         return ", ".join(text.format(i=i) for i in cold)
 
     buffers = joined("!hal.buffer")
     globals_ = "".join(f"  util.global private mutable @copies{i} : !hal.buffer\n" for i in cold)
-    arguments = ", ".join(f"%arg{i}: {type}" for i, type in enumerate(takes))
     text = f"""\
 module @rotation {{
-  util.func private {callee}({arguments}) -> ({gives})
+  util.func private {found.target}{found.declaration}
   util.global private mutable @next = 0 : index
   util.global private mutable @ready = 0 : i32
 {globals_}{"".join(_repeated(i, operands[i], found.count) for i in cold)}\
-  util.func public {rotation.symbol(found.function)}({arguments}) -> ({gives}) {{
+  util.func public {rotation.symbol(found.function)}{found.declaration} {{
     %zero = arith.constant 0 : i32
     %one = arith.constant 1 : i32
     %step = arith.constant 1 : index
@@ -182,21 +144,9 @@ module @rotation {{
 """
     text += f"      scf.yield {joined('%made{i}')} : {buffers}\n    }} else {{\n"
     text += "".join(f"      %kept{i} = util.global.load @copies{i} : !hal.buffer\n" for i in cold)
-    text += f"""\
-      scf.yield {joined("%kept{i}")} : {buffers}
-    }}
-    %this = util.global.load @next : index
-    %after = arith.addi %this, %step : index
-    %next = arith.remui %after, %count : index
-    util.global.store %next, @next : index
-"""
+    text += f"      scf.yield {joined('%kept{i}')} : {buffers}\n    }}\n{rotation.TURN}"
     text += "".join(rotation.next_copy(i, operands[i], f"%copies#{place}") for place, i in enumerate(cold))
-    return f"""\
-{text}\
-{rotation.call(callee, operands, found.results)}\
-  }}
-}}
-"""
+    return f"{text}{found.call}  }}\n}}\n"
 
 
 def _repeated(index: int, operand: Operand, count: int) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from dispatchflow.cases.case import Case
 from dispatchflow.cases.known_failures import KnownFailures
 from dispatchflow.cases.module import Module
-from dispatchflow.cases.rotating_inputs import HOT, Rotation
+from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.engine import actions, rotations, site_states, verdicts
 from dispatchflow.engine.actions import Action, Data
 from dispatchflow.engine.data import DataResolver
@@ -26,6 +26,7 @@ from dispatchflow.engine.state import CaseState, StageState
 from dispatchflow.iree import flags as extra
 from dispatchflow.iree.cpu_features import HostCpu
 from dispatchflow.iree.release import syntax_of
+from dispatchflow.iree.rotation import Rotation
 from dispatchflow.iree.targets import Device, Target
 from dispatchflow.keys import Digest, Form, Key
 from dispatchflow.libraries import providers
@@ -140,9 +141,7 @@ class Resolver:
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return how calls rotate through copies of the inputs; None for one copy.
-
-        Returns None also for a user's module whose inputs are still unknown."""
+        """Return the rotation of a cold case; None for a hot one, and while a module's inputs are unknown."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:
@@ -228,7 +227,7 @@ class Resolver:
         return msgspec.structs.replace(step, state="off", why=f"verify=off{known}")
 
     def _profile(self, case: Case, compiled: StageState, verified: StageState, device: Device) -> StageState:
-        program, rotation = case.operation, self.rotation(case)
+        program = case.operation
         if verified.state == "absent" and (device.absent is not None or self.settings.verify == "on"):
             return StageState("profile", "absent", verified.why)
         operands = self.supplies.operands(program)
@@ -238,12 +237,13 @@ class Resolver:
             return StageState(
                 "profile", "blocked", f"verification failed: {verified.why}; verify=warn measures it anyway"
             )
+        rotation = self.rotation(case)
         if case.cache != HOT and (problem := rotations.problem(program, self.supplies, rotation, self.flags(case))):
             return StageState("profile", "failed", problem)
         assert compiled.code is not None and operands is not None
         call = actions.Call(compiled.code, program.function, device)
-        sets = None if rotation is None else rotation.count
-        action = actions.measurement(call, operands.measured, self.settings.protocol, sets)
+        copies = rotation.count if rotation else None
+        action = actions.measurement(call, operands.measured, self.settings.protocol, copies)
         found = self._records.measurement(action.key)
         refusal = self.reuse.refusal(found, device) if found is not None else None
         if refusal is not None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.module import Module
-from dispatchflow.cases.rotating_inputs import Rotation
 from dispatchflow.engine.data import DataResolver
+from dispatchflow.iree.rotation import Rotation
 from dispatchflow.operations import Operation
 from dispatchflow.workload import Workload
 

@@ -15,6 +15,8 @@ FILE = "rotation.vmfb"
 """The module's name in the directory where it runs."""
 
 _ALIGNMENT = 64
+_PART_OF_MEMORY = 4
+"""The copies take at most the memory divided by this."""
 _VIEW = "!hal.buffer_view"
 
 
@@ -44,39 +46,79 @@ def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
     return max(2, -(-2 * cache_bytes // sum(operand.stride for operand in operands if operand.cold)))
 
 
-def module(callee: str, function: str, operands: Sequence[Operand], results: Sequence[str], count: int) -> str:
-    """Emit the module.
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """A function of which some operands are rotated."""
 
-    Args:
-        callee: the name of the called module.
-        function: the name of its function; the emitted function has the same.
-        operands: the operands.
-        results: the declared types of the results.
-        count: the number of copies.
-    """
-    target = symbol(f"{callee}.{function}")
-    arguments = ", ".join(f"%arg{i}: {operand.type}" for i, operand in enumerate(operands))
-    gives = types_of(results)
+    callee: str
+    """The name of the measured module."""
+    function: str
+    operands: tuple[Operand, ...]
+    results: tuple[str, ...]
+    """The declared types of the results."""
+    count: int
+    """The number of copies."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all copies in bytes."""
+        return self.count * sum(operand.stride for operand in self.operands if operand.cold)
+
+    def is_too_large(self, memory_bytes: int) -> bool:
+        """Return whether the copies take more than a quarter of the memory."""
+        return self.nbytes > memory_bytes // _PART_OF_MEMORY
+
+    @property
+    def declaration(self) -> str:
+        """The arguments and results of the function."""
+        arguments = ", ".join(f"%arg{i}: {operand.type}" for i, operand in enumerate(self.operands))
+        return f"({arguments}) -> ({self._gives})"
+
+    @property
+    def target(self) -> str:
+        """The function as a symbol to import."""
+        return symbol(f"{self.callee}.{self.function}")
+
+    @property
+    def call(self) -> str:
+        """The call of the function with the copies `%cold…`, and the return of its results."""
+        given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(self.operands))
+        takes = ", ".join(operand.type for operand in self.operands)
+        names = ", ".join(f"%result{index}" for index in range(len(self.results)))
+        assigned, returned = (f"{names} = ", f"util.return {names} : {self._gives}") if names else ("", "util.return")
+        return f"    {assigned}util.call {self.target}({given}) : ({takes}) -> ({self._gives})\n    {returned}\n"
+
+    @property
+    def _gives(self) -> str:
+        return ", ".join(_number(result) if _is_number(result) else _VIEW for result in self.results)
+
+
+TURN = """\
+    %this = util.global.load @next : index
+    %after = arith.addi %this, %step : index
+    %next = arith.remui %after, %count : index
+    util.global.store %next, @next : index
+"""
+"""The operations that set `%this`, the number of the copy to use; `%step` is 1, `%count` the copies."""
+
+
+def module(found: Rotation) -> str:
+    """Emit the module; its function has the name of the measured one."""
     text = "".join(
         f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {_VIEW}> : !hal.buffer\n"
         + next_copy(i, operand, f"%buffer{i}")
-        for i, operand in enumerate(operands)
+        for i, operand in enumerate(found.operands)
         if operand.cold
     )
     return f"""\
 module @{MODULE} {{
-  util.func private {target}({arguments}) -> ({gives})
+  util.func private {found.target}{found.declaration}
   util.global private mutable @next = 0 : index
-  util.func public {symbol(function)}({arguments}) -> ({gives}) {{
-    %one = arith.constant 1 : index
-    %count = arith.constant {count} : index
+  util.func public {symbol(found.function)}{found.declaration} {{
+    %step = arith.constant 1 : index
+    %count = arith.constant {found.count} : index
     %encoding = hal.encoding_type<dense_row_major> : i32
-    %this = util.global.load @next : index
-    %after = arith.addi %this, %one : index
-    %next = arith.remui %after, %count : index
-    util.global.store %next, @next : index
-{text}\
-{call(target, operands, results)}\
+{TURN}{text}{found.call}\
   }}
 }}
 """
@@ -98,20 +140,6 @@ def next_copy(index: int, operand: Operand, buffer: str) -> str:
     %cold{index} = hal.buffer_view.create buffer({buffer} : !hal.buffer)[%offset{index}, %bytes{index}] \
 shape([{shape}]) type(%type{index}) encoding(%encoding) : {_VIEW}
 """
-
-
-def call(target: str, operands: Sequence[Operand], results: Sequence[str]) -> str:
-    """Emit the call of the measured function with copies of cold operands, and a return."""
-    given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(operands))
-    takes, gives = ", ".join(operand.type for operand in operands), types_of(results)
-    names = ", ".join(f"%result{index}" for index in range(len(results)))
-    assigned, returned = (f"{names} = ", f"util.return {names} : {gives}") if names else ("", "util.return")
-    return f"    {assigned}util.call {target}({given}) : ({takes}) -> ({gives})\n    {returned}\n"
-
-
-def types_of(results: Sequence[str]) -> str:
-    """Return the types by which the runtime passes results, given those that are declared."""
-    return ", ".join(_number(result) if _is_number(result) else _VIEW for result in results)
 
 
 def symbol(name: str) -> str:

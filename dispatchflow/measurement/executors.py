@@ -22,6 +22,7 @@ from dispatchflow.engine.verify_module import compared, doubt, untyped
 from dispatchflow.errors import SpecError, ToolError, in_one_line
 from dispatchflow.iree import command_lines, module_metadata, profile_events, rotation, run_output
 from dispatchflow.iree.profile_events import Launch
+from dispatchflow.iree.rotation import Rotation
 from dispatchflow.measurement.invocations import Call, Invocation, checked
 from dispatchflow.models.site_times import IncompleteProfile, first_measured
 from dispatchflow.store import scratch
@@ -34,8 +35,6 @@ _EVENTS = 20_000
 _ATTEMPTS = 5
 """The largest number of attempts at a block, as long as its profile is incomplete."""
 _FLUSH_MS = 1
-_PART_OF_MEMORY = 4
-"""The copies of cold operands take at most the memory divided by this."""
 
 Row = dict[str, Any]
 
@@ -178,20 +177,19 @@ class Executors:
         if cache is None:
             raise ToolError(f"the size of the last-level cache is not known on {self.device}: cold inputs need it")
         count = rotation.copies(call.operands, cache)
-        sizes = [count * operand.stride if operand.cold else 0 for operand in call.operands]
-        if sum(sizes) > machine.memory_bytes() // _PART_OF_MEMORY:
-            raise ToolError(f"{units.size(sum(sizes))} of copies of cold inputs are over a quarter of the memory")
+        found = Rotation(call.module, call.function, call.operands, call.results, count)
+        if found.is_too_large(machine.memory_bytes()):
+            raise ToolError(f"{units.size(found.nbytes)} of copies of cold inputs are over a quarter of the memory")
         for index, (operand, value) in enumerate(zip(call.operands, call.values, strict=True)):
             if operand.cold:
                 with (place / f"cold_{index}.bin").open("wb") as stream:
                     for _ in range(count):
                         stream.write(value.ljust(operand.stride, b"\0"))
-        text = rotation.module(call.module, call.function, call.operands, call.results, count)
-        (place / "rotation.mlir").write_text(text, encoding="utf-8")
+        (place / "rotation.mlir").write_text(rotation.module(found), encoding="utf-8")
         compiler = os.fspath(toolchain.installed()[0])
         if (failure := self._run((compiler, "rotation.mlir", "-o", rotation.FILE), place)) is not None:
             raise ToolError(f"the rotation of the inputs: {failure}")
-        return sizes
+        return [count * operand.stride if operand.cold else 0 for operand in call.operands]
 
     def _rotated_flags(self, call: Call) -> tuple[str, ...]:
         return (*self._device_flags, *((f"--module={rotation.FILE}",) if call.cold else ()))

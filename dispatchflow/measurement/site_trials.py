@@ -17,7 +17,6 @@ from dispatchflow.engine.stages import Artifacts, StageExecutor
 from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import ToolError, in_one_line
 from dispatchflow.iree import command_lines, profile_events
-from dispatchflow.iree.command_lines import device_flags, run_argv
 from dispatchflow.iree.profile_events import Profile, Repetition
 from dispatchflow.iree.targets import Device
 from dispatchflow.measurement.session import BlockRunner
@@ -122,13 +121,12 @@ class SiteTrials:
         tools, device, operation = self.executor.resolver.toolchain, chain.device, chain.case.operation
         if site_times.AT_LOAD not in times.untimed.values() or not times.steady:
             return times
-        store, recipe, flags = self.executor.store, operation.recipes[-1], device_flags(device.uri, device.cpus)
-        values = [value for value, _ in made.data.parameters]
-        given = made.data.inputs(recipe)
-        run = run_argv(tools.tool("iree-run-module"), "module.vmfb", flags, given, (), operation.function, values)
-        replay = command_lines.profiled_replay_argv(tools.tool("iree-benchmark-replay"), flags, _LOADS)
+        store, recipe = self.executor.store, operation.recipes[-1]
         with store.scratch() as scratch:
-            store.place(scratch, {**made.files, **made.data.files(recipe)})
+            place = self.executor.place(scratch, device, {**made.files, **made.data.files(recipe)})
+            run = place.argv(made.data, recipe, (), operation.function)
+            tool = tools.tool("iree-benchmark-replay")
+            replay = command_lines.profiled_replay_argv(tool, place.device_flags, _LOADS)
             try:
                 with store.busy():
                     self._run(command_lines.recorded_argv(run), scratch, device.cpus)

@@ -10,7 +10,6 @@ from typing import Protocol as Protocol_
 
 from dispatchflow.cases import rotating_inputs
 from dispatchflow.cases.case import Case
-from dispatchflow.cases.rotating_inputs import Rotation
 from dispatchflow.engine.actions import Action
 from dispatchflow.engine.call import library_argv
 from dispatchflow.engine.resolver import Resolver
@@ -19,6 +18,7 @@ from dispatchflow.engine.state import CaseState
 from dispatchflow.errors import ToolError
 from dispatchflow.iree import command_lines
 from dispatchflow.iree.benchmark_output import Block
+from dispatchflow.iree.rotation import FILE, Rotation
 from dispatchflow.iree.targets import TARGETS, Device
 from dispatchflow.iree.toolchain import Toolchain
 from dispatchflow.keys import Digest, Key, digest_of
@@ -175,7 +175,7 @@ class ColdTrial(_Slow):
     problem: str | None = None
     """The reason why the rotation module does not compile; None if it compiles."""
 
-    rotation: ClassVar[str | None] = rotating_inputs.FILE
+    rotation: ClassVar[str | None] = FILE
 
     def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
         if self.problem is not None:
@@ -248,5 +248,5 @@ def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
     if (problem := rotating_inputs.too_large(rotation, machine.memory_bytes())) is None:
         compiled = executor.compile_module(*rotated(resolver, rotation))
         if (problem := compiled.reason) is None:
-            shared["objects"][rotating_inputs.FILE] = compiled.outputs["vmfb"]
+            shared["objects"][FILE] = compiled.outputs["vmfb"]
     return ColdTrial(**shared, problem=problem)

@@ -10,11 +10,12 @@ from pathlib import Path
 from dispatchflow.cases import module
 from dispatchflow.cases.module import Module
 from dispatchflow.cases.provider import MODEL
-from dispatchflow.cases.rotating_inputs import FILE, HOT
+from dispatchflow.cases.rotating_inputs import HOT
 from dispatchflow.engine.call import library_argv
 from dispatchflow.engine.resolver import Resolver
 from dispatchflow.engine.state import CaseState
 from dispatchflow.iree import command_lines, parameters
+from dispatchflow.iree.rotation import FILE
 from dispatchflow.keys import Digest, digest_of
 from dispatchflow.libraries import calls
 from dispatchflow.measurement import trials
@@ -179,10 +180,8 @@ def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...
     declared = resolver.supplies.declaration(program) if isinstance(program, Module) else None
     outputs = module.output_names(declared.results, "again") if declared else ("again.bin",)
     if case.library is not None:
-        call, rotation = (
-            library_argv(case, resolver.installed(case), device, operands, program.recipes[-1]),
-            resolver.rotation(case),
-        )
+        call = library_argv(case, resolver.installed(case), device, operands, program.recipes[-1])
+        rotation = resolver.rotation(case)
         return {
             "run": (*call, *(f"--output={name}" for name in outputs)),
             "benchmark": calls.block_argv(call, resolver.settings.protocol, None, rotation.count if rotation else None),

@@ -146,10 +146,10 @@ class Workspace:
             return reason
         if missing := next((name for name in case.packages if self._library(name) is None), None):
             return f"{missing} is not installed; {case.packages[missing]}"
-        library = case.provider if case.library else None
-        known = library, target, self._cache_bytes, self._memory_bytes
-        if case.cache == COLD and (reason := not_coldable(operation, *known)):
-            return reason
+        if case.cache == COLD:
+            library = case.provider if case.library else None
+            if reason := not_coldable(operation, library, target, self._cache_bytes, self._memory_bytes):
+                return reason
         if case.threads is not None and case.threads > (cores := len(machine.cores())):
             return f"{case.threads} threads; this machine has {cores} cores"
         if (size := self._needed_bytes(operation)) > (has := self._memory_bytes):

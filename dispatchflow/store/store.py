@@ -131,13 +131,11 @@ class Store:
         try:
             self.records.forget(keys, digests)
         except DiskFull:  # deleting records needs space too; after a kill here, missing objects are made again
+            if not digests:
+                raise
             self._unlink(digests)
-            try:
+            with suppress(DiskFull):  # the objects may be too small; their records stay until the next clean
                 self.records.forget(keys, digests)
-            except DiskFull:
-                if not digests:
-                    raise
-                return  # the objects were too small; their records stay until the next clean
         self._unlink(digests)
 
     def _unlink(self, digests: Collection[Digest]) -> None:

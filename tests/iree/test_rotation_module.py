@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dispatchflow.iree import rotation
-from dispatchflow.iree.rotation import Operand
+from dispatchflow.iree.rotation import Operand, Rotation
 
 HOT = Operand((4, 8), "f32", 128, False)
 COLD = Operand((3,), "bf16", 6, True)
@@ -17,7 +17,7 @@ def test_copies_fill_twice_the_cache_and_are_at_least_two() -> None:
 
 
 def test_only_cold_operands_are_replaced() -> None:
-    text = rotation.module("net", "main", [HOT, COLD, NUMBER], ["4x8xf32", "i32"], 20)
+    text = rotation.module(Rotation("net", "main", (HOT, COLD, NUMBER), ("4x8xf32", "i32"), 20))
 
     assert 'util.call @"net.main"(%arg0, %cold1, %arg2) : (!hal.buffer_view, !hal.buffer_view, i64)' in text
     assert "-> (!hal.buffer_view, i32)" in text
@@ -26,6 +26,6 @@ def test_only_cold_operands_are_replaced() -> None:
 
 
 def test_a_function_without_results_has_no_values() -> None:
-    text = rotation.module("net", "main", [COLD], [], 2)
+    text = rotation.module(Rotation("net", "main", (COLD,), (), 2))
 
     assert '    util.call @"net.main"(%cold0)' in text and "    util.return\n" in text

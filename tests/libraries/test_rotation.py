@@ -14,6 +14,7 @@ from support.project import Project
 from support.tools import LIMIT_S, environment
 
 from dispatchflow.cases import rotating_inputs
+from dispatchflow.iree.rotation import Rotation
 from dispatchflow.iree.targets import TARGETS
 from dispatchflow.mlir.functions import Declaration
 from dispatchflow.operations import OPERATIONS, Operation
@@ -56,7 +57,7 @@ def test_libraries_and_cold_inputs_beside_iree(copied: Project) -> None:
     assert len((view / "again.bin").read_bytes()) == 16 * 16 * 4
 
 
-def three_of(operation: Operation) -> rotating_inputs.Rotation:
+def three_of(operation: Operation) -> Rotation:
     return replace(rotating_inputs.of_operation(operation, 1), count=3)
 
 
