@@ -1,1 +1,3 @@
-"""Whole programs: their sites, and the way back from each to the operations that the user wrote. Pure."""
+"""Sites of programs, the places that launch a dispatch, and the source operations of each.
+
+The modules have no side effects. The scripts, whose names begin with `_`, run as processes of their own."""

@@ -1,10 +1,12 @@
-"""Adds operations to a module that keep the operands and results of its dispatches.
+"""Change a module so that it also returns the operands and results of its dispatches.
 
-A script that imports a toolchain's bindings and the standard library only.
+`engine/capture.py` runs this script as a process of its own. The script imports only a toolchain's Python bindings and
+the standard library.
 
-It reads the module at phase `flow`, each dispatch tagged `df.site.N`. Each operand and result is cloned, exported
-and stored in a global. A new function calls the original one, and returns its results and all globals. The file
-`--facts` describes each of these; `models/captured.py` reads it. Nothing is judged here."""
+It reads the module after the phase `flow`, in which each dispatch has a location `df.site.N`. It clones and exports
+each operand and result, and stores it in a new global, called a slot. A new function, `df_capture`, calls the original
+function and returns that function's results, followed by all slots. The file `--facts` describes the slots as JSON, in
+the type `models.captured.Capturing`."""
 
 import argparse
 import json
@@ -12,10 +14,10 @@ import os
 import sys
 
 NO_BINDINGS = 3
-"""The exit code without bindings."""
+"""The exit code if iree.compiler cannot be imported."""
 
 FUNCTION = "df_capture"
-"""The function that is added."""
+"""The name of the function that the script adds."""
 
 _VIEW = "!hal.buffer_view"
 _WIDE = ("i64", "f64", "index")
@@ -54,24 +56,24 @@ def _is_float(type_):
 
 
 def _start(number):
-    """Return the start value of a number, which no other has."""
+    """Return the initial value of the i64 slot with this number; each slot has another value."""
     return number << 32
 
 
 class Capturer:
-    """A module, and the globals that are added to it."""
+    """A module, and the globals (slots) that are added to it."""
 
     def __init__(self, module, execution):
         self.module, self.execution = module, execution
+        # (name, type) of each added global, in the order in which the new function returns them
         self.slots = []
-        # (global, its type) in the order in which the new function returns them
         self.top = module.body.operations[0]
 
     def slot(self, type_):
-        """Add a mutable global; return its number."""
+        """Add a mutable global of this type; return its index in `slots`."""
         number = len(self.slots)
         name = f"{FUNCTION}_{number}"
-        # Globals of one start value become one, whatever is stored in them (3.13).
+        # IREE 3.13 merges globals with equal initial values, although different values are stored in them.
         start = f" = {_start(number)}" if type_ == "i64" else ""
         made = ir.Operation.parse(f"util.global private mutable @{name}{start} : {type_}")
         ir.InsertionPoint(self.top).insert(made)
@@ -83,7 +85,7 @@ class Capturer:
         _create("util.global.store", [value], **{"global": symbol})
 
     def dispatch(self, found):
-        """Add the capture of a dispatch, and return its facts."""
+        """Add operations that capture a dispatch; return the facts about it, a `captured.Dispatch`, as a dict."""
         counter = self.slot("i64")
         with ir.InsertionPoint(found.operation):
             symbol = ir.FlatSymbolRefAttr.get(self.slots[counter][0])
@@ -97,15 +99,15 @@ class Capturer:
                 chosen = _create("arith.cmpi", [count, wanted], [ir.IntegerType.get_signless(1)], predicate=equal)
         operands = list(zip(found.arguments, found.argument_dims))
         results = list(zip(found.results, found.result_dims))
-        # At the end of the block: a copy and a dispatch that overwrites what is copied may run in any order (3.13), but
-        # a value that is used later is not overwritten.
+        # The copies are at the end of the block. In IREE 3.13, a dispatch may overwrite a value before a copy beside
+        # the dispatch reads it, but it does not overwrite a value that is used later.
         with ir.InsertionPoint.at_block_terminator(found.operation.block), self.guarded(chosen):
             values = [self.value(f"in{i}", *each) for i, each in enumerate(operands)]
             values += [self.value(f"out{i}", *each) for i, each in enumerate(results)]
         return {"dispatch": found.number, "executions": counter, "values": values}
 
     def guarded(self, chosen):
-        """Return the place for what runs only in the chosen execution."""
+        """Return an insertion point in a new `scf.if` on `chosen`; the current one if `chosen` is None."""
         if chosen is None:
             return ir.InsertionPoint.current
         made = ir.Operation.create("scf.if", operands=[chosen], regions=2)
@@ -115,7 +117,7 @@ class Capturer:
         return ir.InsertionPoint(end)
 
     def value(self, name, value, dims):
-        """Keep one operand or result; return its facts."""
+        """Store an operand or result in a slot; return the facts about it, a `captured.Value`, as a dict."""
         facts = {"value": name, "type": str(value.type), "slot": None, "dims": [], "why": None}
         if isinstance(value.type, ir.RankedTensorType):
             return facts | self.tensor(value, dims)
@@ -137,7 +139,9 @@ class Capturer:
         return {"slot": slot, "dims": sizes}
 
     def number(self, value):
-        """Keep a bare number as the bits of an i64; return its slot, None if the host has no such type."""
+        """Store a scalar in a slot as the bits of an i64; return the slot's index.
+
+        It is None for other types than integers, index, f32 and f64."""
         type_, bits = str(value.type), value
         if type_ in ("f32", "f64"):
             bits = _create("arith.bitcast", [value], [ir.IntegerType.get_signless(int(type_[1:]))])
@@ -152,9 +156,10 @@ class Capturer:
         return number
 
     def wrap(self, function, counters):
-        """Add the function that calls another one and returns its results and all slots.
+        """Add `df_capture`, which calls `function` and returns its results, then all slots.
 
-        The slots `counters` are returned as how often they were counted up."""
+        A slot in `counters` is returned as the number of increments since its initial value. The result of this method
+        is the types of `function`'s results, as text."""
         type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
         kinds = [ir.Type.parse(kind) for _, kind in self.slots]
         attributes = {
@@ -180,7 +185,7 @@ class Capturer:
 
 
 def _filled(module, number):
-    """Fill what has undefined elements; return how many such values there are."""
+    """Replace each `flow.tensor.empty` by a splat of `number`; return how many were replaced."""
     found = [each for each in reading.walk(module.operation) if each.name == "flow.tensor.empty"]
     filled = 0
     for operation in found:
@@ -211,7 +216,7 @@ def capture(options):
         functions = {ir.StringAttr(each.attributes["sym_name"]).value: each for each in _functions(module)}
         for each in functions.values():
             if each.regions[0].blocks:
-                # A dispatch in a loop of an inlined function would be captured before the loop runs.
+                # If the function were inlined, a dispatch in its loop would be captured before the loop runs.
                 each.attributes["inlining_policy"] = ir.Attribute.parse("#util.inline.never")
         results = capturer.wrap(functions[options.function], {each["executions"] for each in facts})
         module.operation.verify()
@@ -225,7 +230,7 @@ if __name__ == "__main__":
     given = _arguments()
     sys.path.insert(0, given.bindings)
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    sys.modules["numpy"] = None  # the bindings do without it, and it takes more time than they do
+    sys.modules["numpy"] = None  # the bindings work without numpy, whose import would take longer than theirs
     sys.setrecursionlimit(10_000)
     try:
         import _dispatches as dispatches
@@ -238,4 +243,4 @@ if __name__ == "__main__":
     with open(given.facts, "w", encoding="utf-8") as file:
         json.dump(facts, file)
     sys.stdout.flush()
-    os._exit(0)  # taking the module apart takes as long as reading it
+    os._exit(0)  # a normal exit would destroy the module, which takes as long as reading it

@@ -1,17 +1,17 @@
-"""Reads the outlined dispatches of a module at phase `flow`, with the toolchain's Python bindings."""
+"""Read the `flow.dispatch` operations of a module after the phase `flow`, with a toolchain's bindings."""
 
 import _reading as reading
 from iree.compiler import ir
 
 
 class Dispatch:
-    """A `flow.dispatch` with its operands in groups."""
+    """A `flow.dispatch`, with its operands split into workload, arguments and dynamic sizes."""
 
     def __init__(self, operation):
         self.operation = operation
         found = reading.names(operation.location, "df.site.")
+        # N of the tag `df.site.N`, as in `models.site.Site.dispatch`; None without a tag
         self.number = found[0] if found else None
-        # that of `models.site.Site.dispatch`; None without a tag
         entry = ir.ArrayAttr(operation.attributes["entry_points"])[0]
         self.executable, self.export = ir.SymbolRefAttr(entry).value
         groups, values = (
@@ -22,8 +22,8 @@ class Dispatch:
         self.workload = values[:workload]
         self.arguments = values[workload : workload + arguments]
         dims = values[workload + arguments :]
+        # for each argument, a list of its dynamic sizes
         self.argument_dims = _shares(self.arguments, dims[:argument_dims])
-        # the dynamic sizes of each argument
         self.results = list(operation.results)
         self.result_dims = _shares(self.results, dims[argument_dims:])
         tied = (
@@ -31,12 +31,12 @@ class Dispatch:
             if ("tied_operands" in operation.attributes)
             else [-1] * len(self.results)
         )
+        # for each result, the index of the argument whose buffer it overwrites; None if it has its own buffer
         self.tied = [None if each < 0 else each - workload for each in tied]
-        # for each result, the argument whose buffer it overwrites; None if it has its own
 
 
 def _shares(values, dims):
-    """Return for each value its own part of the dynamic sizes, which stand one after the other."""
+    """Return a list of dynamic sizes for each value; `dims` has the sizes of all values in sequence."""
     shares, left = [], list(dims)
     for value in values:
         count = str(value.type).split(",")[0].count("?")
@@ -46,5 +46,5 @@ def _shares(values, dims):
 
 
 def dispatches(module):
-    """Return all dispatches of a module in the order of the text, those of initializers too."""
+    """Return all dispatches of a module, including those in initializers, in textual order."""
     return [Dispatch(each) for each in reading.walk(module.operation) if each.name == "flow.dispatch"]

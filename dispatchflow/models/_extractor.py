@@ -1,9 +1,11 @@
-"""Writes each dispatch of a module at phase `flow` as a module of its own.
+"""Write each dispatch of a module after the phase `flow` as a module of its own.
 
-A script that imports a toolchain's bindings and the standard library only (`engine/extraction.py` starts it).
-Dispatches that launch the same export with operands of the same types and the same constants share a module.
-It writes `0.mlir`, `1.mlir`, … into the working directory and the facts, `models.extraction.Extracted`, as JSON.
-A module with the configuration of a tuning is also written without it, `0.plain.mlir`."""
+`engine/extraction.py` runs this script as a process of its own. The script imports only a toolchain's Python bindings
+and the standard library.
+
+It writes `0.mlir`, `1.mlir`, … into the working directory, and facts about them, `models.extraction.Extracted`, as
+JSON. Dispatches that launch the same export with the same types of operands and the same constants share a module.
+If a tuning set lowering configurations in a module, the module is also written without them, as `0.plain.mlir`."""
 
 import argparse
 import json
@@ -11,7 +13,7 @@ import os
 import sys
 
 NO_BINDINGS = 3
-"""The exit code without bindings."""
+"""The exit code if iree.compiler cannot be imported."""
 
 _FUNCTION = "main"
 _TUNED = ("compilation_info", "lowering_config")
@@ -40,7 +42,8 @@ def extract(options):
             if each.number is None:
                 continue
             alone, facts = _alone(each)
-            # The function's text has all that tells two modules apart, because their symbols are those of one program.
+            # The module has only its function yet. The function's text is enough to tell modules apart, because all
+            # dispatches are from one program, in which a symbol names one executable.
             key = alone.operation.get_asm()
             if key not in numbers:
                 numbers[key] = len(modules)
@@ -55,7 +58,7 @@ def extract(options):
 
 
 def _alone(dispatch):
-    """Return a module with a function that launches a dispatch, and the facts about its arguments."""
+    """Return (a module whose function launches the dispatch, the facts about it, an `Extract`, as a dict)."""
     operation = dispatch.operation
     constants, arguments = [], {}
     for value in operation.operands:
@@ -79,7 +82,8 @@ def _alone(dispatch):
         launch = operation.clone().operation
         for i, value in enumerate(list(operation.operands)):
             launch.operands[i] = values[value]
-        # The device of a program of several; the module has one, and no symbol of this name.
+        # In a program with several devices, the attribute names the dispatch's device. The new module has one device,
+        # and no such symbol.
         if "stream.affinity" in launch.attributes:
             del launch.attributes["stream.affinity"]
         ir.Operation.create("func.return", operands=list(launch.results))
@@ -93,7 +97,9 @@ def _alone(dispatch):
 
 
 def _origin(dispatch, value):
-    """Return which operand an argument is, or of which operand or result it is the size of a dimension."""
+    """Return the fields `value` and `dim` of an `Argument`, as a dict.
+
+    They say which operand or number of the workload the argument is, or of which operand or result it is a size."""
     if value in dispatch.arguments:
         return {"value": f"in{dispatch.arguments.index(value)}"}
     sized = [(f"in{i}", *each) for i, each in enumerate(zip(dispatch.arguments, dispatch.argument_dims))]
@@ -110,7 +116,7 @@ def _sizes(type_):
 
 
 def _without_configurations(module):
-    """Remove what a tuning put on operations for one backend; return whether there was any."""
+    """Remove the lowering configurations that a tuning set for one backend; return whether there were any."""
     found = [(each, name) for each in reading.walk(module.operation) for name in _TUNED if name in each.attributes]
     for operation, name in found:
         del operation.attributes[name]
@@ -118,7 +124,7 @@ def _without_configurations(module):
 
 
 def _write(module, name):
-    # The whole module, not in local scope: that leaves out the blobs of dense_resource constants.
+    # The module is printed in global scope: the local scope leaves out the blobs of dense_resource constants.
     module.operation.verify()
     with open(name, "w", encoding="utf-8") as file:
         file.write(module.operation.get_asm())
@@ -129,7 +135,7 @@ if __name__ == "__main__":
     given = _arguments()
     sys.path.insert(0, given.bindings)
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    sys.modules["numpy"] = None  # the bindings do without it, and it takes more time than they do
+    sys.modules["numpy"] = None  # the bindings work without numpy, whose import would take longer than theirs
     sys.setrecursionlimit(10_000)
     try:
         import _dispatches as outlined
@@ -142,4 +148,4 @@ if __name__ == "__main__":
     with open(given.facts, "w", encoding="utf-8") as file:
         json.dump(told, file)
     sys.stdout.flush()
-    os._exit(0)  # taking the module apart takes as long as reading it
+    os._exit(0)  # a normal exit would destroy the module, which takes as long as reading it

@@ -1,8 +1,8 @@
-"""Imports an ONNX model, in a process of its own.
+"""Import an ONNX model as an MLIR module; this script runs as a process of its own.
 
-The script imports `onnx`, the toolchain's `iree.compiler` and the standard library only. It writes the module as
-bytecode with all weights, and as text with the nodes' names as locations and without large constants. Facts are
-printed as JSON. An error is one line on stderr.
+The script imports only `onnx`, the toolchain's `iree.compiler` and the standard library. It writes the module twice:
+as bytecode with all weights, and as text without large constants but with the nodes' names as locations. It prints
+facts about the model as JSON, or an error as one line on stderr.
 
 `iree-import-onnx` calls the same importer, but prints no locations."""
 
@@ -11,8 +11,8 @@ import json
 import os
 import sys
 
-OPSET = 17  # IREE 3.13 does not lower all operators of older ones (BatchNormalization, MaxPool of opset 9)
-_SHOWN = 16  # elements of a constant in the labelled text
+OPSET = 17  # IREE 3.13 does not lower all operators of older opsets (BatchNormalization, MaxPool of opset 9)
+_SHOWN = 16  # the text with locations leaves out constants with more elements
 
 
 def _arguments():
@@ -39,11 +39,11 @@ def _graphs(graph):
 
 
 def _read(path):
-    """Return the model with the types of its values, and the opset that it was converted from."""
+    """Return (model with inferred types of its values, opset from which it was converted, or None)."""
     import onnx
     from onnx import shape_inference, version_converter
 
-    onnx.checker.check_model(path)  # of the file: more than 2 GB cannot be checked in memory
+    onnx.checker.check_model(path)  # checks the file, because it cannot check more than 2 GB in memory
     model, folder, before = onnx.load(path, load_external_data=False), os.path.dirname(path), None
     if (opset := _opset(model)) < OPSET:
         before = opset
@@ -68,7 +68,8 @@ def main(options):
     import onnx
 
     model, before = _read(options.model)
-    sys.path.insert(0, options.bindings)  # after onnx and numpy were found, of which it may have others
+    # After onnx and numpy are imported, because the folder of the bindings may have other versions of them.
+    sys.path.insert(0, options.bindings)
     try:
         from iree.compiler import ir
         from iree.compiler.extras import onnx_importer

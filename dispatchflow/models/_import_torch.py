@@ -1,8 +1,9 @@
-"""Imports a PyTorch module, in a process of its own.
+"""Import a PyTorch module as an MLIR module; this script runs as a process of its own.
 
-The script imports torch, iree.turbine, numpy, the standard library, and the user's file, whose function returns the
-module and example arguments. It writes the module as text with the modules' paths as locations, the weights, and the
-arguments with PyTorch's results. Facts, or an error with its hint, are written as JSON."""
+The script imports torch, iree.turbine, numpy, the standard library and the user's file. A function in that file
+returns the PyTorch module and example arguments. The script writes the MLIR module as text, with the paths of PyTorch
+modules as locations, the weights, and the arguments with the results that PyTorch computes. It writes facts about the
+import, or an error with its hint, as JSON."""
 
 import argparse
 import importlib.util
@@ -12,11 +13,11 @@ import re
 import sys
 import traceback
 
-SCOPE = "model"  # of the weights: parameters = ["model=net.irpa"]
+SCOPE = "model"  # the scope of the weights, which `parameters = ["model=net.irpa"]` in a spec names
 
 
 class Refused(Exception):
-    """The problem, a hint, and whether the user's input is wrong."""
+    """The import failed: the problem, a hint, and whether the user's input is wrong."""
 
     def __init__(self, problem, hint="", wrong_input=False):
         super().__init__(problem)
@@ -53,7 +54,7 @@ def _is_library(path):
 
 
 def _last_line(error, file):
-    """Return the error in one line, with the line of the user's code that it came from."""
+    """Return an error as one line of text, with the file and line of the user's code that raised it."""
     told = [line for line in str(error).splitlines() if line.strip()]
     text = f"{type(error).__name__}: {' '.join(told[0].split())[:300]}" if told else type(error).__name__
     if isinstance(error, SyntaxError) and error.filename:
@@ -66,7 +67,11 @@ def _last_line(error, file):
 
 
 def _made(file, function):
-    """Return the module and its arguments, as the user's function makes them."""
+    """Call the user's function; return (PyTorch module in evaluation mode, tuple of its arguments).
+
+    Raises:
+        Refused: the file or the function fails, or the function does not return such a pair.
+    """
     import torch
 
     name = os.path.basename(file)
@@ -104,15 +109,16 @@ def _kind(value):
 
 
 class Locations:
-    """Names each node by the path of its module and its operator, instead of torch's call stack."""
+    """MLIR locations of graph nodes: the PyTorch module's path and the operator, not torch's call stack."""
 
     def __init__(self, file):
         self.file, self.names, self.counts, self.last = file, {}, {}, None
 
     def name(self, node):
-        """Return `blocks.0.attn/linear`; the module's second one is `blocks.0.attn/linear_1`.
+        """Return a node's name, `blocks.0.attn/linear`; the second `linear` of this module ends in `_1`.
 
-        With torch's own numbers, which run through the whole model, equal modules would have different names."""
+        Numbers begin again in each PyTorch module. torch's own numbers run through the whole model, so that nodes of
+        equal modules would have different names."""
         if node not in self.names:
             stack = node.meta.get("nn_module_stack") or {}
             path = next(reversed(stack.values()))[0] if stack else ""
@@ -136,7 +142,11 @@ class Locations:
 
 
 def _exported(module, arguments, options):
-    """Write the module and its weights; return the text."""
+    """Write the module and its weights; return (the module's text, the number of weights).
+
+    Raises:
+        Refused: torch.export or iree-turbine fails.
+    """
     import torch
     from iree.compiler.extras import fx_importer
     from iree.turbine import aot
@@ -154,7 +164,8 @@ def _exported(module, arguments, options):
     locations = Locations(options.file)
     fx_importer.ContextCache.get_node_location = lambda cache, node: locations.location(cache, node)
     try:
-        # Names of modules are those of symbols: other characters would need quotes in each name of the compiler's.
+        # The module's name is a symbol. With other characters, it would need quotes in each name that the compiler
+        # derives from it.
         stem = re.sub(r"\W", "_", os.path.splitext(name)[0])
         text = aot.export(program, module_name=stem).mlir_module.get_asm(enable_debug_info=True)
     except Exception as error:
@@ -169,7 +180,13 @@ def _exported(module, arguments, options):
 
 
 def _arrays(module, arguments, options):
-    """Write the arguments and the module's results; return their numbers, or why there is no file."""
+    """Write the arguments and the module's results as .npz; return facts: their numbers, and `no_arrays`.
+
+    `no_arrays` is the reason why there is no file, if numpy has no such type; None otherwise.
+
+    Raises:
+        Refused: the module fails.
+    """
     import numpy
     import torch
 

@@ -1,4 +1,4 @@
-"""Walks modules and reads locations, for `_tagger.py` and beside its toolchain's bindings."""
+"""Walk the operations of a module and read their locations; the scripts of this folder import it."""
 
 from iree.compiler import ir
 
@@ -11,7 +11,9 @@ def children(operation):
 
 
 def walk(operation, inside=lambda operation: True):
-    """Yield an operation and all below it in the order of the text."""
+    """Yield an operation and all operations nested in it, in textual order.
+
+    Operations nested in one for which `inside` returns False are left out."""
     yield operation
     if inside(operation):
         for child in children(operation):
@@ -19,7 +21,7 @@ def walk(operation, inside=lambda operation: True):
 
 
 def names(location, prefix):
-    """Return the numbers N of all `prefix.N` in a location, each once.
+    """Return the numbers N of all names `df.op.N` in a location, each once; `prefix` is `df.op.` here.
 
     Locations that are nested in such a name are not searched."""
     return list(dict.fromkeys(numbers(location, prefix)))
@@ -39,7 +41,9 @@ def numbers(location, prefix):
 
 
 def label(location, path, title):
-    """Return (name, place): the first name, and the first file:line:column, of a location."""
+    """Return (name, place): the first name and the first file:line:column of a location.
+
+    Either is None if the location has none. In a place, `title` replaces the file name `path`."""
     if isinstance(location, ir.NameLoc):
         _, place = label(location.child_loc, path, title)
         return location.name_str, place
@@ -57,7 +61,7 @@ def label(location, path, title):
 
 
 def calls(module):
-    """Return function → the functions that it calls."""
+    """Return function's name → names of the functions that it calls."""
     found = {}
     for top in children(module.operation):
         inside = [each for each in walk(top) if each.name == "util.call"]

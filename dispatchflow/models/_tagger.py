@@ -1,11 +1,11 @@
-"""Tags the operations and sites of a module.
+"""Tag the operations and dispatches of a module by locations, and read the tags after a compile.
 
-A script that imports a toolchain's bindings and the standard library only.
-
-Three commands, between which the compiler runs (`engine/provenance.py`):
-`tag` gives each operation of a module a location `df.op.N`, `sites` gives each dispatch of the module before its
-dispatches are merged a location `df.site.N`, and `launches` reads both where the host program launches dispatches.
-Each writes what it found as JSON; `models/tagged.py` says what it is. Nothing is judged here."""
+`engine/provenance.py` runs this script three times as a process of its own, with phases of the compiler in between.
+The script imports only a toolchain's Python bindings and the standard library. Its commands write JSON, in a type of
+`models/tagged.py`:
+- `tag` gives each operation of the source module the location `df.op.N`.
+- `sites` gives each dispatch the location `df.site.N`, before the compiler merges equal dispatches.
+- `launches` reads both tags at the operations of the host program that launch dispatches."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ import os
 import sys
 
 NO_BINDINGS = 3
-"""The exit code without bindings."""
+"""The exit code if iree.compiler cannot be imported."""
 
 _SYMBOL = "sym_name"
 _DISPATCH = "flow.dispatch.workgroups"
@@ -42,7 +42,7 @@ def _parsed(path):
 
 
 def _kind(operation):
-    """Return the kind of an operation; the operator of an ONNX node."""
+    """Return an operation's MLIR name; for an ONNX node, its operator."""
     if operation.name == "torch.operator" and "name" in operation.attributes:
         return operation.attributes["name"].value
     return operation.name
@@ -58,7 +58,7 @@ def _text(operation, name):
 
 
 def _nodes(module):
-    """Return the operations as nodes of a def-use graph; the inside of a dispatch is no part of it."""
+    """Return (nodes of a def-use graph, operation → its node's number), without operations in dispatches."""
     nodes, numbers, made, arguments = [], {}, {}, {}
     for operation in reading.walk(module.operation, lambda each: each.name != _DISPATCH):
         number = numbers[operation] = len(nodes)
@@ -112,7 +112,7 @@ def tag(options):
             labels = [(None, None)] * len(nodes)
     for node, (name, place) in zip(nodes, labels):
         node |= {"name": name, "place": place}
-    # Linked executables are called after the file of a module without a name: that of the case is read on stdin.
+    # The compiler names linked executables after an unnamed module's file, which is stdin in the case's own compile.
     whole = module.operation.location
     if isinstance(whole, ir.FileLineColLoc) and whole.filename == options.input:
         whole = ir.Location.file("<stdin>", 1, 1, context=module.context)
@@ -146,12 +146,12 @@ def sites(options):
 
 
 def _is_entered(operation):
-    """Return whether the operations inside count by themselves: those of a linalg body do not."""
+    """Return whether the operations nested in an operation count separately; in a linalg body they do not."""
     return not operation.name.startswith("linalg.")
 
 
 def _computation(operation):
-    """Return an operation of a dispatch; None for one whose place says nothing."""
+    """Return the facts about an operation in a dispatch, a `tagged.Computation`, as a dict."""
     scalars = [each for each in reading.walk(operation) if each != operation] if not _is_entered(operation) else []
     return {
         "kind": operation.name,
@@ -207,7 +207,9 @@ def launches(options):
 
 
 def _symbol(operation):
-    """Return the path of symbols of the function that a dispatch calls: executable, variant, export."""
+    """Return the symbols [executable, variant, export] of the kernel that a dispatch launches.
+
+    They are in the dispatch or in an operation from which its operands are computed; ["?"] if there are none."""
     seen, queue = set(), [operation]
     while queue:
         each = queue.pop(0)
@@ -223,17 +225,18 @@ def _symbol(operation):
 
 
 def _top(operation):
-    """Return the operation of the module that an operation is in."""
+    """Return the top-level operation of the module, such as a function, that contains an operation."""
     while operation.parent.operation.name != "builtin.module":
         operation = operation.parent.operation
     return operation
 
 
 def _places(module):
-    """Return for each operation of the module (function, whether it runs at load).
+    """Return top-level operation → (function that launches its dispatches, whether it runs at load).
 
-    A command buffer that is recorded once is the result of a function of its own, which an initializer calls and whose
-    result it stores; the function that loads that global is the one that launches it."""
+    The function is mostly the operation itself. But if the operation records a command buffer once, an initializer
+    calls it and stores the buffer in a global; the function that loads this global launches the dispatches.
+    An initializer has no name, so the names of the globals that it sets are used."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:
@@ -262,7 +265,7 @@ def _returned(function):
 
 
 def _initialized(initializer):
-    """Return the names of the globals that an initializer sets."""
+    """Return the names of the globals that an initializer sets, separated by commas."""
     stores = (each for each in reading.walk(initializer) if each.name == "util.global.store")
     return ", ".join(dict.fromkeys(_flat(each.attributes["global"]) for each in stores))
 
@@ -280,7 +283,7 @@ if __name__ == "__main__":
     given = _arguments()
     sys.path.insert(0, given.bindings)
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    sys.modules["numpy"] = None  # the bindings do without it, and it takes more time than they do
+    sys.modules["numpy"] = None  # the bindings work without numpy, whose import would take longer than theirs
     sys.setrecursionlimit(10_000)
     try:
         import _reading as reading
@@ -292,4 +295,4 @@ if __name__ == "__main__":
     with open(given.facts, "w", encoding="utf-8") as file:
         json.dump(facts, file)
     sys.stdout.flush()
-    os._exit(0)  # taking the module apart takes as long as reading it
+    os._exit(0)  # a normal exit would destroy the module, which takes as long as reading it
