@@ -1,4 +1,6 @@
-"""Write the text files of a bundle: a folder with sites of a program as modules, for IREE's tools."""
+"""Format the text files of a bundle: a folder with sites of a program as modules, for IREE's tools.
+
+A site is a place of the program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ class Bundle(msgspec.Struct, frozen=True):
 
     case: str
     title: str
-    """The program's part of the names of the sites' cases: `net` in `net.s01`."""
+    """The first part of the names of the sites' cases: `net` in `net.s01`."""
     target: str
     threads: int | None
     flags: str
@@ -43,7 +45,7 @@ class Bundle(msgspec.Struct, frozen=True):
 
 
 def spec(bundle: Bundle) -> str:
-    """Return the text of `sites.toml`, a spec with a sweep for each module."""
+    """Return the text of `sites.toml`, a spec of dispatchflow with one `[[sweep]]` for each module."""
     lines = [f"{MARK}{bundle.case}, each by itself. The files are relative to this one."]
     if bundle.left_out:
         lines.append(f"# The case has the tuning {bundle.left_out}. It reads a file and is left out here.")
@@ -74,7 +76,7 @@ def _sweep(bundle: Bundle, sweep: Sweep) -> Iterator[str]:
 
 
 def _called(bundle: Bundle, sweep: Sweep) -> str:
-    """Return a sweep's site in words: `site 1, kernel; the same module as site 4, 7`."""
+    """Return a text that names a sweep's site: `site 1, KERNEL; the same module as site 4, 7`."""
     same = f"; the same module as site {', '.join(map(str, sweep.same))}" if sweep.same else ""
     return f"site {sweep.site.number}, {sweep.site.export}{same}"
 
@@ -156,7 +158,9 @@ exit $failed
 
 
 def _given(sweep: Sweep) -> str:
-    """Return the site's branch of the shell's `case`; no word in it needs to be quoted."""
+    """Return the branch of the shell's `case` that sets a site's inputs and results.
+
+    No word in it has characters that the shell would need quoted."""
     inputs = " ".join(f"--input={_of_tools(word)}" for word in sweep.inputs or ())
     names = [f"out{i}" for i in range(len(sweep.expected))]
     results = " ".join(f"--expected_output={_of_tools(word)}" for word in sweep.expected)
@@ -169,9 +173,9 @@ def _given(sweep: Sweep) -> str:
 
 
 def _of_tools(word: str) -> str:
-    """Return a word of a spec's `inputs` or `expected` in the spelling of IREE's tools.
+    """Return an entry of a spec's `inputs` or `expected` as IREE's tools spell it.
 
-    Random integers, `0..1`, become zeros."""
+    The value `0..1`, random integers, becomes 0."""
     type_, equals, value = word.partition("=")
     return f"{type_.removeprefix('tensor<').removesuffix('>')}{equals}{'0' if value == '0..1' else value}"
 

@@ -17,16 +17,16 @@ Span = tuple[int, int]
 
 
 class Split(msgspec.Struct, frozen=True):
-    """The time of calls, `call_ns`, and its parts, which add up to it exactly; all in ns.
+    """The wall time of calls, `call_ns`, and five parts that add up to it exactly; all in ns.
 
-    Each moment counts for one part: the first, in the order of the fields, whose description is true."""
+    If the descriptions of several parts are true at a time, this time counts for the first of them."""
 
     call_ns: int
     """The wall time that the benchmark tool measured."""
     dispatches_ns: int
-    """At least one dispatch runs."""
+    """The time in which at least one dispatch runs."""
     launching_ns: int
-    """A queue executes an operation, but no dispatch: it starts, or runs barriers, copies and fills."""
+    """A queue executes an operation, but no dispatch runs: it starts, or runs barriers, copies and fills."""
     allocation_ns: int
     """Memory is allocated or freed by a queue."""
     waiting_ns: int
@@ -38,10 +38,10 @@ class Split(msgspec.Struct, frozen=True):
 
 
 def split_of(launches: Sequence[Launch], operations: Sequence[QueueOperation], call_ns: int) -> Split:
-    """Split the time of calls.
+    """Split `call_ns`, the wall time of all calls together, by the events of these calls.
 
-    If the profile has only the submission of an operation, its time is estimated: an operation that launches dispatches
-    takes from the start of the first dispatch to the end of the last, any other from submission until it is ready.
+    If the profile has no start and end of an operation, they are estimated. An operation that launches dispatches lasts
+    from the start of its first dispatch to the end of its last. Others last from submission until they are ready.
 
     Raises:
         ToolError: the events took longer than `call_ns`.
@@ -76,7 +76,7 @@ def spans_of(launches: Iterable[Launch], operations: Iterable[QueueOperation]) -
 
 
 def _executing(launches: Iterable[Launch]) -> dict[int, Span]:
-    """Return submission → span from the start of its first launch to the end of its last launch."""
+    """Return submission's number → span from the start of its first launch to the end of its last."""
     found: dict[int, Span] = {}
     for launch in launches:
         start, end = found.get(launch.submission, (launch.start_ns, launch.end_ns))
@@ -104,9 +104,10 @@ def union_ns(spans: Iterable[Span]) -> int:
 
 
 def own_times(launches: Sequence[Launch]) -> list[int]:
-    """Return for each launch its part, in ns, of the time in which launches ran; the sum is the union.
+    """Return the share, in ns, of each launch in the time in which at least one launch runs.
 
-    Launches that run at the same time share it equally; remaining ns go to the launches that began first."""
+    Launches that run at the same time have equal shares of this time; remaining ns go to those that began first. The
+    sum of all shares is the `union_ns` of the launches."""
     own = [0] * len(launches)
     edges = sorted(
         (moment, kind, place)
@@ -130,9 +131,9 @@ def own_times(launches: Sequence[Launch]) -> list[int]:
 
 
 def apportioned(parts: Sequence[int], total: int) -> list[int]:
-    """Scale parts to integers whose sum is exactly `total`; the largest remainders are rounded up.
+    """Scale parts to integers whose sum is exactly `total`.
 
-    If all parts are 0, the result is all 0."""
+    Those with the largest remainders are rounded up. If all parts are 0, all results are 0."""
     whole = sum(parts)
     if not whole:
         return [0] * len(parts)

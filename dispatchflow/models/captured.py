@@ -1,4 +1,7 @@
-"""Read the captured operands and results of a program's sites, and what `_capturer.py` wrote."""
+"""Read the operands and results of a program's sites from a call of `_capturer.py`'s module.
+
+A site is a place of the program that launches a dispatch. The module stores each captured value in a global, its slot,
+and returns all slots. A scalar is stored as the bits of an i64."""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _SCRIPT = Path(__file__).with_name("_capturer.py")
 NO_BINDINGS = 3
 """The script's exit code if iree.compiler cannot be imported."""
 FUNCTION = "df_capture"
-"""The function that the script adds to the module."""
+"""The name of the function that the script adds to the module."""
 
 _WIDE = ("i64", "f64", "index")
 
@@ -45,12 +48,14 @@ class Dispatch(msgspec.Struct, frozen=True):
 
 
 class Capturing(msgspec.Struct, frozen=True):
-    """A module that captures; its function returns the original function's results, then the slots."""
+    """The facts about a module that captures.
+
+    Its function `df_capture` returns the original function's results, then all slots."""
 
     results: tuple[str, ...]
     """The types of the original function's results."""
     slots: tuple[str, ...]
-    """The types of the slots: `i64` for the bits of a number, or `!hal.buffer_view`."""
+    """The types of the slots: `i64` for a scalar, or `!hal.buffer_view` for a tensor."""
     dispatches: tuple[Dispatch, ...]
     undefined: int = 0
     """The number of tensors with undefined elements, which the script fills with a constant."""
@@ -62,7 +67,7 @@ class Capturing(msgspec.Struct, frozen=True):
 
 
 class Tensor(msgspec.Struct, frozen=True):
-    """A captured operand or result: a tensor or a bare number."""
+    """A captured operand or result: a tensor or a scalar."""
 
     site: int
     value: str
@@ -70,19 +75,19 @@ class Tensor(msgspec.Struct, frozen=True):
     type: str
     """The type with the sizes at run time, as IREE's tools spell it.
 
-    Examples are `4x8xf32`, `tensor<f32>` (rank 0), and `index` or `i32` for a bare number."""
+    Examples are `4x8xf32`, `tensor<f32>` (rank 0), and `index` or `i32` for a scalar."""
     nbytes: int
     undefined: bool = False
-    """Whether some elements depend on undefined elements; the mask `undefined_name` marks them."""
+    """Whether some elements depend on memory that the program never wrote; a mask marks these elements."""
 
     @property
     def name(self) -> str:
-        """The name of the output that has the tensor's bytes."""
+        """The name of the tensor's bytes among the outputs of the capture's record: `3.in0`."""
         return f"{self.site}.{self.value}"
 
     @property
     def undefined_name(self) -> str:
-        """The name of the output with the mask: one byte for each element, 1 if it is undefined.
+        """The name of the mask among these outputs: one byte for each element, 1 if it is undefined.
 
         If elements are narrower than a byte, the mask has one byte for each byte of the tensor."""
         return f"{self.name}.undefined"
@@ -93,7 +98,7 @@ class Missing(msgspec.Struct, frozen=True):
 
     site: int
     value: str | None
-    """The operand or result; None if nothing of the site is captured."""
+    """The operand or result, `in0` or `out1`; None if nothing of the site is captured."""
     reason: str
 
 
@@ -111,13 +116,15 @@ class Capture(msgspec.Struct, frozen=True):
 
 
 Read = Callable[[int], bytes]
-"""Return the content of a slot: a tensor's elements, or a number in 8 bytes, little-endian."""
+"""A function from a slot's index to its content: a tensor's elements, or a scalar as 8 bytes.
+
+The 8 bytes are little-endian."""
 
 
 def capture(
     made: Capturing, sites: Mapping[int, int], read: Read, execution: int | None = None
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return what a call captured, and tensor's name → content.
+    """Return (what a call captured, tensor's name → its bytes).
 
     Args:
         made: the facts of the module that was called.
@@ -169,10 +176,11 @@ def _not_run(count: int, execution: int | None) -> str | None:
 def with_fills(
     one: Capture, contents: Mapping[str, bytes], other: Mapping[str, bytes]
 ) -> tuple[Capture, dict[str, bytes]]:
-    """Return a capture with its undefined tensors marked, and mask's name → mask of each such tensor.
+    """Return (capture with its undefined tensors marked, mask's name → mask of each such tensor).
 
-    `contents` and `other` are the tensors of two calls in which undefined elements were filled with different values.
-    Tensors whose contents differ in size become missing, because their sizes depend on undefined elements."""
+    `contents` and `other` are tensor's name → bytes of two calls, in which memory that the program never wrote was
+    filled with different numbers. A tensor is undefined if its bytes differ. If even their number differs, the tensor
+    becomes missing."""
     tensors: list[Tensor] = []
     missing = list(one.missing)
     masks: dict[str, bytes] = {}
@@ -211,7 +219,7 @@ def spelt(type_: str, sizes: Sequence[int]) -> str:
 def capturer_argv(
     python: str, bindings: str, function: str, dispatches: Sequence[int], execution: int | None, fill: int
 ) -> tuple[str, ...]:
-    """Return a command line of the script: it reads `flow`, writes `capturing` and `capturing.json`."""
+    """Return a command line of `_capturer.py`; it reads `flow`, writes `capturing` and `capturing.json`."""
     options = (
         f"--bindings={bindings}",
         "--input=flow",

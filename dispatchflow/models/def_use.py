@@ -8,19 +8,20 @@ from dispatchflow.models import kinds
 from dispatchflow.models.tagged import Node
 
 Point = int | str
-"""A node's number, or an end of the graph: `argument main 0`, `constant`, `result main`."""
+"""A node's number, or a begin or end of the graph: `argument main 0`, `constant`, `result main`."""
 
 
 class DefUse:
-    """The def-use graph of a module; an operation inside another operation's body is part of the latter.
+    """The def-use graph of a module's operations.
 
-    Exceptions are functions and loops. A loop is a node that stands for all values which enter the loop, leave it, or
-    go from one iteration to the next."""
+    An operation in the body of another one, such as a linalg operation, counts as part of that one. Functions, loops
+    and branches are different: the operations in them are nodes of their own. A loop is also a node itself, which
+    stands for all values that enter the loop, leave it, or go from one iteration to the next."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self.owner = [self._owner(number) for number in range(len(nodes))]
-        """The operation that each operation is part of: itself, or the linalg operation around it."""
+        """At index n, the operation that operation n is part of: n itself, or the linalg operation around it."""
         self.before: dict[Point, dict[Point, None]] = {}
         self.after: dict[Point, dict[Point, None]] = {}
         for number in range(len(nodes)):
@@ -46,7 +47,7 @@ class DefUse:
             if point != own:
                 self._connect(point, own)
         if node.parent is not None and not node.results and own == number:
-            parent = self.nodes[node.parent]  # the operands of a body's terminator are the parent's results
+            parent = self.nodes[node.parent]  # a terminator's operands are its parent's results
             self._connect(number, f"result {_called(parent)}" if parent.symbol is not None else self.owner[node.parent])
 
     def _connect(self, made: Point, used: Point) -> None:
@@ -54,15 +55,15 @@ class DefUse:
         self.after.setdefault(made, {})[used] = None
 
     def sources(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points that a point depends on; the search continues behind nodes with `is_passed`."""
+        """Return the points on which a point depends, directly or through nodes for which `is_passed` is true."""
         return self._reached(self.before, [point], is_passed)
 
     def users(self, point: Point, is_passed: Callable[[int], bool]) -> set[Point]:
-        """Return the points that depend on a point; the search continues behind nodes with `is_passed`."""
+        """Return the points that depend on a point, directly or through nodes for which `is_passed` is true."""
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
-        """Return the nodes on all paths from `begin` to `end` that lead through nodes with `is_passed` only."""
+        """Return the inner nodes of all paths from `begin` to `end` on which all inner nodes are `is_passed`."""
         forward = self._reached(self.after, begin, is_passed)
         backward = self._reached(self.before, end, is_passed)
         return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}

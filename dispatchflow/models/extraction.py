@@ -1,4 +1,6 @@
-"""Make a sweep of each module that `_extractor.py` wrote for the sites of a program."""
+"""Turn each module that `_extractor.py` wrote for a program's sites into a sweep of a spec.
+
+A site is a place of the program that launches a dispatch. A sweep is a `[[sweep]]` table of a spec in TOML."""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from dispatchflow.mlir.functions import spelling
 from dispatchflow.models.site import Program, Site
 
 FUNCTION = "main"
-"""The function of an extracted module."""
+"""The name of the function in an extracted module."""
 NO_BINDINGS = 3
 """The script's exit code if iree.compiler cannot be imported."""
 _SCRIPT = Path(__file__).with_name("_extractor.py")
@@ -27,16 +29,15 @@ class Argument(msgspec.Struct, frozen=True):
     type: str
     """The argument's MLIR type: `tensor<4x?xf32>`, `index`."""
     value: str
-    """The operand (`in0`) that the argument is, or has a size of.
+    """The operand (`in0`) that the argument is, or the operand or result (`out0`) of which it is a size.
 
-    It may be a result (`out0`) if the argument is a size, and is `workload0` for a number that only the dispatch's
-    workload has."""
+    It is `workload0` for a number that is only in the dispatch's workload."""
     dim: int | None = None
     """The dimension of `value` whose size the argument is; None if the argument is `value` itself."""
 
 
 class Extract(msgspec.Struct, frozen=True):
-    """A module with one executable, and a function that launches it."""
+    """An extracted module, with one executable and a function that launches one of its exports."""
 
     executable: str
     export: str
@@ -46,7 +47,7 @@ class Extract(msgspec.Struct, frozen=True):
 
 
 class Extracted(msgspec.Struct, frozen=True):
-    """The modules of a program's dispatches; module N is the output `N.mlir` of the extraction."""
+    """The modules that `_extractor.py` wrote; module N is its file `N.mlir`."""
 
     modules: tuple[Extract, ...]
     dispatches: dict[int, int]
@@ -57,28 +58,29 @@ class Value(msgspec.Struct, frozen=True):
     """A captured operand or result."""
 
     type: str
-    """`4x8xf32` with its sizes at run time; `index` or `i32` for a bare number."""
+    """The type with the sizes at run time, `4x8xf32`; `index` or `i32` for a scalar."""
     content: bytes | None = None
-    """The bytes of a bare number, little-endian; None for a tensor, whose bytes are in a file."""
+    """The bytes of a scalar, little-endian; None for a tensor, whose bytes are in a file."""
     undefined: bool = False
     """Whether the program never wrote some of the elements, so that their values are arbitrary."""
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """An extracted site as a sweep of a spec, with the files beside its module."""
+    """A sweep of a spec for one extracted module, with the files of its inputs and results."""
 
     site: Site
     same: tuple[int, ...]
-    """The other sites that launch the same module."""
+    """The numbers of the other sites that launch the same module."""
     module: int
+    """The index in `Extracted.modules`."""
     name: str
     """The stem of the sweep's files: `s01`."""
     inputs: tuple[str, ...] | None
-    """The spec's word `inputs`; None if no inputs can be made, as the operands were not captured."""
+    """The spec's word `inputs`; None if no inputs are known, for the reason `why`."""
     expected: tuple[str, ...] = ()
     """The spec's word `expected`; empty if the results are not known."""
     files: tuple[tuple[str, str], ...] = ()
-    """(file beside the module, `s01.in0.bin`; the captured value that it has, `in0`) for each file."""
+    """(name of a file beside the module, `s01.in0.bin`; the captured value in it, `in0`)."""
     why: str | None = None
     """The reason why inputs or expected results are missing; None if both are there."""
 
@@ -105,7 +107,7 @@ def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict
 
 
 def without_module(program: Program, extracted: Extracted, sites: Sequence[int]) -> list[int]:
-    """Return the numbers among `sites` whose sites have no module."""
+    """Return those of the numbers `sites` whose sites have no extracted module."""
     return [s.number for s in program.sites if s.number in sites and s.dispatch not in extracted.dispatches]
 
 
@@ -156,7 +158,9 @@ def _is_encoded(module: Extract) -> bool:
 
 
 def random_input(argument: Argument) -> str | None:
-    """Return an input of random numbers; None for a bare number, or if a size is known at run time only."""
+    """Return a spec's entry of `inputs` for random numbers, `4x8xf32`.
+
+    It is None for a scalar, or if a size is dynamic."""
     type_ = spelling(argument.type)
     if "?" in type_ or not argument.type.startswith("tensor<"):
         return None
@@ -186,7 +190,7 @@ def _file(name: str, value: str, type_: str, files: dict[str, str]) -> str:
 
 
 def _number(type_: str, content: bytes) -> str | None:
-    """Return a bare number as text; None for a type that IREE's tools do not accept as a bare number."""
+    """Return a scalar as text; None for a type of which IREE's tools accept no scalar."""
     if type_ not in _SCALARS:
         return None
     form = _SCALARS[type_]

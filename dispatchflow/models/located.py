@@ -1,4 +1,6 @@
-"""Decide which sites of a program are wrong, from a comparison of each site with a reference."""
+"""Decide which sites of a program are wrong, from a comparison of each site with a reference.
+
+A site is a place of the program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ import msgspec
 from dispatchflow.models.site import Program, Site
 
 WRONG, DOUBTFUL, RIGHT = "WRONG", "doubtful", "right"
-"""The verdicts of a site: an error beyond the loose tolerance, between the two tolerances, below both."""
+"""The verdicts of a site: its error is above both tolerances, between them, or below both.
+
+`verification/tolerances.py` explains why there are two tolerances."""
 
 _HOST = "no single site is wrong: accumulated error or the host program"
 
@@ -61,7 +65,7 @@ class SiteCheck(msgspec.Struct, frozen=True):
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The sites of a case, each compared separately."""
+    """The outcome for a case: the comparison of each of its sites."""
 
     case: str
     reference: str
