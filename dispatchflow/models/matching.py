@@ -1,9 +1,9 @@
-"""Find the site of each event of a profile.
+"""Find the site of each launch in a profile: the place of the program that launched the dispatch.
 
-The events of one submission are the dispatches of one command buffer. Their sequence of exports shows which command
+The launches of one submission are the dispatches of one command buffer. Their sequence of exports shows which command
 buffer of the program it is. Command buffers with equal sequences are distinguished by the runtime's numbers: command
-buffers that are recorded once get ascending numbers in the order of creation, and keep them in each call. Nothing is
-guessed: sites that cannot be distinguished form one group, `3|7`."""
+buffers that are recorded once get ascending numbers in the order of creation, and keep them in each call. Sites that
+cannot be distinguished form one group, `3|7`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dispatchflow.iree.profile_events import Launch, Profile
 from dispatchflow.models.site import Program, Site
 
 Group = tuple[int, ...]
-"""The numbers of the sites, ascending, that an event may belong to; mostly a single number."""
+"""The ascending numbers of the sites to which a launch may belong; mostly a single number."""
 
 
 def name_of(group: Group) -> str:
@@ -25,9 +25,9 @@ def name_of(group: Group) -> str:
 
 
 def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
-    """Return each launch of the profile with its site, in the profile's order.
+    """Return (group of its possible sites, launch) for each launch of a profile, in the profile's order.
 
-    Sites of initializers are left out: they run before the profile begins. Groups do not overlap.
+    Groups do not overlap. Sites of initializers are in no group, because they run before the profile begins.
 
     Raises:
         ToolError: a submission launches a sequence of exports that no command buffer of the program has.
@@ -52,7 +52,7 @@ def matched(program: Program, profile: Profile) -> list[tuple[Group, Launch]]:
 
 
 def _command_buffers(program: Program) -> list[list[Site]]:
-    """Return for each command buffer its sites, in order of creation; initializers' are left out."""
+    """Return the sites of each command buffer, in order of creation, without those of initializers."""
     sites = sorted(
         (site for site in program.sites if not site.at_load), key=lambda site: (site.command_buffer, site.command)
     )
@@ -70,11 +70,12 @@ def _exports(run: Sequence[Launch]) -> tuple[str, ...]:
 def _by_order_of_creation(
     runs: Sequence[Sequence[Launch]], candidates: Mapping[tuple[str, ...], Sequence[int]]
 ) -> dict[int, list[int]]:
-    """Return runtime's number → the command buffers of the program that may have this number.
+    """Return runtime's number of a command buffer → the program's command buffers that it may be.
 
-    A number with several submissions belongs to a command buffer that is recorded once. These numbers ascend in the
-    order of the program's command buffers, which bounds the candidates of each: from the earliest to the latest
-    command buffer that still leaves candidates for all other numbers. The result is empty if the order contradicts."""
+    The result has only numbers with several submissions, which are those of command buffers that are recorded once.
+    These numbers ascend in the order of the program's command buffers. Therefore the candidates of a number are those
+    from the earliest to the latest command buffer that still leaves candidates for all other numbers. The result is
+    empty if the profile contradicts this order."""
     sequences: dict[int, set[tuple[str, ...]]] = defaultdict(set)
     count: dict[int, int] = defaultdict(int)
     for run in runs:
@@ -95,7 +96,7 @@ def _by_order_of_creation(
 
 
 def _ascending(choices: Iterable[Sequence[int]]) -> list[int] | None:
-    """Return one number of each choice, strictly ascending and as small as possible; None if impossible."""
+    """Return the smallest strictly ascending numbers, one from each choice; None if there are none."""
     found: list[int] = []
     for choice in choices:
         above = [number for number in choice if not found or number > found[-1]]
@@ -106,7 +107,7 @@ def _ascending(choices: Iterable[Sequence[int]]) -> list[int] | None:
 
 
 def _joined(groups: Iterable[Group]) -> dict[int, Group]:
-    """Return site → its group, after groups with a common site were united."""
+    """Return site's number → its group, after groups with a common site are united."""
     whole: dict[int, set[int]] = {}
     for group in groups:
         union = set(group).union(*(whole.get(site, ()) for site in group))

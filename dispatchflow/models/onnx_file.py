@@ -1,7 +1,7 @@
-"""Read from an ONNX file what a plan needs: the graph's name and the names of weight files. Pure.
+"""Read the graph's name and the names of weight files from the bytes of an ONNX file, without `onnx`.
 
-A plan must not import `onnx`, which takes half a second. An ONNX file is a protobuf message (onnx.proto); this module
-reads only length-delimited fields, of a few kinds of messages."""
+The expansion of a spec into cases needs these names, and the import of `onnx` would take half a second. An ONNX file
+is a protobuf message (onnx.proto); this module reads only the length-delimited fields of a few kinds of messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Find the source operations of each site from the facts of a tagged compile. Nothing is guessed."""
+"""Find the source operations of each site, a place that launches a dispatch, from a tagged compile.
+
+Before the compile, source operation N gets the location `df.op.N`. Before equal dispatches are merged, dispatch N gets
+the location `df.site.N`. The script `_tagger.py` writes and reads these tags."""
 
 from __future__ import annotations
 
@@ -12,7 +15,12 @@ from dispatchflow.models.tagged import Dispatch, Dispatches, Launch, Launches, S
 
 
 def program(source: Source, formed: Dispatches, host: Launches) -> Program:
-    """Return the program of a compile.
+    """Return the sites of a compiled program, with their source operations.
+
+    Args:
+        source: the operations of the printed module.
+        formed: the module after its dispatches are formed.
+        host: the launches of the host program.
 
     Raises:
         ValueError: one launch has the tags of several dispatches, or several launches have the same tag.
@@ -73,7 +81,7 @@ def _site(number: int, launch: Launch, dispatch: Dispatch | None, origins: tuple
 
 
 def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceOperation, ...]:
-    """Return the user's operations, and the operations in `named`, which sites compute.
+    """Return the user's operations, and the operations with the numbers `named`, which sites compute.
 
     Constants, functions, loops and operations in another operation's body do not count as the user's."""
     variable = graph.depends_on_arguments()
@@ -88,8 +96,9 @@ def _operations(graph: DefUse, source: Source, named: set[int]) -> tuple[SourceO
 def _located(graph: DefUse, dispatches: Sequence[Dispatch]) -> list[set[int]]:
     """Return for each dispatch the source operations whose locations its operations have.
 
-    Passes may give an operation that moves data the location of a neighbour. Such a location counts only if the source
-    operation there also moves data and no dispatch has it by an operation that computes."""
+    Passes may give an operation that only moves data the location of a neighboring operation. Therefore its location
+    counts only if the source operation also only moves data, and no dispatch has an operation that computes with this
+    location."""
     computed = [_origins(graph, dispatch, computing=True) for dispatch in dispatches]
     somewhere = set().union(*computed)
     found = []
@@ -119,11 +128,11 @@ def _is_users(kind: str) -> bool:
 
 
 def _by_data_flow(graph: DefUse, formed: Dispatches, located: Sequence[set[int]]) -> dict[int, set[int]]:
-    """Return tag → candidates for each dispatch that has no source operation by location.
+    """Return dispatch's index → source operations, for each dispatch that has none by location.
 
-    Candidates are source operations without a dispatch that lie, in the data flow, between the operations of the
-    preceding dispatches and those of the following dispatches. If some candidates move data, the others are dropped. If
-    there are no candidates, the preceding and following operations whose locations the dispatch has are taken."""
+    They are the source operations without a dispatch that lie, in the data flow, between the operations of the
+    preceding dispatches and those of the following dispatches. If some of them move data, the others are dropped. If
+    there are none, the result has the preceding and following operations whose locations the dispatch has."""
     flow = DefUse(formed.nodes)
     tag_of = {dispatch.node: tag for tag, dispatch in enumerate(formed.dispatches)}
     anywhere = set().union(*located)

@@ -1,4 +1,6 @@
-"""Add up the times of sites by source operation, by scope of names, or by executable.
+"""Add up the times of sites, the places that launch dispatches, by operation, scope or executable.
+
+Operations are those of the source. A scope is a prefix of their names, such as `blocks.0`.
 
 Each site's time counts in exactly one part, so that the sum over all parts is exactly the sum over all sites. A site
 that computes several operations counts in a separate part, `conv1 + relu1`."""
@@ -29,7 +31,7 @@ _SETUP = frozenset({"linalg.fill", "tensor.empty", "arith.constant", "onnx.Const
 
 
 class Part(msgspec.Struct, frozen=True):
-    """The total of all sites with one name."""
+    """The sum over all sites that have one name, such as that of their source operation."""
 
     name: str
     sites: tuple[int, ...]
@@ -37,7 +39,7 @@ class Part(msgspec.Struct, frozen=True):
     executions: float
     """The number of executions of all these sites in one call."""
     blocks_ns: tuple[float, ...]
-    """The total time of the executions in one call, for each block."""
+    """The total time of the executions in one call, for each block (profiled process)."""
     own_ns: int
     """The part's share of `Split.dispatches_ns`; the sum over all parts is exactly `dispatches_ns`."""
     share: float
@@ -50,7 +52,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def rolled_up(program: Program, times: ProgramTimes, by: By, depth: int = 1) -> tuple[Part, ...]:
-    """Add up the times of sites, longest part first.
+    """Add up the times of sites; return the parts, the longest first.
 
     Args:
         program: the sites and their source operations.

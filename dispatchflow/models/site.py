@@ -67,7 +67,7 @@ class Site(msgspec.Struct, frozen=True):
     dispatch: int | None = None
     """The number N of the dispatch's tag, `df.site.N`, after the phase `flow`; None without a tag."""
     elements: tuple[str, ...] = ()
-    """The element types of its arithmetic's operands and results, sorted; empty without arithmetic."""
+    """The element types of the operands and results of its arithmetic, sorted; empty without arithmetic."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ class Program(msgspec.Struct, frozen=True):
 
     @property
     def unplaced(self) -> tuple[SourceOperation, ...]:
-        """The source operations that compute but are in no site: folded into others, or constant."""
+        """The source operations that compute but are in no site; for example, they are constant or folded."""
         placed = {origin.operation for site in self.sites for origin in site.origins}
         return tuple(each for each in self.operations if each.computes and each.number not in placed)
 

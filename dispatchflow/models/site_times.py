@@ -38,7 +38,7 @@ class Calls(NamedTuple):
     total_ns: int
     """Wall time of all calls together."""
     steady: bool
-    """Whether all calls submitted the same operations; if not, the warm-up's calls are included."""
+    """Whether all calls submitted the same operations; if not, the calls of the warm-up are included."""
 
 
 class SiteBlock(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class SiteBlock(msgspec.Struct, frozen=True):
     total_ns: int
     """The sum over executions of the time from the start of the first workgroup to the end of the last."""
     own_ns: int
-    """The same sum, but executions of different sites at the same time share this time equally."""
+    """The same sum, except that launches which run at the same time have equal shares of this time."""
     workers_ns: int | None
     """The time of all workgroups, summed over all workers; None if the device does not report it."""
     workgroups: tuple[int, int, int] | None
@@ -61,7 +61,7 @@ class Block(msgspec.Struct, frozen=True):
 
     calls: int
     steady: bool
-    """Whether all calls submitted the same operations. If not, warm-up is included."""
+    """Whether all calls submitted the same operations; if not, the calls of the warm-up are included."""
     split: Split
     sites: tuple[SiteBlock, ...]
 
@@ -73,7 +73,7 @@ class SiteTime(msgspec.Struct, frozen=True):
     executions: float
     """The mean number of executions in one call."""
     blocks_ns: tuple[float, ...]
-    """The total time of the executions in one call, for each block."""
+    """The total time of the site's executions in one call, for each block."""
     own_ns: int
     """The site's share of `Split.dispatches_ns`; the sum over all sites is exactly `dispatches_ns`."""
     share: float
@@ -81,7 +81,7 @@ class SiteTime(msgspec.Struct, frozen=True):
     workgroups: tuple[int, int, int] | None
     """The number of workgroups in x, y and z; None if executions differ, as with dynamic sizes."""
     workers: float | None
-    """The mean number of workers that ran it at the same time: workers' time over wall time, or None."""
+    """The mean number of workers that ran the site at the same time; None if it is not reported."""
 
     @property
     def name(self) -> str:
@@ -106,7 +106,7 @@ class ProgramTimes(msgspec.Struct, frozen=True):
     steady: bool
     """Whether all calls submitted the same operations."""
     at_load_ns: int | None = None
-    """The time in which dispatches of initializers run, in a replay of one load; None if not known."""
+    """The time in which dispatches of initializers run, in replays of a load; None if unknown."""
 
     @property
     def ambiguous(self) -> tuple[Group, ...]:
@@ -156,9 +156,11 @@ def measured_calls(program: Program, profile: Profile, repetitions: Sequence[Rep
 
 
 def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int) -> int | None:
-    """Return the median time in which dispatches ran before the call, of replays of a load and one call.
+    """Return the median time, in ns, in which the dispatches of initializers run; None if unknown.
 
-    None: what ran before the calls is not what the initializers launch, or records were dropped."""
+    `profile` has the events of `loads` replays, each of a load of the program and one call. The time is unknown if the
+    dispatches before the call are not those of the initializers, if replays differ in their number of dispatches, or if
+    records were dropped."""
     one, rest = divmod(len(profile.launches), loads)
     before = one - sum(round(site.executions) for site in times.sites)
     kernels = {site.export for site in program.sites if site.at_load}
@@ -169,7 +171,7 @@ def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int)
 
 
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
-    """Return the number of the last repetition's first submission; None if calls differ."""
+    """Return the number of the last repetition's first submission; None if calls differ, 0 without any."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:
         dispatches[launch.submission].append(launch.export)

@@ -1,4 +1,4 @@
-"""Types of the facts that the script `_tagger.py` writes about modules, and its command lines."""
+"""Define the types of the facts that the script `_tagger.py` writes, and its command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ class Node(msgspec.Struct, frozen=True):
     """An operation of a module, with the values that it uses."""
 
     kind: str
+    """The MLIR name, `linalg.matmul`; for an ONNX node the operator, `onnx.Conv`."""
     parent: int | None
+    """The number of the node around it; None for the module itself."""
     symbol: str | None
     """The name of a function or a global."""
     tensor: bool
@@ -26,7 +28,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The printed module; node N has the tag `df.op.N`."""
+    """The module as it is printed for the compiler; node N has the tag `df.op.N`."""
 
     nodes: tuple[Node, ...]
     unlabelled: str | None = None
@@ -66,18 +68,19 @@ class Dispatch(msgspec.Struct, frozen=True):
 
 
 class Dispatches(msgspec.Struct, frozen=True):
-    """The module after its dispatches are formed; operations inside dispatches are not among the nodes."""
+    """The module after its dispatches are formed; the operations in dispatches are not among the nodes."""
 
     nodes: tuple[Node, ...]
     dispatches: tuple[Dispatch, ...]
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """A place of the host program that launches a dispatch."""
+    """A place of the host program that launches a dispatch; `models.site.Site` explains the other fields."""
 
     sites: tuple[int, ...]
     """The N of each tag `df.site.N` in its location: one, or none for a dispatch that was added later."""
     origins: tuple[int, ...]
+    """The N of each tag `df.op.N` in its location."""
     function: str
     at_load: bool
     executable: str
@@ -91,7 +94,7 @@ class Launches(msgspec.Struct, frozen=True):
 
     launches: tuple[Launch, ...]
     calls: dict[str, tuple[str, ...]] = {}
-    """Function → the functions that it calls."""
+    """Function's name → names of the functions that it calls."""
 
 
 _SCRIPT = Path(__file__).with_name("_tagger.py")
@@ -100,6 +103,6 @@ NO_BINDINGS = 3
 
 
 def tagger_argv(python: str, bindings: str, command: str, source: str, **files: str) -> tuple[str, ...]:
-    """Return a command line of the script; `files` is option → name of a file in the working directory."""
+    """Return a command line of `_tagger.py`; `files` is option → name of a file in the working directory."""
     options = (f"--{option}={name}" for option, name in files.items())
     return (python, "-I", "-S", str(_SCRIPT), command, f"--bindings={bindings}", f"--input={source}", *options)
