@@ -1,1 +1,1 @@
-"""The rows of cases and sites, and the Parquet files that contain them."""
+"""The rows of cases and of sites (places that launch a dispatch), and the Parquet files of these rows."""

@@ -1,5 +1,6 @@
-"""Define the columns of cases' rows; write and read rows of any table as Parquet.
+"""Define the columns of cases' rows; write and read the rows of any table as Parquet.
 
+The rows of a table are in parts, each a Parquet file with rows that one run added.
 Columns are added to a schema, but never removed or renamed. docs/results.md documents them."""
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _log = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
 _PART = re.compile(r"\d{8}T\d{6}Z-\w+(-\d+)?\.parquet")
-"""The name of a part, a Parquet file: the run's name, with a number if the run has published before."""
+"""The file name of a part: the run's name, with a number if the run has written a part before."""
 _END = b"PAR1"
 
-# name → Arrow type. Units are in the names; a null means unknown or not done, never zero.
+# Column's name → Arrow type. Units are in the names. A null means that the value is unknown or was not determined.
 _FIRST = {"schema_version": "int32", "case": "string", "operation": "string"}
 _OF_OPERATIONS = {
     **dict.fromkeys(DIMS, "int64"),
@@ -129,7 +130,7 @@ STATUSES = ("measured", "noisy", "suspect", "failed", "known failure", "not meas
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A kind of rows, with a separate folder of parts."""
+    """A kind of rows, such as those of cases; each table has its own folder of parts."""
 
     folder: str
     """The folder of the parts in the store."""
@@ -176,7 +177,7 @@ def _fits(value: Any, kind: str) -> bool:
     if kind in _TAKES:
         return isinstance(value, _TAKES[kind])
     limit = 2 ** (int(kind.removeprefix("int")) - 1)
-    return type(value) is int and -limit <= value < limit  # neither bool nor a numpy integer
+    return type(value) is int and -limit <= value < limit  # bool and numpy integers do not fit
 
 
 def drop_mistyped_cells(
@@ -184,7 +185,7 @@ def drop_mistyped_cells(
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
     """Return (recorded rows in which mistyped cells are None, the columns of these cells).
 
-    A cell is mistyped if an earlier version recorded it, or if the operation's file now declares another type."""
+    An earlier version may have recorded such a cell, or the operation's file may now declare another type for it."""
     unfit = [(row, mistyped_columns(row, of)) for row in rows]
     columns = sorted({name for _, names in unfit for name in names})
     return [{**row, **dict.fromkeys(names)} for row, names in unfit], columns
@@ -209,8 +210,8 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]], of: Table = CASES)
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # The part is written to memory first: pyarrow accepts only UTF-8 paths, and its threads would call a Python stream
-    # even at exit.
+    # The part is written to memory first: pyarrow accepts only UTF-8 paths, and if it wrote to a Python stream, its
+    # threads would call this stream even at exit.
     sink = pa.BufferOutputStream()
     pq.write_table(in_arrow(rows, of), sink, compression="zstd", write_page_checksum=True)
     with path.open("wb") as stream:
@@ -220,7 +221,7 @@ def write_part(path: Path, rows: Iterable[Mapping[str, Any]], of: Table = CASES)
 
 
 def is_complete(part: Path) -> bool:
-    """Return whether a part exists and has Parquet's magic bytes at its end, so is not truncated."""
+    """Return whether a part exists and ends in Parquet's magic bytes, so that it is not truncated."""
     try:
         with part.open("rb") as stream:
             stream.seek(-len(_END), os.SEEK_END)
@@ -257,7 +258,7 @@ def table(part: Path, of: Table = CASES) -> pa.Table | None:
 def difference(found: pa.Table, rows: Iterable[Mapping[str, Any]], of: Table = CASES) -> str | None:
     """Return in one line how a part, `found`, differs from the recorded rows; None if it does not.
 
-    If the part does not have a column of the schema, the column is newer, and its recorded cells must be None."""
+    A column of the schema that the part does not have was added later, so its recorded cells must be None."""
     wanted, names = in_arrow(drop_mistyped_cells(rows, of)[0], of).to_pylist(), set(found.column_names)
     if unknown := sorted(names - set(of.columns)):
         return f"it has an unknown column {unknown[0]!r}"

@@ -1,6 +1,7 @@
-"""Turn cases' states into rows, record them, and write them as Parquet.
+"""Turn cases' states into rows, record them in the store's database, and write them as Parquet.
 
-Rows are recorded before they are written, so that the next run writes the part if a run is killed between."""
+Rows are recorded before their part, a Parquet file, is written. If a run is killed in between, the next run writes the
+part."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recorded(Shape):
-    """A row of any table: its cells, and an identity, which equal rows have in common."""
+    """A row of any table: its cells, and an identity that is the same for rows with the same content."""
 
     @property
     def identity(self) -> str: ...
@@ -54,7 +55,18 @@ def rows_of(
     ceilings: Ceilings,
     noisy_above: Callable[[Case], float],
 ) -> list[Row]:
-    """Return one row for each case, from its current state."""
+    """Return one row for each case, from its current state.
+
+    Args:
+        chains: the states of the cases.
+        toolchain: the toolchain of this run.
+        protocol: the protocol of this run.
+        run: the name of this run.
+        tags: case → its tags.
+        ceilings: the machine's highest rates.
+        noisy_above: a function that returns the half-width of the median's interval, relative to the median, above
+            which a case is noisy.
+    """
     around = RowContext(toolchain, platform.node(), machine.cpu().model, protocol.id, run, folder=str(Path.cwd()))
     now = time.time()
     known: dict[tuple[Any, ...], Roofline] = {}
@@ -75,19 +87,21 @@ def rows_of(
 
 
 def publish(store: Store, run: str, protocol: Protocol, rows: Sequence[Row]) -> DispatchflowError | None:
-    """Append each row that differs from the newest row of the same case and protocol.
+    """Append to the cases' table each row that differs from the newest row of its case and protocol.
 
-    The result is None, or an error if cells of a row do not fit their columns; the caller reports it at the end. All
-    other rows are appended."""
+    Rows with cells that do not fit their columns are left out. If there are any, an error is returned, which the caller
+    reports at the end; otherwise, the result is None."""
     return append(store, run, {name_of(row.chain, protocol): row for row in rows}, CASES)
 
 
 def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) -> DispatchflowError | None:
-    """Append to a table each row that differs from the newest row of the same name; see `publish`."""
+    """Append to a table each row that differs from the newest row of the same name; see `publish`.
+
+    `named` is name under which the records keep the newest row → row."""
     records = store.records
     published = records.newest_identities(named)
     new = {name: row for name, row in named.items() if published.get(name) != row.identity}
-    # Rows that do not fit are not recorded: they would count as published, and stay unpublished after a fix.
+    # Rows that do not fit are not recorded: they would count as published, so that no run after a fix publishes them.
     refused = [new.pop(name) for name in [*new] if parquet.mistyped_columns(new[name].cells, table)]
     # Rows are assigned to a part before it is written, so that the next run writes the part if this one is killed.
     part = _unused_part_name(table.prefix + run, records.parts())
@@ -103,7 +117,7 @@ def append(store: Store, run: str, named: Mapping[str, Recorded], table: Table) 
                 _log.warning("%s: cells of the wrong type are left out: %s", part, ", ".join(unfit))
             with store.scratch() as scratch, store.writing():
                 parquet.write_part(scratch / part, rows_of_part, table)
-                # The digest is recorded before the rename: a part without a digest is checked by its rows only.
+                # The digest is recorded before the rename, because a part without a digest is checked by its rows only.
                 records.remember(_digest_of_part(table, part), digest_file(scratch / part))
                 path.parent.mkdir(exist_ok=True)
                 (scratch / part).rename(path)
@@ -119,8 +133,8 @@ def parts_of(store: Store, table: Table) -> list[str]:
 def damage(store: Store, part: Path, found: pa.Table, table: Table = CASES) -> str | None:
     """Return how a part with the rows `found` differs from the records; None if it does not.
 
-    Not only the rows are compared, but also the file's digest: other readers use parts of the file that do not show in
-    the rows, such as the footer's statistics. No digest is recorded for parts of earlier versions."""
+    The rows and the file's digest are compared. The digest covers what the rows do not show but other programs read,
+    such as the footer's statistics. Parts that an earlier version wrote have no recorded digest."""
     if (other := parquet.difference(found, store.records.rows_of(table.prefix + part.name), table)) is not None:
         return other
     written = store.records.remembered(_digest_of_part(table, part.name))
@@ -144,7 +158,9 @@ def name_of(chain: CaseState, protocol: Protocol) -> str:
 
 
 def _unused_part_name(run: str, parts: Collection[str]) -> str:
-    """Return an unused name for a run's next part; a run publishes before each task of the user's own."""
+    """Return an unused name for a run's next part.
+
+    A run may write several parts, because it publishes before each task that the user's own `dodo.py` defines."""
     names = (f"{run}{f'-{number}' if number > 1 else ''}.parquet" for number in count(1))
     return next(name for name in names if name not in parts)
 

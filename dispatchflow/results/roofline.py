@@ -19,7 +19,7 @@ class Roofline:
     ceilings: tuple[float | None, float | None]
     """The machine's highest rates, in flops per s and bytes per s; None if unknown."""
     credible_ns: float
-    """The shortest credible time of a call, at ceiling × margin; 0 if no ceiling is known."""
+    """The shortest credible time of a call, in ns: that at ceiling × margin; 0 if no ceiling is known."""
     noisy: float = NOISY
     """The relative half-width of the median's interval above which a measurement is noisy."""
 
@@ -34,7 +34,7 @@ class Roofline:
 
     @property
     def amounts(self) -> tuple[int | None, int | None]:
-        """(flops, bytes) of one call; None if unknown, as in `amounts.traffic_bytes`."""
+        """(flops, bytes) of one call; each is None if it is unknown."""
         flops, traffic_bytes = map(amounts.valid_amount, self.amount_cells)
         return flops, traffic_bytes
 

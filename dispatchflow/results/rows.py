@@ -44,7 +44,7 @@ _CONDITIONS = (*_MACHINE, "cpus", "load_1m", "steal_ticks", "disturbed_blocks", 
 
 
 def row_of(chain: CaseState, tags: Sequence[str], bounds: Roofline, around: RowContext, now: float) -> dict[str, Any]:
-    """Return a case's row. Rates are the operation's own flops and compulsory traffic over the median."""
+    """Return a case's row; rates are the operation's flops and compulsory traffic divided by the median."""
     case, operation = chain.case, chain.case.operation
     compiled, verified, profiled = chain["compile"], chain["verify"], chain["profile"]
     facts = compiled.record.facts if compiled.record else {}
@@ -174,16 +174,16 @@ class Row(Mapping[str, Any]):
 
     @property
     def identity(self) -> str:
-        """The identity of the row's content: a row is written if the newest row's identity differs.
+        """The digest of the row's content: a row is written if the newest recorded row has another one.
 
-        It contains the status, since a judgement may be corrected, and also the operation's flops and traffic."""
+        It covers the status, which may change without a new measurement, and the operation's flops and traffic."""
         if self._identity is None:
             measured = self.chain["profile"].measurement
             words = [self.chain.case.name, self.status, str(measured.id) if measured else "-"]
             for step in self.chain.steps.values():
                 words += (step.key or "-", step.state)
             words += map(str, self._bounds.amount_cells)
-            # Rows of older versions have no such column and count as outdated, so they are written once more.
+            # Rows of older versions lack `verification_version` and count as outdated, so they are written once more.
             words.append(f"verification-{verification_version_of(self.chain)}")
             if (doubt := self.chain["profile"].doubt) is not None:
                 words.append(digest_of(doubt.encode("utf-8", "surrogatepass")))
@@ -281,7 +281,7 @@ def _of_sessions(times: Summary, recorded: Mapping[str, Any] | None) -> dict[str
 
 
 def dispatches(chain: CaseState) -> list[tuple[str, str, float | None]]:
-    """Return (name, applied configuration, median in ns) of each dispatch, in the order of the dump.
+    """Return (name, applied configuration, median in ns) of each dispatch, in the compiler's order.
 
     A dispatch's time in a block is the sum of its executions in one call. The median over blocks is None if the runtime
     reports no times of dispatches."""

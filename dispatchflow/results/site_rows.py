@@ -1,4 +1,6 @@
-"""The columns and the recorded rows of sites: one row for each site of a measured case."""
+"""Define the columns of sites' rows, and build these rows: one for each site of a case.
+
+A site is a place of the case's program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -77,13 +79,13 @@ _LATER = frozenset({"alone_ns", "bound", "percent_of_peak", "run_id", "recorded_
 
 @dataclass(frozen=True, slots=True)
 class SiteRow:
-    """A site's row as it is recorded."""
+    """A site's row, as it is recorded in the store's database."""
 
     cells: Mapping[str, Any]
 
     @property
     def identity(self) -> str:
-        """The identity of the row's content: a row is written if the newest row's identity differs."""
+        """The digest of the row's content: a row is written if the newest recorded row has another one."""
         found = {name: value for name, value in self.cells.items() if name not in _LATER}
         return digest_of(json.dumps(["site", found], sort_keys=True).encode())
 
@@ -97,12 +99,12 @@ def recorded(
     run: str,
     now: float,
 ) -> dict[str, SiteRow]:
-    """Return name → row for each site of a case; the records keep the newest row of each name.
+    """Return name → row for each site of a case; the database finds the newest row by this name.
 
     Args:
         chain: the case's state.
         rows: the cells of each site, from `reports.sites.rows`.
-        name: the name under which the records keep the case's newest row.
+        name: the name by which the database finds the case's newest row.
         version: the version of the toolchain.
         protocol: the id of the protocol.
         run: the name of this run.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def standing(chain: CaseState, bounds: Roofline) -> str:
-    """Return the row's status; `suspect` if the median is below the shortest credible time."""
+    """Return the row's status; it is `suspect` if the median is below `Roofline.credible_ns`."""
     if chain.failure is not None:
         return "failed" if chain.known is None else KNOWN
     if chain["profile"].state == "absent":
@@ -32,7 +32,10 @@ def standing(chain: CaseState, bounds: Roofline) -> str:
 
 
 def reason_of(chain: CaseState, status: str, reason: str | None) -> str | None:
-    """Return the row's `reason`: `reason`, the reason of the status, with other facts that users need."""
+    """Return the text of a row's column `reason`; None if there is nothing to explain.
+
+    It consists of the argument `reason`, which explains the status, and remarks on the verdict, on the measurement, and
+    on the module."""
     verified, profiled = chain["verify"], chain["profile"]
     unsure = verified.state == "absent" or (verified.state == "off" and verification_of(chain) == "different")
     if reason is None and unsure:
@@ -63,7 +66,7 @@ def verification_of(chain: CaseState) -> str:
 def verification_version_of(chain: CaseState) -> int | None:
     """Return the version of the verification that gave the verdict; None if there is no verdict.
 
-    It is the current version: the version is in the key, so verdicts of other versions are not found."""
+    It is always the current version, because the version is part of the key by which a verdict is found."""
     return VERIFICATION if chain["verify"].record else None
 
 
