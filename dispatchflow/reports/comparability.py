@@ -27,7 +27,7 @@ _QUESTION: dict[str, Callable[[Row], Any]] = {
     "other inputs": lambda row: row.get("data_digest"),
     "another toolchain": lambda row: maker(row),
 }
-"""Difference → the property in which two rows of equal `place` must agree to be compared."""
+"""Name of a difference → function that returns the property in which two rows of a place must agree."""
 
 OTHER_ROUNDS = "other rounds"
 
@@ -82,11 +82,11 @@ def unbeaten(rows: Iterable[Row]) -> list[Row]:
     """Return the rows for which no other comparable row is certainly faster, the fastest median first.
 
     A row is certainly faster than another if the intervals of their medians do not overlap. For rows of the same rounds
-    these are the intervals within the session. For others they are the wider intervals of another session's median
-    (`later_…`) and of the anchored median, if both have the same anchors' reference. A row without an interval is
-    neither faster nor slower.
+    these are the intervals within the session. For others they are wider: the interval in which another session's
+    median would be (`later_…`), and that of the median corrected for the machine's speed (`anchored_…`), if both
+    corrections have the same reference. A row without an interval is neither faster nor slower.
 
-    The more intervals there are, the wider each is made (Bonferroni correction). Therefore, if all rows are equally
+    The more intervals there are, the wider each becomes (Bonferroni correction). Therefore, if all rows are equally
     fast, at most 5 % of all calls drop a row; without the correction, most calls with 50 such rows would drop some.
     """
     members = [(row, list(_intervals(row))) for row in rows]

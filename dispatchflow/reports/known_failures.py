@@ -24,8 +24,8 @@ _REASON_LENGTH = 200
 def entries(failed: Sequence[CaseState], toolchain: str) -> str:
     """Return a TOML text with an entry for each kind of failure, which lists the cases that fail so.
 
-    `failed` are cases that failed with the release `toolchain`. An entry is valid for this and later releases: a case
-    that failed with an older release too would not be a regression."""
+    `failed` are cases that failed with the release `toolchain`. An entry is valid for this and later releases. It does
+    not cover an older one, with which a case may have passed: such a case would be reported as a regression."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for chain in failed:
         assert chain.failure is not None
@@ -44,7 +44,7 @@ def _entry(stage: str, message: str, cases: Sequence[tuple[str, str]], toolchain
     yield "match.case = ["
     yield from (f"  {_string(_exact(name))}," for name, _ in cases)
     yield "]"
-    if (2,) < named < (999,):  # a build whose version is a date or no number is compared with no bound
+    if (2,) < named < (999,):  # a version that is a date or no number gives no bound
         yield f'toolchain = ">={".".join(map(str, named))}"'
     yield f"stage = {_string(stage)}"
     yield f"message = {_string(message)}"
@@ -52,7 +52,7 @@ def _entry(stage: str, message: str, cases: Sequence[tuple[str, str]], toolchain
 
 
 def pattern(reason: str) -> str:
-    """Return a regular expression that matches a reason, and equal reasons with other values and numbers.
+    """Return a regular expression that matches a reason, also with other SSA values and numbers in it.
 
     If the text before the first SSA value is long enough to identify the error, the expression ends there."""
     text = naming(reason)

@@ -1,4 +1,4 @@
-"""Show which sites of a program are wrong."""
+"""Show which sites of a program, the places that launch a dispatch, give wrong results."""
 
 from __future__ import annotations
 

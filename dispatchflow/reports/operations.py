@@ -82,7 +82,9 @@ def _providers(cls: type[Operation]) -> str:
 
 
 def _variants(cls: type[Operation]) -> Iterator[Operation]:
-    """Yield an operation with each signature: with each value of each word option, and with defaults."""
+    """Yield the variants of an operation: for each signature, the default and each value of each option.
+
+    Options that are ranges of integers are left out."""
     for word in cls.signatures:
         for name, option in {"": None, **cls.options}.items():
             for value in () if option is None or isinstance(option.values, range) else option.values:

@@ -25,7 +25,7 @@ def listing(sizes: Mapping[Phase, int], paths: Mapping[Phase, str]) -> str:
 
 
 def comparison(one: Mapping[Phase, Sequence[str]], other: Mapping[Phase, Sequence[str]]) -> str:
-    """Return a table of phases: whether two cases' modules are equal after each, and their lines."""
+    """Return a table of phases: whether two cases' modules are equal after each, and their line counts."""
     lines = [["phase", "", "", "lines", "with"]]
     others = {phase.name: text for phase, text in other.items()}
     for phase, text in one.items():
@@ -49,7 +49,7 @@ def difference(one: Sequence[str], other: Sequence[str], names: tuple[str, str])
 
 
 def _unified(one: Sequence[str], other: Sequence[str], names: tuple[str, str]) -> Iterator[str]:
-    # difflib is slow for long texts, and most differences of modules are in one place.
+    # difflib is slow for long texts, so it is given only the part from the first to the last difference.
     equal = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     begin = max(0, equal - _CONTEXT)
     end = next(

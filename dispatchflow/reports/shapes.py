@@ -1,4 +1,4 @@
-"""Write docs/shapes.md from the table of shapes; `doit docs` runs this."""
+"""Write docs/shapes.md from `planning/shapes.toml`; `doit docs` runs this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Format the sites of a program as rows and as a table, and the parts of its call."""
+"""Format the sites of a program as rows and as a table, and the parts of its call's time.
+
+A site is a place of the program that launches a dispatch."""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from dispatchflow.results import site_rows
 from dispatchflow.results.roofline import roofline
 
 Ceilings = tuple[float | None, float | None]
-"""The highest flops per s and bytes per s of this machine; None if unknown."""
+"""The highest flops per s and bytes per s of this machine; each is None if it is unknown."""
 
 COLUMNS = tuple(site_rows.OF_SITE)
 """The columns of `rows`."""
 
 
 class Alone(NamedTuple):
-    """The time of a site by itself: one execution, measured in a case of the site's extracted module."""
+    """The time of one execution of a site by itself, measured in a case of the site's extracted module."""
 
     case: str
     median_ns: float
@@ -36,7 +38,7 @@ _HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", 
 _RIGHT = [True] * 7 + [False] * 3
 _DOUBTS = {"data flow": " (by data flow)", "launch": " (by its launch)"}
 PART_COLUMNS = ("case", "part", "sites", "executions", "median_ns", "ci_low_ns", "ci_high_ns", "share")
-"""The columns of `part_rows`, with the same meanings as for sites."""
+"""The columns of `part_rows`, which mean the same as those of sites."""
 _PART_HEADER, _PART_RIGHT = ["part", "sites", "calls", "median", "±", "share"], [False, False, True, True, True, True]
 
 
@@ -150,7 +152,7 @@ def _half(low: float | None, high: float | None, median: float | None) -> str:
 
 
 def part_rows(case: str, program: Program, times: ProgramTimes, by: By, depth: int) -> list[dict[str, Any]]:
-    """Return one row for each part, in the order of the lines of `parts`."""
+    """Return a row with `PART_COLUMNS` for each part of `rollup.rolled_up`, the longest first."""
     found = []
     for part in rollup.rolled_up(program, times, by, depth):
         span = part.summary
@@ -177,7 +179,7 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line for each site whose time alone and in the program differ by more than their intervals."""
+    """Return a line for each site whose times alone and in the program have intervals that do not overlap."""
     lines = []
     for time in times.sites:
         found, here = alone.get(time.sites[0]), time.summary
@@ -198,7 +200,7 @@ def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
 
 
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line for each site that the compiler configured otherwise in its own module."""
+    """Return a line for each site to which the compiler applied another configuration in its own module."""
     lines = []
     for site in program.sites:
         here, found = configurations.get(site.executable), alone.get(site.number)

@@ -28,7 +28,7 @@ def overview(
         rest: the other files in the store by kind.
         cases: the number of cases.
         cases_bytes: the total size of objects, records and results.
-        everyones: (folder with the facts about this machine, which all projects of the user share; its size in bytes).
+        everyones: (folder with the facts about this machine, which all of the user's projects share; its bytes).
     """
     parts = {**objects, **rest}
     total_bytes = sum(size for _, size in parts.values())
@@ -52,11 +52,14 @@ class Findings:
     """The findings of a check: numbers of items, and in `wrong` one line for each problem."""
 
     parts: int = 0
+    """Parquet files of rows."""
     objects: int = 0
     objects_read: int = 0
     compiles: int = 0
     compiles_again: int = 0
+    """Compiles that were run again, whose output was compared with the recorded one."""
     not_again: Counter[str] = field(default_factory=Counter)
+    """Reason → number of compiles that were not run again for it."""
     wrong: list[str] = field(default_factory=list)
 
 
@@ -85,7 +88,7 @@ def cleaned(
         gone: the removed objects by kind.
         records: the number of removed records.
         left: (number, bytes) of the objects that stay.
-        limit_bytes: the value of `limit=`, or None.
+        limit_bytes: the value of `limit=` in bytes; None if it was not given.
         dry: whether the objects were only counted.
         unlimited: whether neither `keep=` nor `limit=` was given.
     """

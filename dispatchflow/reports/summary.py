@@ -60,8 +60,8 @@ def table(rows: Sequence[Mapping[str, Any]], fresh: set[str], stale: Collection[
 def _fastest(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield the correct rows of each shape for which no other row is certainly faster.
 
-    Shapes are examined only as needed: few of thousands of rows are shown, and whether a row is correct must be read
-    from its records."""
+    Shapes are examined only as far as the caller iterates. Few of thousands of rows are shown, and whether a row is
+    correct must be read from its records."""
     shapes: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in filter(believed, rows):
         shapes.setdefault((row["shape"], row["target"], row["threads"], row.get("cache")), []).append(row)
@@ -118,8 +118,8 @@ def applied(text: str | None) -> str:
     The result is the pipeline if the main op has no tiles."""
     found = list(_configured(text or ""))
     working = [op for op in found if op[0] not in _AUXILIARY] or found
-    # The main op has the most loops: a copy that pads, or an op that finishes a sum, has fewer. If two ops have equally
-    # many, a named op is preferred to a `generic`.
+    # The op with the most loops is the main op: a copy that pads, or an op that finishes a sum, has fewer. If two ops
+    # have equally many, a named op is preferred to a `generic`.
     name, levels = max(working, key=lambda op: (_loops(op[1]), op[0] != "generic"), default=("", {}))
     words = [f"{word}{tiles}" for level, word in _LEVELS.items() if (tiles := _tiles(levels.get(level, "")))]
     return " ".join([name, *words]) if words else (text or "").partition(" ")[0]
@@ -138,7 +138,7 @@ def _loops(levels: Mapping[str, str]) -> int:
 
 
 def _tiles(level: str) -> str:
-    """Return `[64, 64, 0]` as 64x64; several lists of a level are joined by spaces."""
+    """Return `[64, 64, 0]` as `64x64`; if a level has several lists, spaces join them."""
     lists = (re.findall(r"[1-9]\d*", numbers) for numbers in re.findall(r"\[([^][]*)\]", level))
     return " ".join("x".join(sizes) for sizes in lists if sizes)
 
@@ -182,12 +182,12 @@ def summary(
     fixed: Mapping[str, str] = MappingProxyType({}),
     stale: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return what was made, reused, failed and skipped, with reasons; the caller appends the duration.
+    """Return lines that say what was executed, reused and skipped, and what failed, with reasons.
 
     `made` is stage → number of executed actions; `in_vain` is the number of stages that failed in this run. `fresh` are
-    the cases with an executed stage, `broken` the cases with a stage that ended by an exception in dispatchflow.
-    `asked` is case → last requested stage (default: profile), `fixed` is case → reason of a known failure that no
-    longer occurs, and `stale` is case → failure of a measurement whose earlier result stands."""
+    the cases with an executed stage, `broken` those with a stage that an exception in dispatchflow ended. `asked` is
+    case → last requested stage (default: profile), `fixed` is case → reason of a known failure that no longer occurs.
+    `stale` is case → failure to measure it again. The last line ends in `in `; the caller appends the duration."""
     lines = [f"note: {note}" for note in notes]
     standing: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -242,7 +242,7 @@ def summary(
         lines.append(f"skipped: {reason} ({_example(example, n)})")
     stages = ", ".join(f"{count} {_DONE[stage]}" for stage, count in made.items() if count)
     bad = {*unrecorded, *stale, *(row["case"] for row in failed)}
-    idle = "up to date" if rows and not bad else "nothing to do"  # a recorded failure is not up to date
+    idle = "up to date" if rows and not bad else "nothing to do"  # a case with a recorded failure is not up to date
     idle = f"{in_vain} tried" if in_vain else idle
     done = {row["case"] for row in known} | bad
     reused = sum(row["case"] not in done and row["case"] not in fresh for row in rows)
@@ -285,7 +285,7 @@ def _only_run(row: Mapping[str, Any]) -> bool:
 
 
 def _doubted(row: Mapping[str, Any]) -> bool:
-    """Return whether a verdict needs its reason to be understood."""
+    """Return whether a row's verdict can be understood only with its reason."""
     if row["status"] in ("failed", "no device"):
         return False
     return row["verification"] == "mistrusted" or bool(re.search("stateful: |not deterministic: ", row["reason"] or ""))

@@ -1,4 +1,6 @@
-"""Formats of tables; a new format is one function and one entry in `FORMATS`."""
+"""Format rows as text, Markdown, CSV or JSON lines.
+
+A new format is one function and one entry in `FORMATS`."""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def comma_separated(columns: Sequence[str], rows: Sequence[Row]) -> str:
     lines = []
     for cells in (columns, *([_plain(row.get(column)) for column in columns] for row in rows)):
         stream = io.StringIO()
-        csv.writer(stream).writerow(cells)  # its default line end, CRLF, makes it quote cells with a CR or LF
+        csv.writer(stream).writerow(cells)  # with its default line end, CRLF, it quotes cells with a CR or LF
         lines.append(stream.getvalue().removesuffix("\r\n"))
     return "\n".join(lines)
 

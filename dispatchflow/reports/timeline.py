@@ -13,7 +13,7 @@ from dispatchflow.models.site import Program
 from dispatchflow.models.site_times import Calls
 
 _QUEUE, _DISPATCHES = 1, 1001
-"""The numbers of the first tracks of queue operations and of dispatches; tracks are shown in order."""
+"""The numbers of the first tracks of queue operations and of dispatches; tracks are shown by number."""
 
 _Slice = tuple[Span, str, dict[str, Any]]
 """(span, name, arguments) of an event."""

@@ -1,4 +1,6 @@
-"""Show the zones of a trace, the dispatches first."""
+"""Format the zones of a trace by Tracy as rows and as a table, the dispatches first.
+
+A zone is a named part of the program, such as a dispatch or a function of the runtime, with its times."""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _DISPATCH = re.compile(r"_dispatch_\d+")
 
 
 def rows(trace: Trace, program: Program | None) -> list[dict[str, Any]]:
-    """Return a row for each zone: dispatches first, each group by total time.
+    """Return a row for each zone: first dispatches, then others, both by total time, the longest first.
 
     A dispatch is recognized by the name of its kernel. `program` has the sites; None if they are unknown."""
     sites = dict[str, list[str]]()
