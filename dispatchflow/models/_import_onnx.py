@@ -39,7 +39,7 @@ def _graphs(graph):
 
 
 def _read(path):
-    """Return (model with inferred types of its values, opset from which it was converted, or None)."""
+    """Return (model with inferred types, opset from which it was converted; None if it was not)."""
     import onnx
     from onnx import shape_inference, version_converter
 

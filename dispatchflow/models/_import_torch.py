@@ -17,7 +17,7 @@ SCOPE = "model"  # the scope of the weights, which `parameters = ["model=net.irp
 
 
 class Refused(Exception):
-    """The import failed: the problem, a hint, and whether the user's input is wrong."""
+    """The import failed; `told` has the problem, a hint, and whether the user's input is wrong."""
 
     def __init__(self, problem, hint="", wrong_input=False):
         super().__init__(problem)
@@ -109,7 +109,9 @@ def _kind(value):
 
 
 class Locations:
-    """MLIR locations of graph nodes: the PyTorch module's path and the operator, not torch's call stack."""
+    """Give nodes of the exported graph MLIR locations with names such as `blocks.0.attn/linear`.
+
+    They replace the importer's own locations, which are torch's call stacks."""
 
     def __init__(self, file):
         self.file, self.names, self.counts, self.last = file, {}, {}, None

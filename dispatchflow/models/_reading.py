@@ -21,9 +21,9 @@ def walk(operation, inside=lambda operation: True):
 
 
 def names(location, prefix):
-    """Return the numbers N of all names `df.op.N` in a location, each once; `prefix` is `df.op.` here.
+    """Return the number N of each name in a location that consists of `prefix` and N, each N once.
 
-    Locations that are nested in such a name are not searched."""
+    For example, the prefix of the name `df.op.7` is `df.op.`. Locations nested in such a name are not searched."""
     return list(dict.fromkeys(numbers(location, prefix)))
 
 

@@ -236,7 +236,7 @@ def _places(module):
 
     The function is mostly the operation itself. But if the operation records a command buffer once, an initializer
     calls it and stores the buffer in a global; the function that loads this global launches the dispatches.
-    An initializer has no name, so the names of the globals that it sets are used."""
+    An initializer has no name; it is named after the globals that it sets."""
     tops = list(reading.children(module.operation))
     loads, initial = {}, {}
     for top in tops:

@@ -19,7 +19,7 @@ Span = tuple[int, int]
 class Split(msgspec.Struct, frozen=True):
     """The wall time of calls, `call_ns`, and five parts that add up to it exactly; all in ns.
 
-    If the descriptions of several parts are true at a time, this time counts for the first of them."""
+    If the descriptions of several parts are true at the same time, this time counts for the first of them."""
 
     call_ns: int
     """The wall time that the benchmark tool measured."""
@@ -30,7 +30,7 @@ class Split(msgspec.Struct, frozen=True):
     allocation_ns: int
     """Memory is allocated or freed by a queue."""
     waiting_ns: int
-    """An operation was submitted and has not ended, but nothing above is true.
+    """An operation was submitted and has not ended, but none of the descriptions above is true.
 
     For example, a worker is waking up, or a dependency is pending."""
     host_ns: int

@@ -48,7 +48,7 @@ class Dispatch(msgspec.Struct, frozen=True):
 
 
 class Capturing(msgspec.Struct, frozen=True):
-    """The facts about a module that captures.
+    """The facts about a module that captures operands and results of its dispatches.
 
     Its function `df_capture` returns the original function's results, then all slots."""
 

@@ -63,7 +63,7 @@ class DefUse:
         return self._reached(self.after, [point], is_passed)
 
     def between(self, begin: Iterable[Point], end: Iterable[Point], is_passed: Callable[[int], bool]) -> set[int]:
-        """Return the inner nodes of all paths from `begin` to `end` on which all inner nodes are `is_passed`."""
+        """Return the inner nodes of paths from `begin` to `end` whose inner nodes all are `is_passed`."""
         forward = self._reached(self.after, begin, is_passed)
         backward = self._reached(self.before, end, is_passed)
         return {point for point in forward & backward if isinstance(point, int) and is_passed(point)}

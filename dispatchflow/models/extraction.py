@@ -96,7 +96,7 @@ def stem(number: int, program: Program) -> str:
 
 
 def chosen(program: Program, extracted: Extracted, sites: Sequence[int]) -> dict[int, list[Site]]:
-    """Return module's number → the sites among `sites` that launch it, in program order.
+    """Return module's number → the sites with numbers in `sites` that launch it, in program order.
 
     A site has no module if the compiler added its dispatch after it had formed the others."""
     found: dict[int, list[Site]] = {}

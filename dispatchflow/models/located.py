@@ -30,7 +30,7 @@ class ResultCheck(msgspec.Struct, frozen=True):
     """The number of elements that are not as expected."""
     elements: int
     undefined: int = 0
-    """The number of elements that are not compared, because they depend on elements never written."""
+    """The number of elements that are not compared, since they depend on memory that was never written."""
     index: tuple[int, ...] = ()
     """The index of the worst element in the tensor."""
     got: str | None = None

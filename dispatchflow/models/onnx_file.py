@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dispatchflow.workload import ENTRY
 
 ENDING = ".onnx"
+# The numbers of fields in onnx.proto:
 _GRAPH = 7  # of a model
 _NODE, _NAME, _INITIALIZER = 1, 2, 5  # of a graph
 _ATTRIBUTE = 5  # of a node

@@ -18,7 +18,7 @@ def program(source: Source, formed: Dispatches, host: Launches) -> Program:
     """Return the sites of a compiled program, with their source operations.
 
     Args:
-        source: the operations of the printed module.
+        source: the operations of the module as it is printed for the compiler.
         formed: the module after its dispatches are formed.
         host: the launches of the host program.
 

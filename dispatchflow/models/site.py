@@ -20,7 +20,7 @@ class SourceOperation(msgspec.Struct, frozen=True):
     """An operation of the program as the user wrote it."""
 
     number: int
-    """The operation's index in the printed module, from 0."""
+    """The operation's index in the module as it is printed for the compiler, from 0."""
     kind: str
     """The operation's MLIR name, `linalg.matmul`, or for ONNX the operator, `onnx.Conv`."""
     name: str | None = None

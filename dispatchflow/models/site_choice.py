@@ -35,7 +35,7 @@ def named(program: Program, word: str, case: str) -> Site:
     for site in program.sites:
         if site.export == word:
             return site
-    import difflib  # only on the way to an error message
+    import difflib  # imported here because only error messages need it
 
     (kernel,) = difflib.get_close_matches(word, [site.export for site in program.sites], n=1, cutoff=0)
     raise _unknown(f"'{word}'", next(site for site in program.sites if site.export == kernel), program, case)

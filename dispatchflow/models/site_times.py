@@ -73,7 +73,7 @@ class SiteTime(msgspec.Struct, frozen=True):
     executions: float
     """The mean number of executions in one call."""
     blocks_ns: tuple[float, ...]
-    """The total time of the site's executions in one call, for each block."""
+    """The total time of the site's executions in one call, for each block (profiled process)."""
     own_ns: int
     """The site's share of `Split.dispatches_ns`; the sum over all sites is exactly `dispatches_ns`."""
     share: float
@@ -171,7 +171,9 @@ def load_ns(program: Program, times: ProgramTimes, profile: Profile, loads: int)
 
 
 def first_measured(profile: Profile, repetitions: Sequence[Repetition]) -> int | None:
-    """Return the number of the last repetition's first submission; None if calls differ, 0 without any."""
+    """Return the number of the last repetition's first submission; None if calls differ.
+
+    It is 0 if there are no submissions."""
     dispatches: dict[int, list[str]] = defaultdict(list)
     for launch in profile.launches:
         dispatches[launch.submission].append(launch.export)
@@ -207,7 +209,7 @@ def _site(group: Group, launches: Sequence[Launch], own_ns: int) -> SiteBlock:
 
 
 def program_times(program: Program, blocks: Sequence[Block]) -> ProgramTimes:
-    """Combine the blocks of one program: each site's times, and the parts of the median call.
+    """Combine the blocks of one program to each site's times, and the parts of its median call.
 
     Raises:
         ValueError: there are no blocks.

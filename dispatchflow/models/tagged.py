@@ -75,7 +75,7 @@ class Dispatches(msgspec.Struct, frozen=True):
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """A place of the host program that launches a dispatch; `models.site.Site` explains the other fields."""
+    """A place of the host program that launches a dispatch; `models.site.Site` explains most fields."""
 
     sites: tuple[int, ...]
     """The N of each tag `df.site.N` in its location: one, or none for a dispatch that was added later."""

@@ -51,7 +51,7 @@ def maker(row: Row) -> tuple[Any, ...]:
 
 
 def believed(row: Row) -> bool:
-    """Return whether a row has a credible time."""
+    """Return whether a row has a credible time, which is one with the status `measured` or `noisy`."""
     return row["status"] in ("measured", "noisy") and bool(row["median_ns"])
 
 

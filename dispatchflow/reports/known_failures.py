@@ -22,7 +22,7 @@ _REASON_LENGTH = 200
 
 
 def entries(failed: Sequence[CaseState], toolchain: str) -> str:
-    """Return a TOML text with an entry for each kind of failure, which lists the cases that fail so.
+    """Return a TOML text with an entry for each kind of failure; an entry lists the cases that have it.
 
     `failed` are cases that failed with the release `toolchain`. An entry is valid for this and later releases. It does
     not cover an older one, with which a case may have passed: such a case would be reported as a regression."""

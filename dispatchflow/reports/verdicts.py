@@ -120,7 +120,10 @@ def kind(reason: str) -> str:
 
 
 def naming(reason: str) -> str:
-    """Return the part of a reason that identifies the error, before values of the program."""
+    """Return the part of a reason that identifies the error.
+
+    It ends before the details of wrong elements. It also ends before the program's first value or type, if at least
+    `_ENOUGH` characters are left."""
     text = _DETAIL.split(reason.partition("\n")[0].rstrip())[0]
     value = VALUE.search(text) or _QUOTED.search(text)
     return text[: value.start()].rstrip() if value and value.start() >= _ENOUGH else text

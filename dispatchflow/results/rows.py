@@ -187,7 +187,7 @@ class Row(Mapping[str, Any]):
             words.append(f"verification-{verification_version_of(self.chain)}")
             if (doubt := self.chain["profile"].doubt) is not None:
                 words.append(digest_of(doubt.encode("utf-8", "surrogatepass")))
-            # Only an error that an operation's file raised can have white space here.
+            # Only the text of an error that an operation's file raised can have white space here.
             self._identity = digest_of(" ".join(words).encode("utf-8", "surrogatepass"))
         return self._identity
 

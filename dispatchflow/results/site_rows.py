@@ -15,7 +15,7 @@ from dispatchflow.results.parquet import Table
 
 
 class Column(NamedTuple):
-    """A column; docs/models.md has all of them."""
+    """A column of the rows of sites; docs/models.md lists all columns."""
 
     type: str
     """The Arrow type."""
