@@ -21,7 +21,7 @@ _FIRST = 6
 def table(results: Sequence[CallResult]) -> str:
     """Return a table with a line for each result: type, statistics, first values in row-major order.
 
-    `finite` and `zeros` count elements; `min`, `max` and `mean` are of the finite elements. Elements of an
+    `finite` and `zeros` are numbers of elements; `min`, `max` and `mean` are of the finite elements. Elements of an
     unknown type are shown as bytes, in hexadecimal."""
     lines = [_COLUMNS, *((str(index), each.type, *_cells(each)) for index, each in enumerate(results))]
     return aligned(lines, _RIGHT)
