@@ -199,15 +199,15 @@ def _holder_in_words(place: Path, waiting: int) -> str | None:
     lock of `place`."""
     descriptor = _opened(place)
     try:
-        found, doing = others(descriptor), "compiles or verifies"
+        found, doing = others(descriptor), "compiling or verifying"
         if not found:
-            found, doing = others(waiting), "waits to measure"
+            found, doing = others(waiting), "waiting to measure"
     finally:
         os.close(descriptor)
     if found is None:
         return None
     if not found:
-        return f"waits for the machine: {holders.UNSEEN}, uses it"
+        return f"waiting for {holders.UNSEEN}"
     first = found[0]
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"waits for the machine: {holders.named(first.process)} {'measures' if first.alone else doing}{more}"
+    return f"waiting for {holders.named(first.process)}, which is {'measuring' if first.alone else doing}{more}"

@@ -123,7 +123,7 @@ def test_a_stream_of_busy_ones_does_not_starve_a_block(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("first", "second", "doing"), [
-    ("quiet", "busy", "measures"), ("quiet", "quiet", "measures"), ("busy", "quiet", "compiles or verifies"),
+    ("quiet", "busy", "measuring"), ("quiet", "quiet", "measuring"), ("busy", "quiet", "compiling or verifying"),
 ])  # fmt: skip
 def test_a_process_that_waits_for_a_second_reports_the_holder(
     first: str, second: str, doing: str, start: Start, tmp_path: Path
@@ -136,7 +136,7 @@ def test_a_process_that_waits_for_a_second_reports_the_holder(
     assert other.is_in()
 
     user, folder = Path(f"/proc/{os.getpid()}").owner(), tmp_path / "shm"
-    expected = f"waits for the machine: process {one.popen.pid} ({user}, {folder}) {doing}\n"
+    expected = f"waiting for process {one.popen.pid} ({user}, {folder}), which is {doing}\n"
     assert other.end() == expected
 
 

@@ -243,7 +243,7 @@ def test_a_run_that_waits_for_a_stopped_one_says_for_whom(copied: Project, tmp_p
     os.kill(process.pid, signal.SIGCONT)
     outcome = finished(waiting)
 
-    expected = f"waits for the machine: process {process.pid} ({copied.root.owner()}, {copied.root}, stopped) measures"
+    expected = f"waiting for process {process.pid} ({copied.root.owner()}, {copied.root}, stopped), which is measuring"
     # If it waits for long after that, it says that the other one is stopped no more.
     assert (outcome.code, outcome.err.splitlines()[0]) == (0, expected), str(outcome)
     assert finished(process).code == 0
