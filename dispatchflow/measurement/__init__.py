@@ -1,1 +1,1 @@
-"""The rounds of a session: cases, ceilings, anchors, controls."""
+"""Measure the times of cases, how fast the machine is, and whether two runtimes are equally fast."""

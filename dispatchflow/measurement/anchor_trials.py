@@ -1,8 +1,9 @@
 """Measure the anchors in the rounds of a session, and record their times.
 
-All projects of the user share the history of the machine's anchors, and the store has a copy. If the copy began with
-other anchors or other times than the shared history, the store uses only the copy. Its rows are then comparable with
-each other, but not with those of other projects."""
+Anchors are two kernels that never change; their times show how fast the machine is (`anchors.py`). All projects of the
+user share the history of these times, and each project's store has a copy of it. If the copy began with other anchors
+or other reference times than the shared history, the store uses only the copy. The store's rows are then comparable
+with each other, but not with rows of other projects."""
 
 from __future__ import annotations
 
@@ -36,20 +37,23 @@ class AnchorSet:
     """The anchors of one device and number of threads in one session; empty if none can run."""
 
     name: str
+    """The name under which the history is recorded."""
     records: Records
     facts: MachineFacts | None
-    """The machine's facts, which have the shared history; None if the store uses only its copy."""
+    """The user's records about the machine, with the shared history; None if only the copy is used."""
     objects: Mapping[str, str]
+    """Anchor → digest of its compiled module."""
     run: str
     trials: list[AnchorTrial]
     felt: Felt | None = None
-    """The sensitivities from the store's earlier measurements; None until they are read."""
+    """The cases' sensitivities, computed from the store's measurements; None until these are read."""
 
     def failed(self, trial: Trial) -> None:
-        """Leave an anchor out of this session.
+        """Leave an anchor that failed out of this session.
 
-        If the failure is repeatable, this runtime cannot run the anchors of the history, which another compiler built.
-        The next session then begins a history in this store only, with anchors that run."""
+        If the failure is repeatable, this runtime cannot run the anchor's module, which an earlier compiler built. The
+        store's history is then emptied: the next session compiles the anchors again, and begins a history that other
+        projects do not share."""
         if trial in self.trials:
             self.trials = [other for other in self.trials if other is not trial]
             if trial.failure.get("repeatable") and "limit" not in trial.failure:
@@ -57,16 +61,17 @@ class AnchorSet:
                 self.records.remember(self.name, History().json())
 
     def marks(self) -> dict[str, int]:
-        """Return anchor → the number of its blocks so far."""
+        """Return anchor → the number of blocks of it that were measured in this session so far."""
         return {trial.label: len(trial.blocks_ns) for trial in self.trials}
 
     def moment(
         self, key: Key, since: dict[str, int], blocks_ns: Sequence[float]
     ) -> tuple[Moment, dict[str, list[float]]]:
-        """Return how fast the machine was during a case's blocks, and the anchors' blocks that show it.
+        """Return the machine's speed while a case was measured, and the anchors' times that show it.
 
-        These are the anchors' blocks since `since`, an earlier result of `marks`. `key` is the key of the case's
-        measurement and `blocks_ns` are its blocks. The anchors' times so far are added to the machine's history."""
+        The second result maps each anchor to the times of its blocks in ns, without the blocks before `since`, which is
+        an earlier result of `marks`. `key` is the key of the case's measurement, and `blocks_ns` are the times of the
+        case's blocks. The anchors' times in this session so far are added to the history."""
         whole = {trial.label: trial.blocks_ns for trial in self.trials}
         own = self.records.remembered(self.name)
 
@@ -87,7 +92,7 @@ class AnchorSet:
             earlier = (
                 (measured, log(moment["factor"]), log(median_ns))
                 for measured, median_ns, moment in self.records.medians_with_sessions()
-                # Only factors relative to the same reference count: those of this machine with this number of threads.
+                # Factors can be compared only if they are relative to the same times of the anchors.
                 if moment["factor"] and moment["reference_ns"] == reference_ns
             )
             self.felt = Felt(earlier, history.prior)
@@ -97,7 +102,7 @@ class AnchorSet:
 
 
 class Anchors:
-    """The anchor sets of one invocation: one for each number of CPU threads, and for each other target."""
+    """The anchor sets of one run: one for each number of CPU threads, and one for each GPU target."""
 
     def __init__(
         self, store: Store, facts: MachineFacts, executor: StageExecutor, ceilings: Ceilings, run: str
@@ -140,7 +145,9 @@ class Anchors:
     def _modules_and_history(
         self, name: str, kernels: Sequence[Kernel], target: Target
     ) -> tuple[Mapping[str, Digest], MachineFacts | None]:
-        """Return anchor → module in the store, and the machine's facts; None if their history is not used."""
+        """Return anchor → digest of its module, and the facts with the shared history.
+
+        The facts are None if the store uses only its copy of the history."""
         records, facts = self._store.records, self._facts
         text, machines = records.remembered(name), History.of(facts.remembered(name))
         own = History.of(text)
@@ -157,7 +164,7 @@ class Anchors:
             facts.keep(digest, self._store.path(digest))
 
         def continued(text: str | None) -> str:
-            """Return the shared history, or the store's if there is none or its anchors are not available."""
+            """Return the shared history, or `history` if that one is empty or its anchors are not available."""
             found = History.of(text)
             replaced = found.objects in ({}, machines.objects) and found.objects != objects
             return (history if replaced else found).json()

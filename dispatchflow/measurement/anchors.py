@@ -1,8 +1,9 @@
-"""Compute how fast this machine was while a case was measured, and how far its sessions differ.
+"""Compute how fast this machine was while a case was measured, and how much its speed varies.
 
-All cases of a run become faster or slower together by a few percent, because of clock rates, other users of the
-machine, and the addresses of their memory. Anchors are kernels that never change. They are measured in the same rounds
-as the cases, and show by how much the speed differs. This module is pure; `anchor_trials` measures."""
+A session is the measurements of one run. All cases of a session become faster or slower together by a few percent,
+because of clock rates, other users of the machine, and the addresses of their memory. Anchors are kernels that never
+change. They are measured between the blocks of the cases, and show by how much the speed differs. This module only
+computes; `anchor_trials` measures."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _KEPT_SESSIONS = 64
 
 
 def chosen(kernels: Iterable[Kernel]) -> list[Kernel]:
-    """Return the first kernel of each kind."""
+    """Return the calibration kernels that serve as anchors: the first of each kind in `KINDS`."""
     first: dict[str, Kernel] = {}
     for kernel in kernels:
         first.setdefault(kernel.kind, kernel)
@@ -67,7 +68,9 @@ class History:
         return (self.objects, self.reference_ns) == (other.objects, other.reference_ns)
 
     def with_session(self, run: str, blocks: Mapping[str, Sequence[float]]) -> History:
-        """Return the history with the anchors' times in a run, so far, added."""
+        """Return the history with the anchors' median times in `run`, so far.
+
+        `blocks` maps each anchor to the times of its blocks in ns. The median replaces an earlier one of this run."""
         found = {name: median(ns) for name, ns in blocks.items() if ns}
         if not found:
             return self
@@ -77,13 +80,15 @@ class History:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """Mean and standard deviation between sessions of the logarithm of the anchors' times."""
+        """Mean and standard deviation over the sessions of log(anchors' time / reference time)."""
         logs = [values for found in self.sessions.values() if (values := self._logs(found))]
         return _pooled([sum(values) / len(values) for values in logs], PRIOR_SESSION_SD)
 
     @property
     def prior(self) -> Sensitivity:
-        """The sensitivity of an unknown case; its deviation is estimated by that between the two anchors."""
+        """The sensitivity assumed for a case without earlier runs.
+
+        Its `case_sd` is estimated from the differences between the two anchors."""
         logs = [values for found in self.sessions.values() if len(values := self._logs(found)) == len(KINDS)]
         return replace(PRIOR, case_sd=_pooled([(one - other) / sqrt(2) for one, other in logs], PRIOR.case_sd)[1])
 
@@ -93,8 +98,8 @@ class History:
     def moment(self, blocks: Mapping[str, Sequence[float]], felt: Sensitivity | None = None) -> Moment:
         """Return the machine's speed while these blocks of the anchors were measured.
 
-        `blocks` is empty if no anchor can run. `felt` is the sensitivity of the case, by default that of an unknown
-        case."""
+        `blocks` maps each anchor to the times of its blocks in ns; it is empty if no anchor can run. `felt` is the
+        sensitivity of the case, by default `prior`."""
         felt = felt or self.prior
         measured = {name: ns for name, ns in sorted(blocks.items()) if ns and name in self.reference_ns}
         medians = {name: median(ns) for name, ns in measured.items()}
@@ -120,6 +125,7 @@ class History:
 
 
 def _pooled(values: Sequence[float], prior_sd: float) -> tuple[float, float]:
+    """Return the mean, and the standard deviation if the prior counts as `PRIOR_SESSIONS` more values."""
     mean = sum(values) / len(values) if values else 0.0
     freedom = PRIOR_SESSIONS + max(0, len(values) - 1)
     return mean, sqrt((PRIOR_SESSIONS * prior_sd**2 + sum((value - mean) ** 2 for value in values)) / freedom)
@@ -154,23 +160,23 @@ class Moment:
     anchors_ns: Sequence[float] = ()
     reference_ns: Sequence[float] = ()
     sensitivity: float = PRIOR.mean
-    """The case's sensitivity to the anchors; the prior's mean if an older version measured it."""
+    """The case's sensitivity; the prior's mean if an older version of dispatchflow measured the case."""
     sensitivity_sd: float = PRIOR.sd
     freedom: float = PRIOR.freedom
     """Degrees of freedom of `sensitivity_sd` and `case_sd`, which are learned together."""
     unusual: float = 0.0
     """How far the logarithm of the anchors' times is from its mean over the sessions."""
     case_unusual: float = 0.0
-    """The deviation of the case's time from its mean that the anchors do not explain, in logarithms."""
+    """The part of the deviation of log(case's time) from its mean that the anchors do not explain."""
 
     @property
     def between(self) -> float:
-        """Half of the 95 % interval of the log ratio of two sessions' times, if blocks had no noise."""
+        """Half-width of the 95 % interval of log(ratio of two sessions' times), if blocks had no noise."""
         return self.later(0.0)
 
     @property
     def factor_half_width(self) -> float | None:
-        """Half of a 95 % interval of the factor's logarithm; None without a factor."""
+        """Half-width of the 95 % interval of the factor's logarithm; None without a factor."""
         return None if self.factor_sd is None else Z * self.factor_sd
 
     @property
@@ -179,20 +185,21 @@ class Moment:
         return None if self.factor is None else exp(self.sensitivity * log(self.factor))
 
     def later(self, within: float) -> float:
-        """Return half of the 95 % interval of another session's median, relative to this session's median.
+        """Return the half-width of the 95 % interval for the case's median in another session.
 
-        `within` is half of the 95 % interval of this session's median. Both are in logarithms. After an unusual session
-        the interval is wider."""
+        `within` is the half-width of the 95 % interval of this session's median. Both are half-widths of log(time).
+        After an unusual session the interval is wider."""
         apart = self.session_sd**2 + max(self.session_sd, abs(self.unusual)) ** 2
         felt = (self.sensitivity**2 + self.sensitivity_sd**2) * apart
         freedom = PRIOR_SESSIONS + max(0, self.sessions - 1)
         return sqrt(2 * within**2 + self._between((felt, freedom), (self._own**2, self.freedom)) ** 2)
 
     def later_anchored(self, within: float) -> float | None:
-        """Return `later` for anchored medians; None without anchors, or if the interval is not narrower.
+        """Return the half-width of the interval for the anchored median in another session, as `later`.
 
-        The further this session's anchors are from those of the machine's first session, the more the uncertainty of
-        the sensitivity widens the interval. For the other session, the usual distance is assumed."""
+        Returns None without anchors, or if the interval is not narrower than that of `later`. The further the times of
+        this session's anchors are from those of the machine's first session, the more the uncertainty of the
+        sensitivity widens the interval. For the other session, the usual distance is assumed."""
         if self.factor is None or self.factor_sd is None:
             return None
         apart = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)
@@ -207,10 +214,10 @@ class Moment:
         return max(self.case_sd, abs(self.case_unusual))
 
     def _between(self, *parts: tuple[float, float]) -> float:
-        """Return half of a 95 % interval for the sum of `parts` and of the other session's deviation.
+        """Return the half-width of a 95 % interval for the sum of `parts` and the other session's deviation.
 
-        Each part is (variance, degrees of freedom); the deviation's are those of `case_sd`. The interval is that of
-        Student's t with the degrees of freedom that Welch and Satterthwaite give for the sum."""
+        Each part is (variance, degrees of freedom). The variance of the other session's deviation is `case_sd` squared.
+        The interval uses Student's t with the degrees of freedom of the sum (Welch-Satterthwaite equation)."""
         every = [*parts, (self.case_sd**2, self.freedom)]
         variance = sum(part for part, _ in every)
         freedom = int(variance**2 / sum(part**2 / freedom for part, freedom in every))

@@ -1,7 +1,8 @@
-"""Emit modules that only compute or only move data; they measure the ceilings of a device.
+"""Emit the calibration kernels: modules that only compute or only move data.
 
-A rate above the ceiling cannot be true, and is called `suspect`. The modules are compiled for llvm-cpu, or for the
-target of a GPU, and run with the same runtime, threads and CPUs as the cases. The fastest block ever seen counts."""
+They measure the ceilings of a device, its highest rates in flops and bytes per second. The fastest block that was ever
+measured counts. A case whose rate is above a ceiling is called `suspect`. The kernels are compiled for llvm-cpu, or for
+the target of a GPU, and run with the same runtime, threads and CPUs as the cases."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from dispatchflow.mlir.types import ElementType, Signature, TensorType
 MARGIN = 1.1
 """A rate above ceiling × `MARGIN` is suspect: clocks differ by some percent between two processes."""
 
-# Wide dot products run above the rate of f32 multiply-adds; on a CPU that has them, f32's ceiling does not apply.
+# The CPU features with wide dot products of these types, which exceed the ceiling of f32 multiply-adds.
 _WIDE = {
     ElementType.BF16: ("avx512_bf16", "amx_bf16", "avx512_fp16"),
     ElementType.F16: ("avx512_fp16", "amx_fp16"),
@@ -22,13 +23,16 @@ _WIDE = {
 
 
 _CACHED = (2**17, 2**16, 2**18)
-"""Numbers of f32 or i32 elements; only the first is used unless a rate is suspect.
+"""The sizes of arrays that stay in the caches, in f32 or i32 elements.
 
-A smaller set fits into a nearer cache; with a larger one, the launch takes a smaller fraction of the time."""
+Only the first is used unless a rate is suspect. A smaller array fits into a nearer cache; with a larger one, the launch
+takes a smaller fraction of the time."""
 ENOUGH_NS = 2e7
 """The launch overhead of a call that takes at least this time is negligible."""
 _GPU_SIZES = (2**17, 2**20, 2**24)
-"""Numbers of elements for multiply-adds; large GPUs are 10⁵ times as fast as software rasterizers."""
+"""The sizes of arrays for multiply-adds, in elements.
+
+Several sizes are needed, because large GPUs are 10⁵ times as fast as software rasterizers."""
 _GPU_CACHED = (2**22, 2**20, 2**24)
 _GPU_CACHE_BYTES = 2**28
 """The largest last-level cache of a GPU in 2025 (AMD MI300X: 256 MiB); drivers do not report the size."""
@@ -42,7 +46,9 @@ class Kernel:
 
     name: str
     kind: str
+    """The ceiling that it measures: `f32`, `f64`, `cache`, `cache_read`, `memory` or `memory_read`."""
     module: str
+    """The MLIR text."""
     input: TensorType
     work: int
     """The flops of one call, or the bytes that it moves."""
@@ -78,8 +84,8 @@ def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Proces
 def kernels(processor: Processor, memory_bytes: int) -> tuple[Kernel, ...]:
     """Return the kernels for a processor.
 
-    Some compute in registers only, in f32 and f64. Others read and write, or only read, sets that stay in the caches
-    and, if memory permits, sets of twice the last-level cache."""
+    Some compute in registers only, in f32 and f64. Others read and write, or only read, arrays that stay in the caches
+    and, if `memory_bytes` permits, arrays of twice the last-level cache."""
     if (register := processor.register_bytes) is not None:
         found, sizes = [_compute(ElementType.F32, register * 2), _compute(ElementType.F64, register)], _CACHED
     else:
@@ -109,9 +115,9 @@ def traffic_kind(working_set_bytes: int, cache_bytes: int | None) -> str:
 def _compute(element: ElementType, vector: int) -> Kernel:
     """Return a kernel with a chain of multiply-adds on every element.
 
-    `vector` elements are processed at once and fill eight registers. These are eight independent chains, enough to hide
-    a latency of four cycles on two units. On Zen 3, eight registers reached 92 GFLOP/s of f32, and sixteen reached 58.
-    """
+    `vector` elements are processed at once and fill eight registers. The chains of different registers are independent:
+    eight of them hide a latency of four cycles on two units. On Zen 3, eight registers reached 92 GFLOP/s of f32, and
+    sixteen reached 58."""
     steps, size = 128, 2**20
     chain = "\n".join(f"      %x{i + 1} = math.fma %x{i}, %p, %q : {element.mlir} loc(unknown)" for i in range(steps))
     config = f"distribution = [8192], vector_common_parallel = [{vector}]"
@@ -152,6 +158,7 @@ def _independent(element: ElementType, growth: int) -> Kernel:
 
 
 def _copying(level: str, size: int, spare: bool = False) -> Kernel:
+    """Return a kernel that reads an array and writes another of the same size."""
     tensor = TensorType((size,), ElementType.F32)
     body = "      %y = arith.addf %x0, %x0 : f32 loc(unknown)"
     module = _elementwise(tensor, "", "", "", body, "%y")
@@ -201,7 +208,7 @@ ins(%arg0 : {t}) outs(%empty : {t}) {{
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The amounts that determine which ceilings bound a call."""
+    """The types and the traffic of a call, which determine the ceilings of its rates."""
 
     signature: Signature | None
     """The element types; None if there is no arithmetic, or no kernel measures the types."""
@@ -219,11 +226,11 @@ class Work:
 
 
 def ceilings(rates: Mapping[str, float], work: Work, processor: Processor) -> tuple[float | None, float | None]:
-    """Return the rates that this work cannot exceed, (flops per s, bytes per s); None if unknown.
+    """Return the rates that this work cannot exceed: (flops per s, bytes per s), each None if unknown.
 
-    The traffic ceiling is the higher of two rates, that of reading alone and that of reading and writing, because no
-    mixture of reads and writes is faster than both. Cold work reads its inputs from memory, and may write into a
-    cache."""
+    `rates` maps kinds of kernels to their highest rates. The traffic ceiling is the higher of two rates, that of
+    reading alone and that of reading and writing, because no mixture of reads and writes is faster than both. Cold work
+    reads its inputs from memory, and may write into a cache: only its reads are limited, by the rate of reading."""
     *compute, level, reading = work.kinds(processor)
     flops = rates.get(compute[0]) if compute else None
     if work.cold:

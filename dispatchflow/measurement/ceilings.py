@@ -1,4 +1,6 @@
-"""Measure the calibration kernels in a session's first rounds, and record the rates that they reach."""
+"""Measure the calibration kernels (`calibration.py`), and record the highest rates that they reach.
+
+Such a rate is a ceiling: no case that is limited in the same way can be faster."""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def _calibrated(target: Target) -> Target:
 
 
 def work_of(case: Case) -> Work | None:
-    """Return the work that bounds a case; None if its amount is unknown, as for a user's module."""
+    """Return the types and traffic of a case; None if they are unknown, as for a user's module."""
     program = case.operation
     if not isinstance(program, Operation) or (moved_bytes := traffic_bytes(program)) is None:
         return None
@@ -52,7 +54,7 @@ def work_of(case: Case) -> Work | None:
 
 
 def work_of_site(site: Site) -> Work | None:
-    """Return the work that bounds one execution of a site; None if its traffic is unknown."""
+    """Return the types and traffic of one execution of a site; None if its traffic is unknown."""
     if site.traffic_bytes is None:
         return None
     found = [element for name in site.elements if (element := ELEMENT_TYPES.get(name)) and element.is_float]
@@ -75,7 +77,8 @@ def _highest_json(text: str | None, rates: Mapping[str, float]) -> str:
 class Ceilings:
     """The highest rates that any project of this user has recorded on this machine.
 
-    For each number of threads or GPU target they are a mapping: kind → flops or bytes per s of the fastest block."""
+    For each number of CPU threads and each GPU target, they are a mapping from a kernel's kind to the flops or bytes
+    per second of its fastest block."""
 
     def __init__(self, store: Store, facts: MachineFacts, toolchain: Toolchain, executor: StageExecutor) -> None:
         self._store, self._facts, self._toolchain, self._executor = store, facts, toolchain, executor
@@ -90,7 +93,7 @@ class Ceilings:
     def of_sites(
         self, program: Program, target: Target, device: Device
     ) -> dict[int, tuple[float | None, float | None]]:
-        """Return site → its ceilings (flops per s, bytes per s), each None if unknown."""
+        """Return the number of each site → its ceilings: (flops per s, bytes per s), each None if unknown."""
         return {site.number: self._of(work_of_site(site), target, device) for site in program.sites}
 
     def _of(self, work: Work | None, target: Target, device: Device) -> tuple[float | None, float | None]:
@@ -99,12 +102,12 @@ class Ceilings:
         return calibration.ceilings(self._highest_rates(target, device), work, self._processor(target))
 
     def kinds(self, case: Case) -> tuple[str, ...]:
-        """Return the kinds of kernels that bound a case."""
+        """Return the kinds of the kernels whose rates are the ceilings of a case."""
         work = work_of(case)
         return work.kinds(self._processor(case.target)) if work else ()
 
     def kinds_of_sites(self, sites: Iterable[Site], target: Target) -> tuple[str, ...]:
-        """Return the kinds of kernels that bound sites of a program."""
+        """Return the kinds of the kernels whose rates are the ceilings of a program's sites."""
         processor = self._processor(target)
         return tuple(kind for site in sites if (work := work_of_site(site)) for kind in work.kinds(processor))
 
@@ -130,6 +133,7 @@ class Ceilings:
         return calibration.kernels(self._processor(target), machine.memory_bytes())
 
     def name(self, target: Target, device: Device) -> str:
+        """Return the name under which the rates of a device are recorded."""
         modules = digest_of("".join(kernel.module for kernel in self.kernels(target)).encode())
         ingredients: dict[str, Any] = {"modules": modules}
         if target.has_threads:
@@ -145,7 +149,7 @@ class Ceilings:
         return _calibrated(target).name, device.threads
 
     def _rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the rates reached so far; empty if never calibrated."""
+        """Return the highest rates recorded with exactly this number of threads; empty if there are none."""
         if (place := self.place(target, device)) not in self._known:
             name = self.name(target, device)
             own, everyones = self._store.records.remembered(name), self._facts.remembered(name)
@@ -153,7 +157,9 @@ class Ceilings:
         return self._known[place]
 
     def _highest_rates(self, target: Target, device: Device) -> dict[str, float]:
-        """Return the highest rates that at most this many threads reach, because more are no slower."""
+        """Return the highest rates recorded with this number of threads or fewer.
+
+        The rates of fewer threads count, because more threads are no slower."""
         if (place := self.place(target, device)) not in self._reached:
             most = dict(self._rates(target, device))
             for fewer in self._with_fewer_threads(target, device):
@@ -185,7 +191,7 @@ class Ceilings:
     def calibrate(
         self, target: Target, device: Device, session: Session, kinds: Collection[str], spare: bool = False
     ) -> None:
-        """Measure kernels again and keep the highest rates.
+        """Measure the kernels of these kinds, and keep the highest rates that were ever recorded.
 
         The ceiling of a kernel that does not compile or run here stays unknown. With `spare`, the kernels that are
         reserved for suspect rates (`Kernel.spare`) are measured too."""
@@ -205,7 +211,7 @@ class Ceilings:
         self._reached.clear()
 
     def _remember(self, name: str, rates: Mapping[str, float]) -> dict[str, float]:
-        """Record and return the highest rates; another invocation may have calibrated at the same time."""
+        """Record and return the highest rates, including those that another run recorded meanwhile."""
         raised = partial(_highest_json, rates=rates)
         everyones = json.loads(self._facts.revise(name, raised) or "{}")
         return _highest(self._store.records.revise(name, raised), everyones)

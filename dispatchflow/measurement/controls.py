@@ -1,6 +1,7 @@
-"""Choose controls and measure them: unchanged cases with two runtimes, in the same rounds if possible.
+"""Choose and measure controls: unchanged cases that show whether two runtimes are equally fast.
 
-If the old runtime is not available, its recorded blocks are used."""
+Each control is measured with both runtimes in the same rounds. If the old runtime is not available, the blocks that
+were recorded with it are used."""
 
 from __future__ import annotations
 
@@ -39,17 +40,18 @@ from dispatchflow.tools.toolchain import runtime_of
 
 _PATIENCE_S = 0.2
 _FAILURES = 2
-"""A block is tried this number of times; then the control has failed with that runtime."""
+"""The number of attempts at a block; if all fail, the control has failed with that runtime."""
 
 
 def questions(
     reused: Iterable[CaseState], judged: Callable[[Measurement, Device], Judgement | None], block_s: float, run: str
 ) -> list[tuple[list[CaseState], list[CaseState]]]:
-    """Return the judgements to make: (cases, controls) for each other runtime and device.
+    """Return (cases, controls) for each other runtime and device that is to be judged.
 
-    The cases reuse measurements that the other runtime took on this device; the controls are chosen from them. A
-    judgement is to be made if there is none, if it has fewer controls than are available now, or if another run made it
-    and left it undecided."""
+    `reused` are the cases that reuse a measurement of another runtime. They are grouped by that runtime and by device,
+    and the controls are chosen from the cases of the group. A group is left out if `judged` returns a judgement that
+    still holds: it has all controls that are available now, and if it is undecided, it was made by `run`, the present
+    run. `block_s` is the length of a block in seconds."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -62,16 +64,17 @@ def questions(
 
 
 def reused_measurement(chain: CaseState) -> Measurement:
-    """Return the measurement that this chain reuses; it must have one."""
+    """Return the measurement that a case reuses; there must be one."""
     taken = chain["profile"].measurement
     assert taken is not None
     return taken
 
 
 def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
-    """Choose up to three controls: the shortest case, the longest that fits into a block, the middle one.
+    """Choose up to three controls: of the cases of which a call fits into a block, by time of a call.
 
-    Most of the time of the shortest case is launch overhead. Cases that share a measurement count as one."""
+    They are the shortest, the middle and the longest one; if no call fits into a block, only the shortest case. Most of
+    the time of the shortest case is launch overhead. Cases that share a measurement count as one."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:
@@ -103,6 +106,7 @@ class _Sides:
 
     @property
     def plainly_moved(self) -> bool:
+        """Whether the runtimes differ with the high confidence that the first rounds require."""
         if "new" in self.failures:
             return True
         enough = self.together and len(self.new_ns) > 0
@@ -122,10 +126,10 @@ class Say(Protocol):
 
 
 class Controls:
-    """Judges pairs of runtimes by controls.
+    """Decides, by measuring controls, whether pairs of runtimes are equally fast.
 
-    `trial_of` returns the measurement of a case and ensures that the case's artifacts exist; it returns None if they
-    cannot be made."""
+    `trial_of` returns the trial of a case, and creates the code and the inputs that it needs; it returns None if they
+    cannot be created."""
 
     def __init__(
         self, executor: StageExecutor, bench: BlockRunner, trial_of: Callable[[Case], Trial | None], say: Say
@@ -134,10 +138,10 @@ class Controls:
         self._store, self._resolver, self._run = executor.store, executor.resolver, executor.run
 
     def judge(self, reused: Iterable[CaseState]) -> list[Case]:
-        """Return the cases whose measurements no longer count, because the judgement is `moved`.
+        """Return the cases whose reused measurements do not count, because the runtimes differ in speed.
 
-        It is called from one thread: blocks run alone anyway. If another invocation judges the same pair of runtimes,
-        its judgement is awaited and used."""
+        Missing judgements are made first. If another run is judging the same pair of runtimes, this one waits for that
+        judgement and uses it. Call this method from one thread only: blocks run alone anyway."""
         resolver, block_s = self._resolver, self._resolver.settings.protocol.block_s
         moved: list[Case] = []
         for group, chosen in questions(reused, resolver.reuse.judged, block_s, self._run):
@@ -197,7 +201,7 @@ class Controls:
         return Judgement(old, new, chosen[0].device.uri, self._run, time.time(), controls)
 
     def _gives_other_results(self, sides: Sequence[_Sides], chosen: Sequence[CaseState]) -> bool:
-        """Return whether the new runtime gives other results; then its times mean nothing."""
+        """Return whether a control's results are wrong with the new runtime; its times then mean nothing."""
         for side, chain in zip(sides, chosen, strict=True):
             if (why := self._executor.recheck(chain.case, chain.device)) is not None:
                 side.failures["new"] = f"{UNSOUND}{why}"

@@ -1,4 +1,4 @@
-"""Run invocations of compiled modules, each in separate processes, and measure their dispatches."""
+"""Run the invocations of a microbenchmark in processes of their own, and measure their dispatches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.tools import machine, processes, toolchain
 
 _EVENTS = 20_000
-"""The largest number of dispatches in a block."""
+"""The largest number of dispatches in a block, which is one profiled process."""
 _ATTEMPTS = 5
 """The largest number of attempts at a block, as long as its profile is incomplete."""
 _FLUSH_MS = 1
@@ -56,10 +56,11 @@ class Executors:
     trace: Path | None = None
 
     def checked(self, given: Invocation) -> Call:
-        """Return the call of an invocation.
+        """Check an invocation against its compiled module, and return the call to make.
 
         Raises:
-            SpecError: the file is no compiled module, it has no such function, or operands do not fit.
+            SpecError: the file cannot be read or is no compiled module, it has no such function, or operands or
+                expected results do not fit.
         """
         vmfb = given.vmfb if isinstance(given.vmfb, bytes) else self._content(given)
         with self._directory({"module.vmfb": vmfb}) as place:
@@ -83,7 +84,7 @@ class Executors:
                 return [row | {"status": "failed", "reason": f"measuring failed: {in_one_line(error)}"}]
 
     def _verified(self, call: Call, place: Path) -> Row:
-        """Call the function once and compare its results."""
+        """Call the function once and compare its results; return the cells `status`, `verdict`, `reason`."""
         names = module.output_names(call.results)
         given = [_value(operand.shape, operand.element, i, call) for i, operand in enumerate(call.operands)]
         run = command_lines.run_argv(
@@ -164,9 +165,9 @@ class Executors:
         return repetitions[-1], [each for each in profile.launches if each.submission >= first]
 
     def _rotate(self, call: Call, place: Path) -> list[int]:
-        """Write copies of cold operands and the module that rotates them; return the bytes of the copies.
+        """Write copies of cold operands and the module that rotates them into a directory.
 
-        They are 0 for an operand that is not cold.
+        Returns the size of each operand's copies in bytes, which is 0 for an operand that is not cold.
 
         Raises:
             ToolError: the size of the cache is not known, or the copies do not fit.

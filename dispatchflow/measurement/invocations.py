@@ -43,7 +43,7 @@ class Invocation:
         name: the name in the table; it is unique in a run.
         vmfb: the compiled module, its path or its bytes.
         function: the name of the function.
-        inputs: the operands, one for each parameter; an array alone is a hot operand.
+        inputs: the operands, one for each parameter: an `Input`, or its value alone, which is then not cold.
         expected: the expected results, one for each result; None to compare nothing.
         rtol: the tolerance of floating-point results; None for that of their type (docs/verification.md).
     """
@@ -79,7 +79,12 @@ class Call:
 
 
 def checked(given: Invocation, vmfb: bytes, metadata: ModuleMetadata) -> Call:
-    """Return the call of an invocation.
+    """Check an invocation against the functions of its compiled module, and return the call to make.
+
+    Args:
+        given: the invocation.
+        vmfb: the bytes of the compiled module.
+        metadata: the names and types of its functions.
 
     Raises:
         SpecError: the module has no such function, or operands or expected results do not fit it.

@@ -1,8 +1,8 @@
-"""Measure pending cases in rounds of random order, one block each, until each is decided.
+"""Measure pending cases in rounds: one block of each case, in random order, until all are decided.
 
-Drift (clocks, neighbours, heat) thus affects all cases alike. Each block is recorded when it ends. An interrupted run
-loses its undecided measurements, so cases are measured in groups of about ten minutes. Cases of one shape stay in one
-group, because they are compared."""
+A block is one benchmark process. In rounds, the drift of the machine (clocks, other users, heat) affects all cases
+alike. Each block is recorded when it ends. An interrupted run loses its undecided measurements, so cases are measured
+in groups of about ten minutes. Cases of one shape stay in one group, because they are compared."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class BlockRunner:
 
 
 class Session:
-    """The pending measurements of one invocation. Used by one thread: blocks run alone anyway."""
+    """The pending measurements of one run, for use by one thread: blocks run alone anyway."""
 
     def __init__(
         self,
@@ -52,9 +52,17 @@ class Session:
         sleep: Callable[[float], object] = time.sleep,
         pauses: bool = True,
     ) -> None:
-        """Prepare the session of one invocation.
+        """Prepare the session of one run.
 
-        Without `pauses`, rounds follow each other at once; only tests that judge no time do this."""
+        Args:
+            bench: the store, environment and limits of blocks.
+            toolchain: the tools that run the blocks.
+            run: the name of the run.
+            on_block: called after each block with its trial and the number of undecided trials of the same protocol.
+            refusal: returns why another run's measurement cannot be used in place of a trial; None if it can.
+            sleep: waits for a number of seconds.
+            pauses: whether rounds are at least the protocol's `pause_s` apart; False only in tests that judge no time.
+        """
         self._bench, self._store, self._toolchain = bench, bench.store, toolchain
         self._run, self._on_block, self._refusal, self._sleep = run, on_block, refusal, sleep
         self._pauses = pauses
@@ -104,6 +112,7 @@ class Session:
         return found
 
     def _rounds(self) -> Iterator[None]:
+        """Measure round after round; yield after each block of a case, and while waiting for another run."""
         began = waited_s = 0.0
         while True:
             order = self._group = [trial for trial in self._group if trial.outcome is None]
@@ -127,7 +136,7 @@ class Session:
                     yield
 
     def _round(self, ours: Sequence[Trial]) -> list[Trial]:
-        """Return the trials of which a round measures a block: anchors, then cases, in random order.
+        """Return the trials of a round in their order: the anchors at random, then the cases at random.
 
         Anchors come first, so that the last round of a case has their blocks too."""
         places = {id(trial.anchors): trial.anchors for trial in ours if trial.anchors is not None}
@@ -138,7 +147,9 @@ class Session:
         return [*self._random.sample(anchors, len(anchors)), *self._random.sample(ours, len(ours))]
 
     def _anchor(self, anchor: Trial, ours: Sequence[Trial]) -> None:
-        """Measure a block of an anchor. An anchor that cannot run is left out, and is no failure of a case."""
+        """Measure a block of an anchor; if its first block fails, leave the anchor out of the session.
+
+        A failure of an anchor is no failure of a case."""
         try:
             block, _ = run_block(self._bench, self._toolchain, anchor)
         except (ToolError, OSError) as error:
@@ -151,9 +162,9 @@ class Session:
         anchor.iterations = anchor.iterations or max(1, round(anchor.protocol.block_s * 1e9 / block.ns))
 
     def _claim(self, trial: Trial) -> bool:
-        """Claim the next block of this trial; return False if another invocation holds or has measured it.
+        """Claim the measurement of this trial; return False if another run holds it or has completed it.
 
-        A measurement that another invocation completed in the meantime is adopted."""
+        A measurement that another run completed in the meantime is adopted."""
         if trial.claimed:
             return True
         if not self._store.claims.take(trial.key):
@@ -218,14 +229,14 @@ class Session:
 
 
 def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
-    """Run one block, alone on the machine, and return it with its cost in seconds.
+    """Run one block, alone on the machine, and return it with the wall time that it took in seconds.
 
     If the requested number of calls takes much less than the block's time, the number was found while the machine was
     slower. The block is then repeated for the requested time.
 
     Raises:
-        ToolError: the tool failed, or printed an impossible block. `trial.failure` has the facts that decide whether
-            the measurement is tried again.
+        ToolError: the tool failed, or printed times that are impossible. `trial.failure` has the facts that decide
+            whether the measurement is tried again.
         OSError: the tool could not be started.
     """
     block, wall_s = _run(bench, toolchain, trial)

@@ -1,4 +1,6 @@
-"""Measure the sites of a case: blocks of profiled calls, each alone on the machine."""
+"""Measure the sites of a case: the places in its program that launch a dispatch.
+
+A block is one process that profiles several calls, alone on the machine."""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ _INCOMPLETE = 20
 """The largest number of attempts at a block, as long as its profile is incomplete."""
 _FLUSH_MS = 1
 _LOADS = 5
-"""The number of replays of a recorded load."""
+"""The number of times that a recorded load of a module is replayed."""
 
 
 _Read = TypeVar("_Read")
@@ -60,9 +62,10 @@ class SiteTrials:
     bench: BlockRunner
 
     def make(self, case: Case) -> Record | None:
-        """Return the record of a case's sites, with their times if these can be measured.
+        """Measure a case's sites if they are pending, and return the record of the sites.
 
-        Returns None if the case does not compile. If a block fails, the stage has failed, not the case."""
+        The record has no times if they cannot be measured. Returns None if the case does not compile. If a block fails,
+        the stage `sites` has failed, not the case."""
         traced = provenance.of_case(self.executor, case)
         if traced is None or not traced.ok:
             return traced
@@ -115,9 +118,10 @@ class SiteTrials:
         return blocks
 
     def _with_load(self, chain: CaseState, made: Artifacts, program: Program, times: ProgramTimes) -> ProgramTimes:
-        """Return the times with that of the initializers, which run before a profile of calls begins.
+        """Add the time of the module's initializers, which run before a profile of calls begins.
 
-        It is from a profile of replays of the load; unknown if the runtime cannot record or replay this one."""
+        The load of the module is recorded, and its replays are profiled. The time stays None if the runtime cannot
+        record or replay this load."""
         tools, device, operation = self.executor.resolver.toolchain, chain.device, chain.case.operation
         if site_times.AT_LOAD not in times.untimed.values() or not times.steady:
             return times
@@ -141,7 +145,7 @@ class SiteTrials:
         return msgspec.structs.replace(times, at_load_ns=site_times.load_ns(called, times, profile, _LOADS))
 
     def one_call(self, case: Case, device: Device) -> tuple[Program, Calls]:
-        """Verify a case, and return its sites and the events of one call of it; nothing is recorded.
+        """Verify a case, profile one call, and return its sites and the call's events; record nothing.
 
         Raises:
             SpecError: a library computes the case.
@@ -159,7 +163,9 @@ class SiteTrials:
         return program, calls
 
     def _repeated(self, profiled: _Profiled, flush_ms: int | None, read: _Reader[_Read]) -> tuple[_Read, int | None]:
-        """Repeat until a profile is complete; return the result of `read` on it, and its flush interval."""
+        """Repeat a profiled process until its profile is complete; return (result of `read`, flush interval).
+
+        The flush interval, in ms, is `flush_ms` if the first attempt succeeded."""
         attempt = 1
         while True:
             try:

@@ -1,4 +1,6 @@
-"""A measurement in progress: of a case's module, also with rotated inputs, or of a library's call."""
+"""Define trials, which are measurements in progress: of a compiled module, or of a library's call.
+
+With cold inputs, each call of the module uses the next of several copies of the inputs (*rotation*)."""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from dispatchflow.tools import machine
 from dispatchflow.workload import ENTRY
 
 _DISPATCH_BLOCKS = 6
-"""The number of a case's blocks, from the first one, that have dispatch statistics."""
+"""The number of a case's first blocks in which the runtime also reports the time of each dispatch."""
 
 
 class Anchored(Protocol_):
@@ -70,26 +72,32 @@ class Trial:
     """Whether the module has dispatches that the runtime can time."""
     blocks_ns: list[float] = field(default_factory=list)
     dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
-    """The times of each dispatch, from the blocks with dispatch statistics."""
+    """Dispatch → its times in ns, one for each block with dispatch statistics."""
     waits: list[float | None] = field(default_factory=list)
     """The fraction of each block's time that it waited for a CPU."""
     retaken: int = 0
     """The number of disturbed blocks that were measured again and do not count."""
     spent_s: float = 0.0
+    """The part of the protocol's time budget that the blocks have used."""
     iterations: int | None = None
+    """The number of calls in the next block; None if the tool must find it."""
     id: int | None = None
+    """The number of the measurement in the store; None before the first block."""
     began: dict[str, Any] = field(default_factory=dict)
+    """The conditions of the machine when the measurement began."""
     rounds: str | None = None
-    """The rounds of this measurement as RUN/N, for the Nth group of a run; None before they begin."""
+    """The group of cases that share rounds with this one, as RUN/N; None before the group begins."""
     claimed: bool = False
+    """Whether this run holds the claim, so that other runs wait for this measurement."""
     awaited: bool = False
+    """Whether this run has waited for another run's claim."""
     outcome: str | None = None
     """`measured`, `noisy` or `failed`; None until it is decided."""
     reason: str | None = None
     failure: dict[str, Any] = field(default_factory=dict)
     """Facts that decide whether a failure is tried again (`limit`, `repeatable`), as recorded."""
     adopted: bool = False
-    """Whether another invocation measured the case while this invocation was waiting."""
+    """Whether the blocks are those of another run, which measured the case while this run was waiting."""
 
     anchors: Anchored | None = None
     """The anchors that show how fast the machine is during the measurement."""
@@ -97,7 +105,7 @@ class Trial:
     """Anchor → the number of its blocks before the first block of this trial."""
 
     rotation: ClassVar[str | None] = None
-    """The file of the module that calls the measured one with rotating inputs; None without rotation."""
+    """The file of the module that calls the measured one with copies of the inputs; None if none is used."""
     longest_s: ClassVar[float] = inf
     """The time limit of one block in seconds, if the user's limit is longer."""
     what: ClassVar[str] = "case"
@@ -137,7 +145,9 @@ class Trial:
         return wall_s
 
     def ran_with(self, toolchain: Toolchain) -> dict[str, Any]:
-        """Return the conditions that describe the tools. Controls identify runtimes by `runtime_digest`."""
+        """Return the versions of the tools, to be recorded with the measurement.
+
+        Controls identify runtimes by `runtime_digest`."""
         return {
             "runtime": toolchain.runtime_version,
             "runtime_digest": toolchain.runtime_digest,
@@ -152,7 +162,7 @@ class Trial:
             self.inputs,
             self.protocol,
             self.iterations,
-            # The statistics need a second pass as long as the first: a median needs only some blocks with them.
+            # The statistics double the time of a block, and some blocks with them suffice for a median.
             dispatches=self.dispatches and toolchain.dispatch_statistics and len(self.blocks_ns) < _DISPATCH_BLOCKS,
             function=self.function,
             rotation=self.rotation,
@@ -170,7 +180,7 @@ class _Slow(Trial):
 
 @dataclass
 class ColdTrial(_Slow):
-    """A trial with rotated inputs."""
+    """A trial in which each call uses the next copy of the inputs, so that they are not in the caches."""
 
     problem: str | None = None
     """The reason why the rotation module does not compile; None if it compiles."""
@@ -185,11 +195,14 @@ class ColdTrial(_Slow):
 
 @dataclass
 class LibraryTrial(_Slow):
+    """A trial of a library's call instead of a compiled module."""
+
     call: Sequence[str] = ()
     """The command line of one call."""
     version: str = ""
     """The library's version."""
     sets: int | None = None
+    """The number of copies of cold inputs that calls use in turn; None for hot inputs."""
 
     def argv(self, toolchain: Toolchain) -> tuple[str, ...]:
         return calls.block_argv(self.call, self.protocol, self.iterations, self.sets)
@@ -199,9 +212,9 @@ class LibraryTrial(_Slow):
 
 
 def rotated(resolver: Resolver, rotation: Rotation) -> tuple[bytes, tuple[str, ...]]:
-    """Return (text, flags) of the module that uses the copies of a cold case's inputs in turn.
+    """Return the MLIR of the module that calls a cold case with copies of its inputs, and its flags.
 
-    It is compiled for this CPU, whatever the case's target."""
+    The flags compile it for this CPU, whatever the case's target."""
     flags = TARGETS["llvm-cpu"].resolved_flags(resolver.host, resolver.syntax)
     return rotating_inputs.module(rotation).encode(), flags
 
@@ -215,13 +228,13 @@ def rotation_action(resolver: Resolver, case: Case) -> Action | None:
 
 
 def has_dispatches(chain: CaseState) -> bool:
-    """Return whether a module has dispatches; the runtime refuses to report statistics if it has none."""
+    """Return whether a case's module has dispatches; without any, the runtime refuses dispatch statistics."""
     compiled = chain["compile"].record
     return compiled is None or bool(compiled.facts.get("dispatches", True))
 
 
 def trial(executor: StageExecutor, chain: CaseState, made: Artifacts) -> Trial:
-    """Return the measurement of a case from its artifacts `made`; the key of `profile` must be known."""
+    """Return the trial of a case, whose code and inputs are `made`; the key of `profile` must be known."""
     case, action, resolver = chain.case, chain["profile"].action, executor.resolver
     assert action is not None
     recipe = case.operation.recipes[-1]
