@@ -1,1 +1,1 @@
-"""Dispatches, cases, users' modules and known failures. Pure."""
+"""Define cases and their parts, users' modules, and known failures. No module here runs a tool."""

@@ -12,7 +12,11 @@ _LIMIT = 2**63  # rows store them as int64
 def value_or_error(program: Workload, amount: str) -> Any:
     """Call the method `amount` of a workload; return its value, or the exception that it raised.
 
-    An exception fits no column, so the row is refused like a row with any other wrong value."""
+    No column can store an exception, so the row is refused like a row with any other wrong value.
+
+    Raises:
+        MemoryError, OSError: the method raised it; the operation is not at fault.
+    """
     try:
         return getattr(program, amount)()
     except (MemoryError, OSError):  # not the operation's fault

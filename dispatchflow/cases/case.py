@@ -1,4 +1,4 @@
-"""A case and its name: dispatch (operation and tuning), target, threads, flags, provider, cache."""
+"""Define the case, a workload and how it is compiled and run, and the case's name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_NAME_BYTES = 200
 
 @dataclass(frozen=True)
 class Case:
-    """The unit that is compiled, verified and profiled."""
+    """The unit that is compiled, verified and profiled; a row in the results is about one case."""
 
     dispatch: Dispatch
     target: Target
@@ -31,6 +31,7 @@ class Case:
     provider: str = IREE
     """IREE or a library. A library brings its own code; its cases have the default tuning and no flags."""
     cache: str = HOT
+    """`hot`: each call gets the same inputs; `cold`: each call gets copies that are not in the caches."""
 
     @property
     def operation(self) -> Workload:
@@ -67,7 +68,8 @@ class Case:
     def name(self) -> str:
         """A name without `=`, `*` or white space; different cases have different names.
 
-        Example: `matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`."""
+        Example: `matmul_512x512x512_f32t_f32t_f32t_default@llvm-cpu-1t`. If a name would be longer than 200 bytes, a
+        digest replaces the end of the part before the `@`."""
         threads = "" if self.threads is None else f"-{self.threads}t"
         cache = "" if self.cache == HOT else f"-{self.cache}"
         how = self.tuning.name if self.provider == IREE else self.provider

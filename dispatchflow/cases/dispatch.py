@@ -1,4 +1,4 @@
-"""A dispatch, operation × tuning: its MLIR module, and what the compiler's dump of it must show."""
+"""Define the dispatch, a workload with a tuning: emit its MLIR, and check how it was compiled."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _COPY = "_slow_memcpy"
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
+    """A workload, which is an operation or a user's module, and a request to the compiler about lowering."""
+
     operation: Workload
     tuning: Tuning
     asks: tuple[str, ...] = ()
@@ -37,7 +39,7 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return the dispatch of a user's module with `asks` from the record of `emit`.
+        """Return the dispatch of a user's module with `asks` read from `emitted`, the record of its `emit`.
 
         The dispatch of an operation is returned unchanged: its text requests only what its tuning requests."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self
@@ -57,9 +59,10 @@ class Dispatch:
         return cast(Operation, operation) if known and self.tuning.keeps_dispatches and not packed else None
 
     def demanded(self, packed: bool = False) -> str | None:
-        """Describe what the compiler's dump must show; the text enters the compile key.
+        """Describe the configuration and number of dispatches that the compiler's dump must show.
 
-        `missed` checks the dump. `packed` says whether the compiler packs operands by default (`Release.packs`)."""
+        The text enters the compile key; `missed` checks the dump. `packed` says whether the compiler packs operands by
+        default (`Release.packs`)."""
         if (operation := self._counted(packed)) is None:
             return self.requested
         beside = " beside a copy" if operation.may_copy else ""

@@ -55,7 +55,7 @@ def no_features(target: Target) -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """One entry of the table."""
+    """One entry, which describes failures that are expected."""
 
     match: Match
     """(word, patterns): each word of the case must match one of its patterns."""
@@ -96,7 +96,7 @@ def version_of(text: str) -> Version:
 
 
 def _within(bounds: str, own: Version) -> bool:
-    """Return whether a version is within bounds such as `>=3.11, <3.14`; here 3.14.1 counts as 3.14."""
+    """Return whether a version is within bounds such as `>=3.11, <3.14`; 3.14.1 counts as 3.14 here."""
     for relation, text in _BOUND.findall(bounds):
         bound = version_of(text)
         order = (own[: len(bound)] > bound) - (own[: len(bound)] < bound)
@@ -158,7 +158,7 @@ def _value_of(case: Case, word: str) -> str | None:
 
 
 _COARSE = frozenset(("operation", "target", "backend", "tuning", _FEATURES))
-"""The words that have the same value for all cases of one kind (`KnownFailures._of_kind`)."""
+"""The words whose values are equal for cases of equal operation, target and tuning (`_of_kind`)."""
 
 
 class KnownFailures:
@@ -190,9 +190,9 @@ class KnownFailures:
                 yield entry
 
     def _of_kind(self, case: Case) -> tuple[tuple[KnownFailure, Match], ...]:
-        """Return the entries that match the case's kind, each with the words that are still to be matched.
+        """Return the entries that match a case's operation, target and tuning, each with its other words.
 
-        The result is cached: thousands of cases have few kinds, and most kinds have no entry."""
+        The result is cached: thousands of cases have few such kinds, and most kinds have no entry."""
         kind = case.operation.name, case.target.name, case.tuning.name
         if (found := self._near.get(kind)) is None:
             found = tuple(

@@ -27,7 +27,7 @@ class LibraryProgram:
     main: str
     """The name of the file that `_harness.py` loads."""
     digest: Digest
-    """A digest of the files' contents, and of the names by which a model refers to its weights."""
+    """The digest of the files' contents and of the names by which a model refers to its weights."""
     content: bytes | File
     """The content of the main file."""
     beside: tuple[tuple[str, File], ...] = ()
@@ -37,11 +37,11 @@ class LibraryProgram:
 
     @property
     def outputs(self) -> dict[str, bytes | File]:
-        """The outputs of `emit`."""
+        """The outputs of the stage `emit`: name → content."""
         return {_OUTPUT: self.content, **dict(self.beside)}
 
     def files(self, outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-        """Return file name in the working directory → output of `emit`."""
+        """Return file name in the working directory → digest, from the `outputs` of the record of `emit`."""
         return {self.main if name == _OUTPUT else name: digest for name, digest in outputs.items()}
 
 
@@ -97,9 +97,9 @@ def misplaced(program: Module) -> str | None:
 
 
 def unpassed(library: str, types: Sequence[str]) -> str | None:
-    """Return why a library cannot be given values of these types, or return them; None if it can.
+    """Return why a library cannot take or return values of these types; None if it can.
 
-    In onnxruntime 1.32 only operations inside of a model have the types that numpy does not have."""
+    In onnxruntime 1.32, types that numpy does not have can be used inside a model, but not as its inputs or results."""
     odd = next((found for type in types if (found := element_of(type)).startswith(("bf16", "f8", "f4"))), None)
     return odd and f"{library} takes and returns no {odd}: its Python interface has numpy's types only"
 
@@ -107,8 +107,8 @@ def unpassed(library: str, types: Sequence[str]) -> str | None:
 def operand_types(program: Workload, arguments: Sequence[str]) -> list[TensorType]:
     """Return the types of the arguments of a library's call.
 
-    The types of a model are parsed from `arguments`, the types of its inputs. For an operation they are the types of
-    its operands: those in `arguments` may differ, because the runtime passes some types as others."""
+    For a model, they are parsed from `arguments`, the types of its inputs as the tools spell them. For an operation,
+    they are the types of its operands; `arguments` may differ, because IREE's runtime passes some types as others."""
     if isinstance(program, Operation):
         return [operand.type for operand in program.operands()]
     return [_tensor(argument) for argument in arguments]

@@ -1,4 +1,4 @@
-"""Ranges of whole numbers, `0..15`, as inputs of a user's module. Pure."""
+"""Parse ranges of integers, such as `0..15`, that a spec gives as inputs of a user's module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def bounds(value: str) -> tuple[int, int] | None:
 
 
 def check(value: str, element: str) -> tuple[int, int]:
-    """Return the bounds of a range, after checking that the element type represents each number exactly.
+    """Return the bounds of a range if the element type represents each of its numbers exactly.
 
     Raises:
         ValueError: a bound is not representable, or the range is empty.

@@ -1,8 +1,8 @@
-"""Emit the second module of `cache=cold`, which calls the measured one with copies of its inputs.
+"""Emit the module that, for `cache=cold`, calls the measured module with copies of its inputs.
 
-The timed vmfb is the verified one: the second module imports its function. At its first call, during the warm-up, the
-second module copies the inputs until the copies fill twice the last-level cache; then each call uses the next copy.
-"""
+The vmfb that is timed is the one that was verified: the emitted module imports its function. At the first call, during
+the warm-up, the emitted module copies the inputs until the copies fill twice the last-level cache; then each call uses
+the next copy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOT, COLD = "hot", "cold"
 CACHES = (HOT, COLD)
 
 VERSION = 1
-"""Increase this when the behaviour of a cold call changes."""
+"""The version of the emitted module; increase it when the behavior of a cold call changes."""
 
 _ASYNCHRONOUS = "--iree-execution-model=async-external"
 
@@ -42,8 +42,8 @@ def of_module(
     Args:
         name: the name of the module.
         function: the name of its function.
-        declared: the types of the function.
-        arguments: the type of each tensor with all its sizes.
+        declared: the types of the function's arguments and results, as the module declares them.
+        arguments: the type of each argument, with all sizes of a tensor.
         cache_bytes: the size of the last-level cache.
     """
     operands = tuple(map(_operand, declared.inputs, arguments))
@@ -65,7 +65,7 @@ def _operand(declared: str, argument: str) -> Operand:
 def not_coldable(
     program: Workload, library: str | None, target: Target, cache_bytes: int | None, memory_bytes: int
 ) -> str | None:
-    """Return why the inputs cannot be rotated here, as the reason of a skip; None if they can.
+    """Return why the inputs cannot be rotated on this machine, as the reason of a skip; None if they can.
 
     The sizes of a module's inputs are unknown until the module is printed: `module_problem` checks them then."""
     if target.driver != LOCAL:
@@ -83,7 +83,7 @@ def module_problem(found: Rotation | None, stored: Sequence[str], flags: Sequenc
     Args:
         found: the rotation, from `of_module`.
         stored: the globals to which the module stores.
-        flags: the flags of its compile.
+        flags: the flags with which it is compiled.
     """
     if found is None:
         return "not coldable: no input is a tensor with a known size in bytes"
@@ -107,11 +107,10 @@ def too_large(found: Rotation, memory_bytes: int) -> str | None:
 
 
 def module(found: Rotation) -> str:
-    """Emit a module whose function has the measured one's name, arguments and results.
+    """Emit a module whose function has the name, arguments and results of the measured function.
 
-    The copies are selected inside the branch and not loaded after it: the compiler would move the load of a global
-    before the branch that stores to it (IREE 3.13).
-    """
+    Each side of the branch returns the copies. If they were loaded after the branch, the compiler would move the load
+    of a global before the branch that stores to it (IREE 3.13)."""
     operands = found.operands
     cold = [i for i, operand in enumerate(operands) if operand.cold]
 
@@ -150,7 +149,7 @@ module @rotation {{
 
 
 def _repeated(index: int, operand: Operand, count: int) -> str:
-    """Emit a function from an input to a buffer with `count` aligned copies of its bytes."""
+    """Emit a function that takes an input and returns a buffer with `count` aligned copies of its bytes."""
     size, stride = max(operand.nbytes, 1), operand.stride
     padded = f"""\
     %padding = arith.constant 0 : i8

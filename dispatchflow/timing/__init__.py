@@ -1,1 +1,1 @@
-"""Times as numbers: protocols, intervals and comparisons. All functions are pure."""
+"""Compute medians, their intervals and comparisons from measured times. All functions are pure."""

@@ -1,4 +1,6 @@
-"""Compare two series of blocks: by how much they differ, and whether the difference exceeds chance."""
+"""Compare two series of block times: by how much they differ, and whether more than by chance.
+
+A block is one benchmark process; its time is the mean time of a call."""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from dispatchflow.timing.statistics import interval_rank, median, summary
 CONFIDENCE = 0.998
 """The confidence of the interval of a ratio.
 
-With 95 %, five of 100 comparisons of equal code would have the verdict `faster` or `slower`."""
+With 95 %, five of 100 comparisons of equal code would be called `faster` or `slower`."""
 
 MIN_ROUNDS = 10
 """The fewest rounds for which an interval of this confidence exists.
@@ -24,7 +26,7 @@ MARGIN = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of a comparison."""
+    """The ratio of two times, its interval, and the verdict."""
 
     ratio: float
     """The candidate's time divided by the baseline's; below 1 the candidate is faster."""
@@ -32,6 +34,7 @@ class Comparison:
     """The lower end of the ratio's interval, `high` the upper; None if there are too few rounds."""
     high: float | None
     rounds: int
+    """The number of pairs of blocks."""
     verdict: str
     """`faster`, `slower`, `same`, or `undecided`."""
 
@@ -50,7 +53,7 @@ def compare(
     floor: float = 0.0,
     confidence: float = CONFIDENCE,
 ) -> Comparison:
-    """Compare paired blocks.
+    """Compare two series of block times in ns that were measured in the same rounds.
 
     Block i of each series was measured in round i, one directly after the other, in random order.
 
@@ -83,9 +86,9 @@ def compare(
 def compare_apart(baseline_ns: Sequence[float], candidate_ns: Sequence[float], floor: float) -> Comparison:
     """Compare two measurements that were not made in the same rounds.
 
-    The ratio is the ratio of the medians; its interval is made from the ends of both medians' intervals. Drift between
-    the two measurements looks like a difference here, so that, unlike in `compare`, no confidence is guaranteed.
-    `floor` must cover the drift.
+    The ratio is the ratio of the medians; its interval is computed from the ends of both medians' intervals. Unlike in
+    `compare`, no confidence is guaranteed, because the drift of the machine between the two measurements looks like a
+    difference. `floor` must cover the drift.
 
     Raises:
         ValueError: one side has no blocks.

@@ -20,7 +20,7 @@ class Protocol:
     blocks: int
     """The number of blocks. It does not depend on their times, because intervals would become too narrow."""
     span_s: float
-    """The shortest time from the first to the last round; the machine's state may change meanwhile."""
+    """The shortest time from the first to the last round, so that rounds meet different machine states."""
     budget_s: float
     """The longest time for all blocks of a case; a slow case gets fewer blocks."""
 

@@ -1,7 +1,8 @@
-"""Decide from controls whether two runtimes are equally fast on a device.
+"""Decide whether two runtimes are equally fast on a device, from cases that were measured with both.
 
-`measurement/controls.py` chooses the controls. Keys do not contain the runtime's version: a measurement with one
-runtime is reused with another one if a few unchanged cases take equally long with both (docs/upgrades.md)."""
+These cases are called controls; `measurement/controls.py` chooses and measures them. The keys of measurements do not
+contain the runtime's version: a measurement with one runtime is reused with another one if the controls take equally
+long with both (docs/upgrades.md)."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from dispatchflow.timing.comparison import Comparison
 
 CONTROLS = 3
 FIRST_ROUNDS, ALL_ROUNDS = 14, 28
-"""The numbers of rounds of a control; it ends after `FIRST_ROUNDS` if its verdict is then `same`.
+"""A control has `FIRST_ROUNDS` rounds if its verdict is then `same`; otherwise it has `ALL_ROUNDS`.
 
-Each of the two tests may report a false change. The first test therefore uses the higher `FIRST_CONFIDENCE`, for which
-all ratios must be on the same side of 1."""
+Rounds end early too if a control is already `faster` or `slower` after `FIRST_ROUNDS`. This additional test could
+report a false change, so it uses the higher `FIRST_CONFIDENCE`, for which all ratios must be on the same side of 1."""
 
 FIRST_CONFIDENCE = 0.9998
 
@@ -53,6 +54,7 @@ class Control:
 
     @property
     def moved(self) -> bool:
+        """Whether the new runtime differs from the old one: it fails, or is faster or slower."""
         return self.failure is not None or self.comparison.verdict in ("faster", "slower")
 
     @property
@@ -70,7 +72,9 @@ class Judgement:
     device: str
     """The device's URI."""
     run: str
+    """The name of the run that measured the controls."""
     at: float
+    """The time of the judgement, in seconds since the epoch."""
     controls: tuple[Control, ...]
 
     @cached_property  # read for each case
@@ -97,12 +101,12 @@ class Judgement:
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:
-        """Return whether a run should repeat the judgement; `controls` is the number that it can measure."""
+        """Return whether `run` should judge again; `controls` is the number of controls that it can measure."""
         return (self.unknown and self.run != run) or controls > len(self.controls)
 
     @property
     def largest(self) -> Control:
-        """The control with the largest change; controls that failed or drifted count as larger than others."""
+        """The control with the largest change; one that failed or moved counts as larger than the others."""
         return max(self.controls, key=lambda c: (c.moved, c.failure is not None, abs(log(c.comparison.ratio))))
 
     @property
@@ -140,5 +144,8 @@ def _control(fields: dict[str, Any]) -> Control:
 
 
 def name(one: str, other: str, device: Mapping[str, Any]) -> str:
-    """Return the name under which the judgement is stored; the two runtimes' digests are in any order."""
+    """Return the name under which the judgement on two runtimes is stored.
+
+    `one` and `other` are the digests of the runtimes; their order does not matter. `device` is the device's identity.
+    """
     return f"runtimes:{key_of('runtimes', {'runtimes': tuple(sorted((one, other))), 'device': device})}"

@@ -1,9 +1,10 @@
 """Estimate from earlier runs how strongly a case's time changes when the anchors' time changes.
 
-When the anchors take 30 % longer, a case that computes also takes 30 % longer, a case that streams memory may take 90 %
-longer, and another case only 10 %. The model for each case is log(time) = level + sensitivity · log(anchors) + noise.
-After few runs the sensitivity is uncertain, and its estimate is close to the prior: a distribution of the sensitivities
-of all cases on the machine."""
+Anchors are kernels that never change, so their time shows how fast the machine is. When the anchors take 30 % longer, a
+case that computes also takes 30 % longer, a case that streams memory may take 90 % longer, and another case only 10 %.
+The model for each case is log(time) = level + sensitivity · log(anchors' time) + noise. After few runs the sensitivity
+is uncertain, and its estimate is close to the prior: a distribution of the sensitivities of all cases on the machine.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The estimate of a sensitivity, a normal distribution, and of the case's noise."""
+    """The estimate of a case's sensitivity, as a normal distribution, and of the case's noise."""
 
     mean: float = 0.8
     sd: float = 0.4
@@ -38,7 +39,9 @@ class Sensitivity:
 
     @property
     def _weight(self) -> float:
-        """The weight of this estimate as a prior; runs weigh the sum of their anchors' squared deviations."""
+        """The weight of this estimate as a prior.
+
+        It is added to the weight of the runs, the sum of the squared deviations of their anchors' log(time)."""
         return (max(self.case_sd, _LEAST_SD) / self.sd) ** 2
 
     def learned(self, runs: Runs) -> Sensitivity:
@@ -80,9 +83,9 @@ def prior(cases: Iterable[Runs], first: Sensitivity = PRIOR) -> Sensitivity:
 
 
 class Felt:
-    """The sensitivities of all cases by key.
+    """The sensitivities of all cases, found by the keys of the cases' measurements.
 
-    `measured` yields (key, anchors, time) for each run, with logarithms as in `Runs`."""
+    `measured` yields (key, log of the anchors' time, log of the case's time) for each measurement, as in `Runs`."""
 
     def __init__(self, measured: Iterable[tuple[str, float, float]], first: Sensitivity = PRIOR) -> None:
         self._runs: dict[str, list[tuple[float, float]]] = {}

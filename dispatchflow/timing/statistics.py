@@ -1,4 +1,6 @@
-"""Compute the median of blocks, its interval, and whether the blocks are too noisy."""
+"""Compute the median of block times and its interval, and decide whether the blocks are too noisy.
+
+A block is one benchmark process; its time is the mean time of a call."""
 
 from __future__ import annotations
 
@@ -84,8 +86,9 @@ def widening(blocks_ns: Sequence[float]) -> float:
     """Return the factor by which an interval is widened because successive blocks are correlated.
 
     The factor is sqrt((1 + r) / (1 - r)), as for the mean of a first-order autoregressive series, where r is the
-    correlation of successive logarithms. It is 1 if r is within its standard error of 0. The sample's r is too low by
-    (1 + 3 r) / n (Kendall 1954), which is added. r is at most 0.9; a few blocks do not suffice to estimate more."""
+    correlation of successive logarithms. The factor is 1 if r is within its standard error of 0. The r of n blocks is
+    too low by (1 + 3 r) / n on average (Kendall 1954), which is added. r is limited to 0.9, because a few blocks do not
+    suffice to estimate more."""
     logs = [log(ns) for ns in blocks_ns]
     count, mean = len(logs), sum(logs) / len(logs)
     apart = [value - mean for value in logs]
@@ -118,9 +121,10 @@ def at_confidence(interval_ns: Sequence[float], blocks: int, confidence: float) 
     """Convert a 95 % interval (low, middle, high) to the ends of an interval of a higher confidence.
 
     In logarithms, the new interval is symmetric about the middle. Its half-width is the distance of the old interval's
-    farther end, times the ratio of the two quantiles of Student's t with `blocks` - 1 degrees of freedom. The method
-    assumes a distribution, because the interval between two of nine blocks never has a confidence of 99.9 %. It uses
-    the farther end, because nine blocks are too few to determine each end. docs/measurement.md has the coverage."""
+    farther end from the middle, times the ratio of Student's t quantiles for both confidences with `blocks` - 1 degrees
+    of freedom. The method assumes a distribution, because no interval between two of nine blocks has a confidence of
+    99.9 %. It uses the farther end, because nine blocks are too few to determine each end. docs/measurement.md shows
+    how often the intervals are true."""
     low_ns, middle_ns, high_ns = interval_ns
     further = max(log(high_ns / middle_ns), log(middle_ns / low_ns))
     freedom = blocks - 1
@@ -164,7 +168,7 @@ def waited_too_long(waited: float | None) -> bool:
 def disturbed(blocks: int, count: int) -> bool:
     """Return whether more than a quarter of a measurement's blocks were disturbed.
 
-    The median does not tolerate more. `blocks` is the number of disturbed blocks, `count` of all blocks."""
+    If more are disturbed, the median is unreliable. `blocks` is the number of disturbed blocks, `count` of all."""
     return blocks > count / 4
 
 
