@@ -21,7 +21,7 @@ HOT, COLD = "hot", "cold"
 CACHES = (HOT, COLD)
 
 VERSION = 1
-"""The version of the emitted module; increase it when the behavior of a cold call changes."""
+"""A part of the keys of cold measurements; increase it when the behavior of a cold call changes."""
 
 _ASYNCHRONOUS = "--iree-execution-model=async-external"
 

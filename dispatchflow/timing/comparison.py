@@ -34,7 +34,7 @@ class Comparison:
     """The lower end of the ratio's interval, `high` the upper; None if there are too few rounds."""
     high: float | None
     rounds: int
-    """The number of pairs of blocks."""
+    """The number of blocks in the shorter series."""
     verdict: str
     """`faster`, `slower`, `same`, or `undecided`."""
 
