@@ -39,7 +39,7 @@ class Dispatch:
         return lowering.prelude + _module(self.operation, syntax, lowering.attribute, lowering.region)
 
     def printed(self, emitted: Record | RecordHead) -> Dispatch:
-        """Return the dispatch of a user's module with `asks` read from `emitted`, the record of its `emit`.
+        """Return the dispatch of a user's module with the `asks` in `emitted`, its record of `emit`.
 
         The dispatch of an operation is returned unchanged: its text requests only what its tuning requests."""
         return replace(self, asks=tuple(emitted.facts.get("asks", ()))) if type(self.operation) is Module else self

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from dispatchflow.keys import Digest
 
 WORD = "known_failure"
-"""The name of the table in a spec."""
+"""The name of the TOML tables that have the entries."""
 MODES = ("on", "strict", "off")
 STATUS = "known failure"
-"""The status of a row whose failure is known."""
+"""The status of a row whose failure an entry describes."""
 
 _TABLE = Path(__file__).with_name("known_failures.toml")
 _OWN = ("case", "operation", "dtype", "layout", "tuning", "target", "backend", "flags")
 _FEATURES = "features"
 _OF_RESULTS = ("oh", "ow")
 MATCHED = (*_OWN, _FEATURES, *DIMS, *OPTIONS, *_OF_RESULTS)
-"""The words that `match` may have."""
+"""The words that the `match` of an entry may have."""
 _FIELDS = ("match", "toolchain", "stage", "message", "reason", "some")
 _BOUND = re.compile(r"(>=|<=|>|<|==)\s*(\d+(?:\.\d+)*)")
 _NO_MULTIPLE = re.compile(r"!%([1-9]\d*)")
@@ -55,7 +55,7 @@ def no_features(target: Target) -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """One entry, which describes failures that are expected."""
+    """One entry: which cases fail, with which releases, at which stage, and with which message."""
 
     match: Match
     """(word, patterns): each word of the case must match one of its patterns."""

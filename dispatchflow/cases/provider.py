@@ -17,7 +17,7 @@ from dispatchflow.workload import Workload
 MODEL = "model"
 """The folder for a model's files in a tool's working directory; the files keep their names in it."""
 _OUTPUT = "module"
-"""The output of `emit` that has the main file."""
+"""The name of the output of `emit` that has the main file."""
 
 
 @dataclass(frozen=True, slots=True)

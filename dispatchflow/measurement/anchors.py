@@ -125,7 +125,7 @@ class History:
 
 
 def _pooled(values: Sequence[float], prior_sd: float) -> tuple[float, float]:
-    """Return the mean, and the standard deviation if the prior counts as `PRIOR_SESSIONS` more values."""
+    """Return the mean, and the standard deviation pooled with the prior (`PRIOR_SESSIONS` values)."""
     mean = sum(values) / len(values) if values else 0.0
     freedom = PRIOR_SESSIONS + max(0, len(values) - 1)
     return mean, sqrt((PRIOR_SESSIONS * prior_sd**2 + sum((value - mean) ** 2 for value in values)) / freedom)

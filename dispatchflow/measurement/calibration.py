@@ -42,7 +42,7 @@ READ = "_read"
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A calibration kernel."""
+    """A module that is run to measure one ceiling of a device."""
 
     name: str
     kind: str

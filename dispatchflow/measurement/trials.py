@@ -52,7 +52,7 @@ class Anchored(Protocol_):
 
 @dataclass
 class Trial:
-    """A measurement in progress."""
+    """A measurement in progress: of a case, an anchor or a calibration kernel."""
 
     key: Key
     label: str
@@ -172,7 +172,7 @@ class Trial:
 
 @dataclass
 class _Slow(Trial):
-    """A trial that may take longer to start than a block; the start does not count towards the budget."""
+    """A trial whose process may start slowly; the start does not count towards the time budget."""
 
     def spent(self, block: Block, wall_s: float) -> float:
         return self.protocol.warmup_s + block.ns * block.iterations / 1e9
