@@ -60,7 +60,7 @@ class KnownFailure:
     match: Match
     """(word, patterns): each word of the case must match one of its patterns."""
     toolchain: str
-    """Bounds on the release, all of which must hold."""
+    """Bounds on the compiler's release, such as `>=3.11, <3.14`; all must hold."""
     stage: str
     message: re.Pattern[str]
     """A pattern that is searched for in the failure's reason and log."""

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 
 def words(value: str) -> list[str]:
-    """Split an input such as `1, 2 3` into the words of its numbers."""
+    """Split an input such as `1, 2 3` into its numbers, each as text."""
     return value.replace(",", " ").split()
 
 

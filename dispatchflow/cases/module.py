@@ -93,7 +93,8 @@ class Parameters:
 class Module(Workload):
     """A function of a user's MLIR file.
 
-    Its results are compared with `expected` or with those of `against`. With neither, the function is only run."""
+    Its results are compared with `expected`, or with those of `against` or `against_library`. With none of these, the
+    function is only run."""
 
     source: File
     title: str
@@ -109,7 +110,7 @@ class Module(Workload):
     """The files that the module names: code that is linked into it, or the weights of an ONNX model."""
     parameters: tuple[Parameters, ...] = ()
     importer: str | None = None
-    """The package that makes MLIR of the file, `onnx`; None for a file that is MLIR."""
+    """The package that converts the file to MLIR, `onnx`; None for a file that is MLIR."""
     against_library: str | None = None
     """A library whose results for the same file are the expected ones."""
     problem: str | None = None
@@ -193,7 +194,7 @@ def objects(text: str) -> list[str]:
 
 
 def with_objects(text: str, name_of: Callable[[str], str]) -> str:
-    """Replace the paths that `objects` finds in a text by `name_of(path)`, which must need no escapes."""
+    """Replace each path that `objects` finds in a text by `name_of(path)`, a text that needs no escapes."""
     return _OBJECT.sub(lambda match: f'{match[1]}"{name_of(unescaped(match[2]))}"', text)
 
 

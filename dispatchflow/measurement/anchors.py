@@ -21,7 +21,7 @@ from dispatchflow.timing.statistics import CONFIDENCE, Z, median, student_quanti
 KINDS = ("f32", "cache" + READ)
 """The kinds of the two anchors: a kernel that computes, and a kernel that reads.
 
-Their mean follows the speed of computing cases, reading cases and vmvx cases better than either kernel alone."""
+The mean of both times follows the times of computing cases, reading cases and vmvx cases better than either alone."""
 
 PROTOCOL = Protocol("anchor", 1, warmup_s=0.02, block_s=0.03, blocks=1, span_s=0.0, budget_s=1.0)
 
@@ -156,7 +156,7 @@ class Moment:
     factor: float | None = None
     """The anchors' times relative to the machine's first session; None if no anchor could run."""
     factor_sd: float | None = None
-    """Standard deviation of the factor's logarithm; None with the factor."""
+    """Standard deviation of the factor's logarithm; None without a factor."""
     anchors_ns: Sequence[float] = ()
     reference_ns: Sequence[float] = ()
     sensitivity: float = PRIOR.mean
@@ -195,11 +195,12 @@ class Moment:
         return sqrt(2 * within**2 + self._between((felt, freedom), (self._own**2, self.freedom)) ** 2)
 
     def later_anchored(self, within: float) -> float | None:
-        """Return the half-width of the interval for the anchored median in another session, as `later`.
+        """Return the half-width of the 95 % interval for the case's anchored median in another session.
 
-        Returns None without anchors, or if the interval is not narrower than that of `later`. The further the times of
-        this session's anchors are from those of the machine's first session, the more the uncertainty of the
-        sensitivity widens the interval. For the other session, the usual distance is assumed."""
+        `within` and the result are as for `later`. Returns None without anchors, or if the interval is not narrower
+        than that of `later`. The further the times of this session's anchors are from those of the machine's first
+        session, the more the uncertainty of the sensitivity widens the interval. For the other session, the usual
+        distance is assumed."""
         if self.factor is None or self.factor_sd is None:
             return None
         apart = self.sensitivity_sd**2 * (log(self.factor) ** 2 + self.session_sd**2)

@@ -67,7 +67,7 @@ class Processor:
     faster: frozenset[ElementType]
     """Operand types whose products may run faster than the multiply-adds that are measured."""
     cache_bytes: int | None
-    """The size of the last-level cache; a working set of twice this size is in memory."""
+    """The size of the last-level cache, None if unknown; twice this size is measured as memory."""
 
 
 def processor(target: Target, cpu_flags: str, cache_bytes: int | None) -> Processor:

@@ -49,9 +49,9 @@ def questions(
     """Return (cases, controls) for each other runtime and device that is to be judged.
 
     `reused` are the cases that reuse a measurement of another runtime. They are grouped by that runtime and by device,
-    and the controls are chosen from the cases of the group. A group is left out if `judged` returns a judgement that
-    still holds: it has all controls that are available now, and if it is undecided, it was made by `run`, the present
-    run. `block_s` is the length of a block in seconds."""
+    and the controls are chosen from the cases of the group. A group is to be judged if `judged` returns no judgement
+    for it, if the judgement has fewer controls than are available now, or if it is undecided and was made by another
+    run than `run`. `block_s` is the length of a block in seconds."""
     groups: dict[tuple[str, str], list[CaseState]] = {}
     for chain in reused:
         groups.setdefault((str(reused_measurement(chain).runtime), chain.device.uri), []).append(chain)
@@ -71,10 +71,10 @@ def reused_measurement(chain: CaseState) -> Measurement:
 
 
 def choose(chains: Iterable[CaseState], block_s: float) -> list[CaseState]:
-    """Choose up to three controls: of the cases of which a call fits into a block, by time of a call.
+    """Choose up to three controls: the cases with the shortest, the middle and the longest call.
 
-    They are the shortest, the middle and the longest one; if no call fits into a block, only the shortest case. Most of
-    the time of the shortest case is launch overhead. Cases that share a measurement count as one."""
+    Only cases of which a call fits into a block are considered; if there is none, the case with the shortest call is
+    the only control. Most of the shortest call is launch overhead. Cases that share a measurement count as one."""
     medians: dict[str, tuple[float, CaseState]] = {}
     for chain in chains:
         if (taken := reused_measurement(chain)).blocks_ns:
@@ -106,7 +106,7 @@ class _Sides:
 
     @property
     def plainly_moved(self) -> bool:
-        """Whether the runtimes differ with the high confidence that the first rounds require."""
+        """Whether the new runtime fails, or differs even at the higher confidence of the first rounds."""
         if "new" in self.failures:
             return True
         enough = self.together and len(self.new_ns) > 0
@@ -138,7 +138,7 @@ class Controls:
         self._store, self._resolver, self._run = executor.store, executor.resolver, executor.run
 
     def judge(self, reused: Iterable[CaseState]) -> list[Case]:
-        """Return the cases whose reused measurements do not count, because the runtimes differ in speed.
+        """Return the cases whose reused measurements do not count, because the runtimes differ (`moved`).
 
         Missing judgements are made first. If another run is judging the same pair of runtimes, this one waits for that
         judgement and uses it. Call this method from one thread only: blocks run alone anyway."""

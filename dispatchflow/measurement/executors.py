@@ -33,7 +33,7 @@ from dispatchflow.tools import machine, processes, toolchain
 _EVENTS = 20_000
 """The largest number of dispatches in a block, which is one profiled process."""
 _ATTEMPTS = 5
-"""The largest number of attempts at a block, as long as its profile is incomplete."""
+"""The number of attempts at a block whose profile is incomplete, because the runtime lost events."""
 _FLUSH_MS = 1
 
 Row = dict[str, Any]

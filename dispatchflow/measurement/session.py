@@ -250,7 +250,7 @@ def run_block(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[b
 
 
 def _run(bench: BlockRunner, toolchain: Toolchain, trial: Trial) -> tuple[benchmark_output.Block, float]:
-    """Return the block that the benchmark process printed, and its wall time in seconds."""
+    """Run a benchmark process, and return the block that it printed and its wall time in seconds."""
     with bench.store.scratch() as scratch:
         bench.store.place(scratch, trial.objects)
         command = processes.Command(

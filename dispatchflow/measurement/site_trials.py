@@ -32,9 +32,9 @@ from dispatchflow.tools import processes
 _EVENTS = 20_000
 """The largest number of dispatches in a block; a profile has about 300 bytes for each."""
 _ATTEMPTS = 5
-"""The largest number of attempts at a block."""
+"""The number of attempts at a block, unless its profile is incomplete."""
 _INCOMPLETE = 20
-"""The largest number of attempts at a block, as long as its profile is incomplete."""
+"""The number of attempts at a block whose profile is incomplete, because the runtime lost events."""
 _FLUSH_MS = 1
 _LOADS = 5
 """The number of times that a recorded load of a module is replayed."""

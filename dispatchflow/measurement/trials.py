@@ -67,14 +67,14 @@ class Trial:
     parameters: Sequence[str] = ()
     """The files with weights, in the form of `command_lines.block_argv`."""
     shape: str = ""
-    """Cases with the same shape are compared, so they are measured in the same rounds."""
+    """Operation, sizes and types; cases with the same shape are measured in the same rounds."""
     dispatches: bool = True
     """Whether the module has dispatches that the runtime can time."""
     blocks_ns: list[float] = field(default_factory=list)
     dispatches_ns: dict[str, list[float]] = field(default_factory=dict)
     """Dispatch → its times in ns, one for each block with dispatch statistics."""
     waits: list[float | None] = field(default_factory=list)
-    """The fraction of each block's time that it waited for a CPU."""
+    """The fraction of its time that each block waited for a CPU; None if unknown."""
     retaken: int = 0
     """The number of disturbed blocks that were measured again and do not count."""
     spent_s: float = 0.0
@@ -183,7 +183,7 @@ class ColdTrial(_Slow):
     """A trial in which each call uses the next copy of the inputs, so that they are not in the caches."""
 
     problem: str | None = None
-    """The reason why the rotation module does not compile; None if it compiles."""
+    """The reason why the inputs cannot be rotated; None if they can."""
 
     rotation: ClassVar[str | None] = FILE
 
@@ -198,7 +198,7 @@ class LibraryTrial(_Slow):
     """A trial of a library's call instead of a compiled module."""
 
     call: Sequence[str] = ()
-    """The command line of one call."""
+    """The command line of the library's process, without the options for a block."""
     version: str = ""
     """The library's version."""
     sets: int | None = None

@@ -83,7 +83,7 @@ class Judgement:
 
     @cached_property
     def unknown(self) -> bool:
-        """Whether the machine was too noisy: no control failed, and all comparisons are undecided."""
+        """Whether the machine was too noisy to judge: no control failed, and all comparisons are undecided."""
         return not self.moved and all(control.comparison.verdict == "undecided" for control in self.controls)
 
     @cached_property
@@ -97,7 +97,7 @@ class Judgement:
 
     @property
     def has_few_controls(self) -> bool:
-        """Whether more controls could change the judgement: it is unknown, or has few controls and no drift."""
+        """Whether more controls could change the judgement: none moved, and it is unknown or has few."""
         return not self.moved and (self.unknown or len(self.controls) < CONTROLS)
 
     def should_be_repeated(self, controls: int, run: str) -> bool:

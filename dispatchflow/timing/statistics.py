@@ -20,7 +20,7 @@ NOISY = 0.05
 """The default relative half-width of the interval above which a measurement is too noisy."""
 
 LONGEST_WAIT = 0.02
-"""The longest wait for a CPU of an undisturbed block, as a fraction of its process's wall time.
+"""The longest wait of an undisturbed block for a CPU, as a fraction of its process's wall time.
 
 It is about 3 ms, one time slice of the scheduler. A process that shares a CPU with another busy program waits for half
 of its time."""
@@ -30,7 +30,7 @@ _MOST_CORRELATED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Statistics of block times in ns, in the order of measurement."""
+    """Statistics of a case's block times, in ns."""
 
     median_ns: float
     min_ns: float
@@ -56,8 +56,9 @@ class Summary:
 def summary(blocks_ns: Sequence[float]) -> Summary:
     """Compute the median, the minimum and the interval of the median.
 
-    The ends of the interval are two of the sorted blocks, so no distribution is assumed and no block is dropped. It is
-    widened if successive blocks are correlated (`widening`).
+    The ends of the interval are two of the sorted blocks, so no distribution is assumed and no block is dropped. The
+    interval is widened if successive blocks are correlated (`widening`), so `blocks_ns` must be in the order of
+    measurement.
 
     Raises:
         ValueError: there are no blocks.
