@@ -29,7 +29,7 @@ from dispatchflow.timing.statistics import median
 
 class AnchorTrial(Trial):
     what = "anchor"
-    longest_s = 30.0  # a tool that hangs should not cost its full limit here and again in the cases
+    longest_s = 30.0  # a tool that hangs should not take the user's full limit for the anchors, and again for the cases
 
 
 @dataclass

@@ -67,7 +67,7 @@ class Session:
         self._run, self._on_block, self._refusal, self._sleep = run, on_block, refusal, sleep
         self._pauses = pauses
         self._trials: dict[Key, Trial] = {}
-        self._random = random.Random(run)  # the run's name is in every row, so that the order can be reproduced
+        self._random = random.Random(run)  # the run's name is in every row, so the order can be reproduced
         self._blocks = self._rounds()
         self._group: list[Trial] = []
         self._groups = 0
