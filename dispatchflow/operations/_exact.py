@@ -62,16 +62,20 @@ def exact_range(operation: Operation) -> ExactRange:
     The density rule is benchdnn's (oneDNN, tests/benchdnn/matmul), with exactly `safe` terms per result. Many nonzero
     terms are preferred to many different values, because a lost term is noticed only if it is not zero. If the result
     is narrower than the accumulator, r is so small that the result's type represents most sums exactly."""
-    accumulator, result, terms = operation.types.accumulator, operation.types.result, operation.terms
+    accumulator, terms = operation.types.accumulator, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):
         spread = r**factors * sqrt(min(terms, room // r**factors))
         shift = 2 ** ceil(log2(1.5 * spread)) if operation.clips else 0
         safe = (room - addends * (r + shift)) // r**factors
-        whole = not result.is_float or spread + shift <= 2**result.digits
-        if r == 1 or (safe >= terms and whole):
+        if r == 1 or (safe >= terms and _fits(operation, spread + shift)):
             return ExactRange(r, safe, shift)
     raise AssertionError("unreachable")
+
+
+def _fits(operation: Operation, sum: float) -> bool:
+    """Return whether the result's type represents integers of this magnitude exactly."""
+    return not operation.types.result.is_float or sum <= 2**operation.types.result.digits
 
 
 class Thinning(NamedTuple):
@@ -84,6 +88,10 @@ class Thinning(NamedTuple):
     part: int = 0
     parts: int = 1
     """The number of sets with these axes; each `part` has other nonzero positions."""
+    balanced: bool = False
+    """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows each of them.
+
+    A random sum of 512 terms is about 22. If the result has three or four digits, rounding hides a lost 1 in it."""
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
@@ -96,10 +104,15 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
     element is not zero. Therefore other sets have zeros in the other factor."""
     operands, safe, terms = operation.operands(), exact_range(operation).safe, operation.terms
     if terms <= safe:
-        # If few results use an element, its effect may be lost by clipping or rounding in one set; there are then two.
-        lossy = operation.clips or operation.types.result.digits < operation.types.accumulator.digits
-        few = lossy and _uses(operation, [operand for operand in operands if _factor(operand)]) < FEW
-        return (Thinning(((),) * len(operands)),) * (1 + few)
+        # Clipping or rounding may hide an element in one set, if few results use it or if sums are large. Then there
+        # are two sets.
+        rounds = operation.types.result.digits < operation.types.accumulator.digits
+        few = _uses(operation, [operand for operand in operands if _factor(operand)]) < FEW
+        first = Thinning(((),) * len(operands))
+        if not (few and (operation.clips or rounds)) and _fits(operation, sqrt(terms)):
+            return (first,)
+        balanced = rounds and operation.types.result.is_float and operation.factors == 2
+        return (first, first._replace(balanced=balanced))
     windows, sets = -(-terms // max(safe, 1)), []
     for name in ("summed", "crossed"):
         axes = tuple(getattr(operand, name) for operand in operands)

@@ -85,6 +85,8 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
         if not _multiplied(operand) and operation.factors > 1:
             values += numbers.shift
         values = _held(values, tensor.element).reshape(tensor.shape)
+        if thinning.balanced and _multiplied(operand):
+            values = _balanced(operation, operand)
         if _multiplied(operand) and not tensor.element.is_float:
             values = one_sided(raw, operand, operation)
         elif any(span):
@@ -93,6 +95,16 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
             values = values * _mask(tensor.shape, axes, thinning.share, part=thinning.part, parts=thinning.parts)
         made.append(values.astype(dtype_of(tensor.element)))
     return made
+
+
+def _balanced(operation: Operation, operand: Operand) -> Array:
+    """Return 1 and -1 for the factor with most elements, and 1 for the other: each sum is 4 or 3.
+
+    It is 3 for an odd number of terms; fewer than four terms are all 1."""
+    shape, terms = operand.type.shape, operation.terms
+    if operand != max(filter(_multiplied, operation.operands()), key=lambda each: each.type.size):
+        return np.ones(shape, np.int64)
+    return np.where(_mask(shape, operand.summed or operand.crossed, (terms + 4) // 2), 1, -1)
 
 
 def wide_digits(operation: Operation) -> tuple[int, int]:

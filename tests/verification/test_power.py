@@ -30,6 +30,9 @@ OVERLOOKED_ONCE: list[tuple[str, tuple[int, ...], str, dict[str, Any]]] = [
     ("matmul", (20, 24, 3000), "f32", {"epilogue": "residual"}),
     ("matmul", (13, 17, 3000), "bf16_bf16", {}),
     ("softmax", (1, 32000), "f32", {}),
+    ("matmul", (1, 512, 512), "f8E4M3FN", {"epilogue": "cast"}),
+    ("matmul", (512, 512, 65536), "f8E5M2", {"epilogue": "cast"}),
+    ("matmul", (1, 33, 4097), "bf16_f32_bf16", {"epilogue": "bias+relu"}),
 ]
 
 
@@ -44,6 +47,16 @@ def test_each_element_of_integers_shows_in_a_result_that_wraps_to_their_width(si
     for recipe in (recipe for recipe in operation.recipes if recipe != "random"):
         a, b = (operand.astype(np.int64) for operand in inputs.made(operation, recipe))
         assert ((a[:, :, None] * b) % 16 != 0).all(), recipe
+
+
+@pytest.mark.parametrize("types", ["f8E4M3FN", "f8E5M2"])
+@pytest.mark.parametrize("sizes", [(1, 24, 512), (2, 24, 41), (40, 40, 300)], ids=str)
+def test_each_product_shows_in_a_sum_that_is_rounded_to_f8(sizes: tuple[int, ...], types: str) -> None:
+    operation = OPERATIONS["matmul"].make(sizes, types, None, epilogue="cast")
+    a, b = (operand.astype(np.float64) for operand in inputs.made(operation, "exact2"))
+    terms, narrow = a[:, :, None] * b, inputs.dtype_of(operation.types.result)
+    sums = terms.sum(axis=1, keepdims=True)
+    assert (sums.astype(narrow) != (sums - terms).astype(narrow)).all()
 
 
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.nightly])])
