@@ -1,4 +1,4 @@
-"""Parse the JSON of one benchmark process into a block."""
+"""Parse the JSON that a benchmark process prints (Google Benchmark's format) into a `Block` of times."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ class Block:
     """The timing of one benchmark process."""
 
     ns: float
-    """Wall time of one call, submission included."""
+    """Mean wall time of one call in ns, including its submission to the device."""
     dispatches: Mapping[str, float]
-    """Time of each dispatch in ns, by the runtime's statistics: the sum of its executions in one call.
+    """Name of each dispatch → its time in ns, the sum of its executions in one call.
 
-    Empty if the runtime reports none (before 3.13, and on some devices)."""
+    The times are the runtime's statistics. Empty if the runtime reports none (before 3.13, and on some devices)."""
     iterations: int
+    """The number of calls."""
     waited: float | None = None
-    """The fraction of wall time that it waited for a CPU used by other processes; None if unknown."""
+    """The fraction of the wall time in which the process waited for a CPU in use; None if unknown."""
 
     @property
     def dispatch_ns(self) -> float | None:
@@ -39,8 +40,8 @@ _LEAST = 0.5
 def too_short(block: Block, block_s: float) -> bool:
     """Return whether the calls took less than half of the requested time, `block_s`.
 
-    This cannot happen if the tool was asked for a time. It can if the tool was asked for a number of calls, and the
-    number was found while the machine was slower."""
+    This happens only if the tool was given a number of calls instead of a time, and the number was determined while the
+    machine was slower."""
     return block.ns * block.iterations / 1e9 < _LEAST * block_s
 
 
@@ -53,7 +54,8 @@ def refuse_impossible(block: Block, wall_s: float, block_s: float) -> None:
         block_s: the requested time.
 
     Raises:
-        ToolError: the reported time is impossibly long or short; the tool used a wrong unit or clock.
+        ToolError: the calls took longer than the process, or less than half of `block_s`, or a dispatch took longer
+            than the process. The tool then used a wrong unit or clock.
     """
     called_s = block.ns * block.iterations / 1e9
     facts = {"said": f"{block.iterations} calls of {block.ns:.4g} ns, {called_s:.3g} s"}
@@ -69,7 +71,8 @@ def parse(text: str) -> Block:
     """Parse Google-Benchmark JSON; each record has its own `time_unit`, and aggregates are ignored.
 
     Raises:
-        ToolError: the record of the whole call is missing, or a time is not positive.
+        ToolError: the text is not this JSON, the record of the whole call is missing, the call's time is not positive,
+            or a dispatch's time is negative.
     """
     try:
         # Not strict: Google Benchmark does not escape control characters in a function's name.

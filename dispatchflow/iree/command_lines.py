@@ -1,4 +1,4 @@
-"""Build the tools' command lines, which are executed, explained, and written to repro.sh."""
+"""Build the command lines of IREE's tools, which are executed, shown, and written to repro.sh."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dispatchflow.workload import ENTRY
 ALLOWED_ENVIRONMENT = ("LD_LIBRARY_PATH",)
 """The only variables of the user's environment that reach a tool.
 
-The compiler reads more than a dozen variables, and each could change its output without changing the key."""
+The compiler reads more than a dozen variables. Each could change its output, but not the key of the cached output."""
 
 DEVICE_ENVIRONMENT = (
     "VK_DRIVER_FILES",
@@ -22,20 +22,23 @@ DEVICE_ENVIRONMENT = (
 )
 """The variables that choose the Vulkan driver and the GPU.
 
-They reach tools that run modules, never the compiler. They enter no key: the driver lists its devices under the same
-variables, and keys contain the identity of the chosen device."""
+They reach only tools that run modules, not the compiler. The driver lists its devices under the same variables, so
+cache keys contain the identity of the device that was chosen, instead of the variables."""
 
 COMPILING = {"TMPDIR": "."}
-"""Additional variables for the compiler, with which its linker writes into the working directory.
+"""Additional variables for the compiler: its linker writes temporary files into the working directory.
 
-The working directory is removed even after a kill. Its files' names need no quotes, which matters because the compiler
-passes them unquoted to a shell. `TMPDIR` enters no key, because the files are gone when the compiler ends."""
+The working directory is removed even after a kill. File names in `.` need no quotes; this matters because the compiler
+passes them unquoted to a shell. Cache keys do not contain `TMPDIR`: the files are gone when the compiler ends."""
 
 CONFIGURATIONS = "cfg"
+"""The directory for the dump of lowering configurations, in the compiler's working directory."""
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a tool; the compiler's environment enters the compile key."""
+    """Return the environment of a tool: the C locale, and the allowed ones among the user's `variables`.
+
+    The compiler's environment is part of the cache key of a compile."""
     return {"LC_ALL": "C", **{name: variables[name] for name in ALLOWED_ENVIRONMENT if name in variables}}
 
 
@@ -45,11 +48,11 @@ def device_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def libraries(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that name the directories which the loader searches first.
+    """Return the variables that name the directories in which the dynamic loader searches first.
 
-    They decide what a driver, or a provider other than IREE, loads; so they are part of the identity of its devices.
-    The identity of IREE's CPU device does not contain them: IREE's tools load only files of their own installation and
-    of the system."""
+    They decide which shared libraries a GPU driver loads, or a library such as numpy that is measured in place of IREE.
+    Therefore they are part of the identity of such a device. The identity of IREE's CPU device does not contain them:
+    IREE's tools load only files of their own installation and of the system."""
     return {name: value for name, value in variables.items() if name == "LD_LIBRARY_PATH" and value}
 
 
@@ -62,10 +65,10 @@ _NO_FILE_NAME = re.compile(rb'@(?:"[^"\n]*/[^"\n]*"|"[^"\n]{150,}"|[\w.$-]{150,}
 
 
 def dump_of(text: bytes) -> str:
-    """Return where the compiler writes the configurations that it chose: a directory, or `-` (stdout).
+    """Return the `dump` argument of `compile_argv` for the module `text`: a directory, or `-` (stdout).
 
-    The files in the directory are named after functions. A user's function may have a name with a `/`, or one that is
-    too long for a file; then the configurations go to stdout."""
+    The files in the directory are named after functions. A user's function may have a name with a `/`, or a name that
+    is too long for a file; then the configurations go to stdout."""
     return "-" if _NO_FILE_NAME.search(text) else CONFIGURATIONS
 
 
@@ -74,7 +77,8 @@ def compile_argv(
 ) -> tuple[str, ...]:
     """Return a command line of the compiler that reads the module on stdin.
 
-    Configurations are always dumped, because on some backends the dump changes the output's bytes."""
+    The compiler always dumps the lowering configurations that it chose, to the directory `dump` or to stdout (`-`),
+    because on some backends the dump changes the output's bytes."""
     return (compiler, "-", *flags, f"--iree-hal-dump-executable-configurations-to={dump}", "-o", output)
 
 
@@ -86,18 +90,19 @@ def phase_argv(
     output: str,
     dump: str = CONFIGURATIONS,
 ) -> tuple[str, ...]:
-    """Return a command line of the compiler for some of its phases, with a module on stdin as bytecode.
+    """Return a command line that runs only some of the compiler's phases on the module on stdin.
 
     `begin` is the last phase that the module has already been through; if it is None, the first phase runs first. `end`
-    is the last phase to run; if it is None, all remaining phases run. One command for each phase, each reading the
-    output of the command before, gives the same vmfb as `compile_argv`."""
+    is the last phase to run, after which the module is written as bytecode; if it is None, all remaining phases run. A
+    series of such commands, one for each phase, each on the output of the one before, gives the vmfb of `compile_argv`.
+    """
     cut = [f"--compile-from={begin}"] if begin else []
     cut += [f"--compile-to={end}", "--emit-mlir-bytecode"] if end else []
     return compile_argv(compiler, (*flags, *cut), output, dump)
 
 
 def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
-    """Return the flags for a device; `local-task` gets one worker pinned to each of `cpus`."""
+    """Return the flags that choose a device; `local-task` gets one worker pinned to each of `cpus`."""
     pinned = (f"--task_topology_cpu_ids={','.join(map(str, cpus))}",) if device == "local-task" else ()
     return (f"--device={device}", *pinned)
 
@@ -105,9 +110,9 @@ def device_flags(device: str, cpus: Sequence[int]) -> tuple[str, ...]:
 def poisoned(device: Sequence[str]) -> tuple[str, ...]:
     """Return the device flags for a second call in which uninitialized memory has other bytes.
 
-    On the CPU the flags choose one thread and the debug allocator, which fills memory with 0xCD; `local-task` would
-    also use memory that this allocator does not fill. For other devices the flags stay the same, because Vulkan's
-    allocator refuses to be wrapped (IREE 3.13)."""
+    On the CPU the flags choose the debug allocator, which fills memory with 0xCD. They also choose `local-sync`,
+    because `local-task` would use memory that this allocator does not fill. For other devices the flags stay the same,
+    because Vulkan's allocator cannot be wrapped in another one (IREE 3.13)."""
     return ("--device=local-sync", "--device_allocator=debug") if _local(device) else tuple(device)
 
 
@@ -116,14 +121,14 @@ def _local(device: Sequence[str]) -> bool:
 
 
 def _allocator(device: Sequence[str], kind: str) -> tuple[str, ...]:
-    """Return the allocator's flag for local devices, nothing for others.
+    """Return the flag that selects an allocator on local devices; empty for other devices.
 
-    Vulkan's allocator refuses to be wrapped (IREE 3.13)."""
+    Vulkan's allocator cannot be wrapped in another one (IREE 3.13)."""
     return (f"--device_allocator={kind}",) if _local(device) else ()
 
 
 def reprint_argv(tool: str, source: str = "source.mlir", output: str = "module.mlir") -> tuple[str, ...]:
-    """Return a command line that prints a user's module in the compiler's form.
+    """Return a command line of iree-opt that prints a user's module in the compiler's formatting.
 
     Edits of comments, value names and source locations do not change the printed text."""
     return (tool, source, "--strip-debuginfo", "-o", output)
@@ -172,13 +177,13 @@ def block_argv(
         module: the compiled module.
         device: device flags.
         inputs: as for `run_argv`.
-        protocol: gives the times of the warm-up and of the block.
-        iterations: the number of calls that take `block_s`; None if unknown. Google Benchmark then finds it, which
-            takes about `block_s` more.
-        dispatches: call once more, untimed, for the runtime's own statistics of each dispatch.
+        protocol: the protocol with the duration of the warm-up and of the block, `block_s`.
+        iterations: the number of calls that take `block_s`; None if unknown. Google Benchmark then determines the
+            number, which takes about `block_s` more.
+        dispatches: whether to call once more, untimed, for the runtime's own statistics of each dispatch.
         function: the function to call.
-        rotation: a second module, whose function calls the first module's with other copies of the inputs each time;
-            dispatch statistics are then left out.
+        rotation: a second module, whose function calls that of the first module with other copies of the inputs each
+            time (see `iree/rotation.py`); dispatch statistics are then left out.
         parameters: as for `run_argv`.
     """
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
@@ -222,7 +227,7 @@ def profiled_benchmark_argv(
         calls: the number of calls of each repetition.
         output: the file of the profile.
         function: the function to call.
-        flush_ms: the runtime empties its ring buffer of 4,096 events every `flush_ms`; None: only after each call.
+        flush_ms: the interval at which the runtime empties its ring buffer of 4,096 events; None: after each call only.
         parameters: as for `run_argv`.
     """
     return (
@@ -242,14 +247,14 @@ def profiled_benchmark_argv(
 
 
 def recorded_argv(run: Sequence[str], recording: str = "load.ireereplay") -> tuple[str, ...]:
-    """Return `run`, a command line of `run_argv`, with a recording of the module's load and its call."""
+    """Return `run`, a command line of `run_argv`, with a flag to record the module's load and its call."""
     return (*run, f"--device_replay_output={recording}")
 
 
 def profiled_replay_argv(
     tool: str, device: Sequence[str], loads: int, recording: str = "load.ireereplay", output: str = "calls.ireeprof"
 ) -> tuple[str, ...]:
-    """Return a command line that replays a recording `loads` times, of which the runtime writes a profile."""
+    """Return a command line that replays a recording `loads` times and writes a profile of the replays."""
     return (tool, *device, recording, f"--benchmark_min_time={loads}x", *_profiling(device, output))
 
 
@@ -267,9 +272,9 @@ def sampled_argv(
     function: str = ENTRY,
     parameters: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return a command line that calls a function for some time or a number of times.
+    """Return a command line that calls a function repeatedly, to sample its instructions or trace it.
 
-    `length` is `0.5s` or `20x`; the other arguments are those of `run_argv`."""
+    `length` is a time, `0.5s`, or a number of calls, `20x`; the other arguments are those of `run_argv`."""
     return (
         tool,
         f"--module={module}",

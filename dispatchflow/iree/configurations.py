@@ -1,7 +1,8 @@
-"""Read which configurations the compiler applied, and which a user's module requests.
+"""Find the lowering configurations that the compiler applied, and those that a user's module requests.
 
-Applied and requested configurations are returned in the same spelling, so that they can be compared. The applied ones
-are read from the dump of `--iree-hal-dump-executable-configurations-to`."""
+A configuration says how an op is lowered, for example its tile sizes. Applied and requested configurations are returned
+in the same spelling, so that they can be compared. The applied ones are read from the dump of
+`--iree-hal-dump-executable-configurations-to`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from dispatchflow.mlir.attributes import canonical, closing, configurations, split, unescaped
 
 _EXECUTABLE = re.compile(r"hal\.executable\.export public @(?:\"([^\"]+)\"|(\S+))")
-# `#iree_cpu.pipeline<Name>`, `#iree_codegen.vmvx_pipeline`; before 3.12 just `CPUName`; before 3.0 without a keyword.
+# `#iree_cpu.pipeline<Name>`, `#iree_codegen.vmvx_pipeline`; before 3.12 `CPUName`; before 3.0 without `pipeline =`.
 _PIPELINE = re.compile(
     r"translation_info<(?:pipeline = )?(?:#[\w.]*pipeline<(\w+)>|#[\w.]*\.(\w+)|(?:(?:CPU|LLVMGPU))?(\w+))(?=[ >,])"
 )
@@ -34,17 +35,17 @@ class Applied:
 
     executables: tuple[AppliedExecutable, ...]
     given: tuple[str, ...] = ()
-    """Configurations that ops had before the compiler chose any; empty if that was not dumped."""
+    """Configurations that ops had before the compiler chose any; empty if `parse` got no dump from before."""
 
     @property
     def text(self) -> str:
-        """The row's `applied_configuration`: the executables on one line, joined by ` | `."""
+        """The value of the column `applied_configuration`: the executables' texts, joined by ` | `."""
         return " | ".join(executable.text for executable in self.executables)
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedExecutable:
-    """The configuration of one dispatch."""
+    """The configurations of one executable, which is the code of one dispatch."""
 
     name: str
     pipeline: str
@@ -62,7 +63,7 @@ class AppliedExecutable:
 
 
 def parse(dump: str, given: str = "") -> Applied:
-    """Parse a dump: one executable for each `hal.executable.export`, in the dump's order.
+    """Parse the compiler's dump: one executable for each `hal.executable.export`, in the dump's order.
 
     `given` is a dump of the module from before the compiler chose configurations, or empty."""
     starts = [match.start() for match in _EXECUTABLE.finditer(dump)]
@@ -88,7 +89,7 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
     """Yield each lowering configuration on an op's line, and whether it is the op's own.
 
     A configuration inside another attribute is not the op's own. It belongs to one of attention's two products, or the
-    attribute is one that the compiler did not know and kept."""
+    compiler did not know the other attribute and kept it."""
     for match in _LOWERING.finditer(line):
         before = line[: match.start()]
         own = before.count("{") - before.count("}") == 1
@@ -98,10 +99,10 @@ def _configured(line: str) -> Iterator[tuple[str, bool]]:
 def requested_by(text: str) -> tuple[str, ...]:
     """Return the configurations that a printed module requests.
 
-    A request is a translation, a lowering configuration, or both joined by `and` (a `compilation_info`). A request is
-    returned once for each operation that has it, but operations that the compiler may merge count as one: equal
-    operations, and those with dynamic sizes, which may turn out equal to any other. Attributes that no operation uses
-    do not count, because the compiler does not print them."""
+    A request is the text of a translation, of a lowering configuration, or of both, joined by `and` (a
+    `compilation_info`). A request is returned once for each operation that has it, but operations that the compiler may
+    merge count as one. These are equal operations, and operations with dynamic sizes, which may prove equal to any
+    other at run time. Attributes that no operation uses do not count, because the compiler does not print them."""
     aliases = dict[str, str]()
 
     def whole(written: str) -> str:
@@ -131,8 +132,9 @@ def _requests(text: str) -> Iterator[str]:
 def unapplied(wanted: Sequence[str], applied: Applied) -> str | None:
     """Return the first request of `requested_by` that was not applied; None if all were.
 
-    A request that was applied, but to fewer operations than requested it, is returned only if some dispatch has none of
-    the requested configurations. Otherwise the compiler may have removed the missing operations."""
+    A request may have been applied to fewer operations than requested it, because the compiler removed some of them.
+    Such a request is returned only if some dispatch has none of the requested configurations: that dispatch may contain
+    the operation which did not get its configuration."""
     done = [_applied_requests(executable) for executable in applied.executables]
     times = Counter(demand for one in done for demand in one)
     chosen = any(one.isdisjoint(wanted) for one in map(set, done))

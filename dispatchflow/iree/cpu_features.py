@@ -15,7 +15,7 @@ LEVELS = {
     "x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"),
     "aarch64": ("generic",),
 }
-"""Architecture → CPUs, best first, to choose from if the machine hides features of its own CPU.
+"""Architecture → names of CPUs, best first, for machines that hide features of their own CPU.
 
 For x86-64 these are the levels of its psABI. AArch64 has no levels."""
 
@@ -42,7 +42,7 @@ class HostCpu:
     named: str = ""
     """The compiler's name for this CPU, if `name` replaces it because of hidden features; else empty."""
     hidden: str = ""
-    """The features that the machine hides, `avx512f,gfni`; else empty."""
+    """The features that the machine hides, such as `avx512f,gfni`; empty if it hides none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,15 @@ def parse(text: str) -> PrintedCpu | None:
 
 
 def resolve(host: PrintedCpu, implied: Callable[[str], Sequence[str]]) -> HostCpu | None:
-    """Return the CPU to pass to the compiler on this machine, or None if no level fits.
+    """Return the CPU to pass to the compiler on this machine, or None if no CPU in `LEVELS` fits.
 
-    `implied` returns the features that a CPU's name implies; it is called only if needed. The compiler's own name for
-    the CPU is used if the machine has all features that the name implies and that code may need. Otherwise the result
-    is the highest level whose features the machine has, with the machine's features. Adding `-avx512f` to the
-    compiler's name for the CPU does not help: IREE believes the name's `+avx512f`, whatever follows (3.13 chooses tiles
-    of 512 bits and fails, or the code dies by SIGILL). The result is None if the machine does not even have the lowest
-    level, or if its architecture has no levels.
+    If the machine has all features that the compiler's name for its CPU implies and that code may need, the result has
+    this name. Otherwise it has the best name in `LEVELS` whose features the machine has, and the machine's features.
+    It is None if no CPU in `LEVELS` fits, or if `LEVELS` does not have the machine's architecture.
+
+    `implied` returns the features that a CPU's name implies; it is called only in the second case. The compiler's name
+    with `-avx512f` added would not help: IREE uses the `+avx512f` that the name implies, whatever follows (3.13 chooses
+    tiles of 512 bits and fails, or the code dies by SIGILL).
     """
     if not host.hidden:
         return HostCpu(host.name, ",".join(host.present))

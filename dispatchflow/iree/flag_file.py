@@ -1,4 +1,4 @@
-"""Flag files of IREE's runtime tools: one `--name=value` per line. Text in, values out.
+"""Parse the flag files of IREE's runtime tools, which have one `--name=value` per line.
 
 IREE's test suites keep a flag file beside each module, with the inputs and the expected results of a call."""
 
@@ -46,7 +46,7 @@ def parse(text: str) -> list[Flag]:
 
 
 def tensor(value: str) -> str:
-    """Return an input in the spelling of specs; a type alone means zeros, as for the runtime's tools.
+    """Convert the value of an `--input` flag to the spelling of specs; a type without a value means zeros.
 
     `4xf32` becomes `4xf32=0`. `f32=@x.bin`, a tensor of rank 0, becomes `tensor<f32>=@x.bin`."""
     kind, equals, rest = value.partition("=")
@@ -56,7 +56,7 @@ def tensor(value: str) -> str:
 
 
 def in_folder(value: str, folder: str) -> str:
-    """Return a value with `folder` put before the relative path after `@`; other values stay the same."""
+    """Put `folder` before the relative path after a value's `@`; return other values unchanged."""
     before, at, path = value.partition("@")
     return f"{before}@{folder}/{path}" if at and not path.startswith("/") else value
 

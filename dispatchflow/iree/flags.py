@@ -1,4 +1,4 @@
-"""Extra compiler flags as an axis: which flags a spec may give, and how they appear in names."""
+"""Parse the extra compiler flags that a spec may give, and label them in the names of cases."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Flags = tuple[str, ...]
 
 _FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 
-# Flags that dispatchflow or the target sets. If a flag is given twice, the compiler silently takes the last.
 _DEMOTION = "--iree-input-demote-f64-to-f32"
 _DEFAULTS = {_DEMOTION}
 """Flags of the targets that a spec may also give; the spec's value then replaces the target's."""
+# Flags that each target sets. If a flag is given twice, the compiler silently takes the last.
 _OURS = {flag.split("=")[0] for target in TARGETS.values() for flag in target.flags} - _DEFAULTS
 _REFUSED = {
     "end before a module is written": "compile|help|version",
@@ -29,7 +29,7 @@ _HINT = 'for your own tuning spec or library, write tuning = {family = "tuning_s
 
 
 def parse(written: str) -> Flags:
-    """Split one value of the axis into flags: `--iree-opt-level=O2 --iree-opt-const-eval=false`.
+    """Split the text of a spec into flags: `--iree-opt-level=O2 --iree-opt-const-eval=false`.
 
     Raises:
         ValueError: a word is not `--name` or `--name=value`, or the flag is not allowed; the message says why.
@@ -56,7 +56,7 @@ def of_meaning(flags: Flags) -> Flags:
 
 
 def demotes(flags: Flags) -> bool:
-    """Return whether the compiler makes f64 of the module f32, which changes the types of its functions."""
+    """Return whether the flags replace f64 by f32, which also changes the types of the module's functions."""
     given = [flag.partition("=") for flag in flags if flag.partition("=")[0] == _DEMOTION]
     return bool(given) and (not given[-1][1] or given[-1][2].lower() in ("true", "1"))
 
@@ -86,7 +86,7 @@ def quoted(flags: Flags) -> str:
 
 
 def label(flags: Flags) -> str:
-    """Return the part of a case's name for the flags, after the tuning: `+opt-level.O2`, or empty.
+    """Return the part of a case's name that stands for the flags, `+opt-level.O2`; empty for none.
 
     Different flags have different labels: if a value has characters that a name may not have, a digest is added."""
     return "".join(f"+{_short(flag)}" for flag in flags)

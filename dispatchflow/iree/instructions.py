@@ -10,7 +10,7 @@ SYSTEM_LINKED = ("--iree-llvmcpu-link-embedded=false",)
 """Compiler flags that make executables ordinary shared libraries, whose symbols `perf` finds."""
 
 KEPT = "IREE_PRESERVE_DYLIB_TEMP_FILES"
-"""The environment variable with which the runtime does not delete its temporary files, the libraries."""
+"""The environment variable that makes the runtime keep the libraries which it writes temporarily."""
 
 _SAMPLES = re.compile(r"Percent.*\((\d+) samples")
 _SAMPLED = re.compile(r"\s*(\d+\.\d+)\s+:\s*(?:\d+\s+)?([0-9a-f]+):\s+(\S.*)")

@@ -26,7 +26,7 @@ class ModuleMetadata:
     functions: Mapping[str, Declaration]
     """Name → types of each function; functions without a declaration, such as initializers, are left out."""
     fenced: frozenset[str]
-    """The names of asynchronous functions, which take two fences more, to wait on and to signal."""
+    """The names of asynchronous functions, which also take a fence to wait on and a fence to signal."""
 
 
 def parse(text: str) -> ModuleMetadata:

@@ -1,4 +1,4 @@
-"""Parameters of a module: weights that it loads from files at run time, by scope and key. Pure."""
+"""The parameters of a module: weights that it loads from files at run time, named by scope and key."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def twice(entries: Sequence[Entry]) -> Entry | None:
 
 
 def hinted(reason: str) -> str:
-    """Add a hint to the runtime's message about a missing or too small weight; return others unchanged."""
+    """Add a hint to the runtime's message about a missing or too small weight; keep other messages."""
     for pattern, hint in _HINTS:
         if match := re.search(pattern, reason):
             scope = match[1] if match.re.groups else ""

@@ -16,7 +16,7 @@ _DRIVER = re.compile(
     r"|(?:Configure|Translate)TargetExecutableVariants|\w*LowerExecutableTarget|\w*LowerExecutableUsingTransformDialect"
     r"|AutoInputConversionPipeline|IterativeFixedPoint)(?:Pass)?"
 )
-"""Passes that only run other passes, which have entries; their own time is left out."""
+"""Passes that only run other passes; their own time is left out."""
 
 
 class PassTime(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class PassTime(msgspec.Struct, frozen=True):
     duration_s: float
     """Wall time of all executions, without the time of nested passes."""
     share: float
-    """`duration_s` divided by the time of the compile."""
+    """`duration_s` divided by the wall time of the whole compile, from 0 to 1."""
     executions: int
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from dispatchflow.errors import SpecError, suggestion
 
 FOLDER = "phases"
-"""The directory of the dump."""
+"""The directory into which the compiler dumps the module after each phase."""
 
 PASSES = ("--mlir-print-ir-after-all",)
-"""Flags that print the module after each pass, in a fixed order: targets' flags choose one thread."""
+"""Flags that print the module after each pass, in a fixed order: all targets choose one thread."""
 
 SHORT = ("--mlir-elide-elementsattrs-if-larger=64", "--mlir-elide-resource-strings-if-larger=64")
 """Flags that leave out long constants, which `PASSES` would print hundreds of times."""
@@ -20,7 +20,7 @@ SHORT = ("--mlir-elide-elementsattrs-if-larger=64", "--mlir-elide-resource-strin
 TIMING = ("--mlir-timing", "--mlir-timing-display=tree", "--mlir-output-format=json")
 """Flags that print the time of each pass. In one thread the times add up to the time of the compile."""
 OUTPUTS = ("vm-asm", "vm-c")
-"""Formats of the host program as text."""
+"""Values of `--output-format=` with which the compiler prints the host program as text."""
 
 _FILE = re.compile(r"(?:.*\.)?(\d+)\.([\w-]+)\.mlir", re.DOTALL)
 

@@ -32,7 +32,7 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     command: int | None
     """The command's index among all commands of the command buffer.
 
-    None on `local-sync`, which executes commands one after the other: the order of the events is the commands'."""
+    None on `local-sync`, which executes commands one after the other; there, events are in the order of commands."""
     export: str
     workgroups: tuple[int, int, int]
     start_ns: int
@@ -53,9 +53,9 @@ class QueueOperation(msgspec.Struct, frozen=True, gc=False):
     submission: int
     submitted_ns: int
     ready_ns: int
-    """When its dependencies were fulfilled, as far as the host knew at the submission."""
+    """The time at which its dependencies were fulfilled, as far as the host knew at the submission."""
     start_ns: int | None
-    """When the execution began; None if only the submission is recorded."""
+    """The time at which the execution began; None if only the submission is recorded."""
     end_ns: int | None
 
 
@@ -95,7 +95,7 @@ class _Benchmarks(msgspec.Struct):
 
 
 class _Record(msgspec.Struct, gc=False):
-    """A line of the export, with the fields that are read of all kinds of records."""
+    """One line of the export; it has the fields that this module reads, for all kinds of records together."""
 
     record_type: str
     schema_version: int = 0
@@ -129,7 +129,7 @@ _DECODER = msgspec.json.Decoder(_Record)
 
 
 def parse(text: str | bytes) -> Profile:
-    """Parse the export.
+    """Parse the lines that `iree-profile export` wrote.
 
     Raises:
         ToolError: the text is no export, has another schema or several devices, or an event has no time.

@@ -1,8 +1,8 @@
-"""Emit a module that calls another one with copies of some operands in turn.
+"""Emit a module that calls another one with the next copy of some operands, to measure cold caches.
 
-Its function takes, in place of each such operand, one buffer with all copies. Each call uses the next copy, so that the
-operand is not in a cache if the copies together are larger than the cache. The module has no dispatches: it is the same
-for every target, and a profile has the dispatches of the called module only.
+In place of each such (cold) operand, its function takes one buffer with all copies of the operand. Each call uses the
+next copy, so the operand is not in a cache if the copies together are larger than the cache. The module has no
+dispatches: it is the same for every target, and a profile has only the dispatches of the called module.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 MODULE = "dispatchflow_rotation"
 FILE = "rotation.vmfb"
-"""The module's name in the directory where it runs."""
+"""The file name of the compiled module in its working directory."""
 
 _ALIGNMENT = 64
 _PART_OF_MEMORY = 4
-"""The copies take at most the memory divided by this."""
+"""The copies take at most the machine's memory divided by this number."""
 _VIEW = "!hal.buffer_view"
 
 
@@ -30,6 +30,7 @@ class Operand:
     """The element type of a tensor, or the type of the number."""
     nbytes: int
     cold: bool
+    """Whether the operand is rotated, so that it is not in a cache."""
 
     @property
     def type(self) -> str:
@@ -37,18 +38,18 @@ class Operand:
 
     @property
     def stride(self) -> int:
-        """The distance of two copies in bytes."""
+        """The distance from one copy to the next in bytes: the size, rounded up to the alignment."""
         return -(-max(self.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
 
 
 def copies(operands: Sequence[Operand], cache_bytes: int) -> int:
-    """Return the number of copies of the cold operands that fill twice the cache; at least two."""
+    """Return how many copies of the cold operands together are as large as two caches; at least two."""
     return max(2, -(-2 * cache_bytes // sum(operand.stride for operand in operands if operand.cold)))
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A function of which some operands are rotated."""
+    """The measured function, some of whose operands are rotated."""
 
     callee: str
     """The name of the measured module."""
@@ -70,18 +71,18 @@ class Rotation:
 
     @property
     def declaration(self) -> str:
-        """The arguments and results of the function."""
+        """The arguments and results of the function, as MLIR text."""
         arguments = ", ".join(f"%arg{i}: {operand.type}" for i, operand in enumerate(self.operands))
         return f"({arguments}) -> ({self._gives})"
 
     @property
     def target(self) -> str:
-        """The function as a symbol to import."""
+        """The symbol by which the emitted module imports the measured function."""
         return symbol(f"{self.callee}.{self.function}")
 
     @property
     def call(self) -> str:
-        """The call of the function with the copies `%cold…`, and the return of its results."""
+        """The ops that call the function with the copies `%cold…` and return its results."""
         given = ", ".join(f"%cold{i}" if operand.cold else f"%arg{i}" for i, operand in enumerate(self.operands))
         takes = ", ".join(operand.type for operand in self.operands)
         names = ", ".join(f"%result{index}" for index in range(len(self.results)))
@@ -99,11 +100,11 @@ TURN = """\
     %next = arith.remui %after, %count : index
     util.global.store %next, @next : index
 """
-"""The operations that set `%this`, the number of the copy to use; `%step` is 1, `%count` the copies."""
+"""The ops that set `%this`, the index of the copy to use; `%step` is 1, `%count` the number of copies."""
 
 
 def module(found: Rotation) -> str:
-    """Emit the module; its function has the name of the measured one."""
+    """Emit the module; its public function has the name of the measured function."""
     text = "".join(
         f"    %buffer{i} = hal.buffer_view.buffer<%arg{i} : {_VIEW}> : !hal.buffer\n"
         + next_copy(i, operand, f"%buffer{i}")
@@ -125,9 +126,9 @@ module @{MODULE} {{
 
 
 def next_copy(index: int, operand: Operand, buffer: str) -> str:
-    """Emit `%cold{index}`, a view of copy `%this` of an operand; `buffer` holds all copies.
+    """Emit ops that define `%cold{index}`, a view of copy `%this` of an operand.
 
-    The text uses `%encoding` of the function."""
+    `buffer` is the SSA value with all copies. The ops also use `%encoding`, which the function must define."""
     sizes = operand.shape or ()
     constants = "".join(f"    %size{index}_{axis} = arith.constant {size} : index\n" for axis, size in enumerate(sizes))
     shape = ", ".join(f"%size{index}_{axis}" for axis in range(len(sizes)))
@@ -143,7 +144,7 @@ shape([{shape}]) type(%type{index}) encoding(%encoding) : {_VIEW}
 
 
 def symbol(name: str) -> str:
-    """Return a reference to a symbol of any name."""
+    """Return a quoted reference to the symbol with this name, which may have any characters."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'@"{escaped}"'
 

@@ -1,4 +1,4 @@
-"""Targets and devices. All targets are in one table; a new target is one entry."""
+"""The targets that code is compiled for, in one table (`TARGETS`), and the devices that run the code."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ class Gpu:
     subgroup_size: int
     mma: tuple[str, ...]
     threads: int = 1024
+    """The largest number of threads in a workgroup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
+    """A backend with compiler flags, and the runtime's driver for the code."""
+
     name: str
     backend: str
     flags: tuple[str, ...]
@@ -34,7 +37,7 @@ class Target:
     needs_host_cpu: bool = False
     """Whether the flags get this machine's CPU name and features, in place of the ambiguous `host`."""
     runtime_is_code: bool = False
-    """Whether executables call code of the runtime, so that its digest is part of the device's identity."""
+    """Whether executables call code of the runtime, whose digest is then part of the device's identity."""
     gpu: Gpu | None = None
     """The limits of the GPU; None if unknown."""
     since: tuple[int, int] = (0, 0)
@@ -52,6 +55,7 @@ class Target:
         return None
 
     def resolved_flags(self, host: HostCpu, syntax: Release) -> tuple[str, ...]:
+        """Return the flags as a release spells them, with this machine's CPU if the target needs it."""
         flags = tuple(map(syntax.flag, self.flags))
         if not self.needs_host_cpu:
             return flags
@@ -64,8 +68,9 @@ class Target:
     def not_on(self, architecture: str) -> str | None:
         """Return why a GPU of this architecture cannot run the target's code; None if it can or if unknown.
 
-        A CUDA driver compiles PTX for its own card, so later architectures can run it. AMD's code runs on one
-        architecture only. A Vulkan driver does not report the architecture, so code for a named one is only compiled.
+        A CUDA driver compiles PTX for its own card, so code for one architecture also runs on later ones. AMD's code
+        runs on one architecture only. A Vulkan driver does not report the architecture, so code for a named
+        architecture is compiled, but not run.
         """
         own = self.name.partition("-")[2]
         if own and self.driver == "vulkan":
@@ -223,6 +228,6 @@ HINTS = {
         ("cuda-sm_90", "cuda-sm_90a"),
         "IREE does not know this architecture. Use cuda-sm_89: the driver of a Hopper card compiles its code.",
     ),
-    # The word would enter keys, and it means another CPU on another machine.
+    # The word would be part of cache keys, although it means another CPU on another machine.
     **dict.fromkeys(("llvm-cpu-host", "llvm-cpu-native"), "This machine's CPU is llvm-cpu."),
 }

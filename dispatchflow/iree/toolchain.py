@@ -1,4 +1,4 @@
-"""The toolchain as a value, which keys, rows and command lines use."""
+"""The description of an IREE compiler and its runtime, for cache keys and command lines."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ class Toolchain:
     """One IREE compiler with its own runtime."""
 
     compiler: str
+    """The path of iree-compile."""
     runtime: str
     """The directory of iree-run-module and iree-benchmark-module."""
     version: str

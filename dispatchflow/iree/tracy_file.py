@@ -1,7 +1,7 @@
 """Read the files of Tracy 0.11, which `iree-tracy-capture` writes: bytes in, zones out.
 
-A file is a head (magic, compression, number n of streams) and blocks, each after its size. Block i belongs to stream
-i mod n; the content is all blocks, decompressed, in order. The content is a sequence of sections without an index, so
+A file is a head (magic, compression, number n of streams) and blocks, each preceded by its size. Block i belongs to
+stream i mod n. The decompressed blocks, in order, are the content, a sequence of sections without an index. Therefore
 each section before the zones is read, or skipped by its size. The sections after the zones are not read.
 """
 
@@ -68,9 +68,9 @@ class Trace:
     zones: tuple[Zone, ...]
     """The zones of all threads, by total time, the longest first."""
     recorded: int
-    """The number of executions that the file states in its own count."""
+    """The number of executions, as the file itself counts them."""
     unfinished: int
-    """The number of executions that had not ended."""
+    """The number of executions that had not ended when the capture ended."""
 
 
 def read(content: bytes) -> Trace:
@@ -280,7 +280,7 @@ class _Reader:
         (left,) = struct.unpack_from("<I", content, position)
         position += 4
         now = unfinished = 0
-        around: list[tuple[int, int, int, int]] = []  # zones that have not ended, and how many are left beside each
+        around: list[tuple[int, int, int, int]] = []  # open zones; the last number counts the unread zones after each
         while left or around:
             if left:
                 location, offset, extra, inside = begin.unpack_from(content, position)

@@ -27,7 +27,8 @@ class Vmfb:
 def inspect(content: bytes) -> Vmfb:
     """Compute the code digest of a vmfb and check that the module can be run.
 
-    All bytes count: a difference that does not matter costs a measurement, a missed one gives a wrong result."""
+    All bytes enter the digest: a difference that does not matter costs one more measurement, but a difference that is
+    missed would keep the results of other code."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = {name: archive.read(name) for name in sorted(archive.namelist())}
