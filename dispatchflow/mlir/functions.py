@@ -141,7 +141,7 @@ def declarations(text: str) -> dict[str, Declaration]:
 
 
 def from_facts(facts: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Declaration]:
-    """Return the declarations from which `to_facts` made these facts."""
+    """Convert the lists that `to_facts` returned back to declarations."""
     return {name: Declaration(tuple(inputs), tuple(results)) for name, (inputs, results) in facts.items()}
 
 

@@ -94,7 +94,7 @@ def generic(
 
 
 def split(tensor: TensorType, axis: int, parts: int) -> TensorType:
-    """Return the tensor type with one axis split into two axes: of size `parts`, and each part's size."""
+    """Return the tensor type with `axis` split into two axes, of the sizes `parts` and size / `parts`."""
     shape = tensor.shape
     return TensorType((*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]), tensor.element)
 

@@ -118,6 +118,7 @@ class Tuning:
         return self.family
 
     def lowering(self, operation: Operation, syntax: Release) -> Lowering:
+        """Return the text that the tuning adds to the operation's module; empty for tunings by flags."""
         return Lowering()
 
     keeps_dispatches: ClassVar[bool] = True
