@@ -159,7 +159,7 @@ def test_a_stopped_process_is_reported_as_stopped(start: Start) -> None:
     one.popen.send_signal(signal.SIGCONT)
     one.end()
     assert other.is_in()
-    assert ", stopped) measures" in other.end()
+    assert ", stopped), which is measuring" in other.end()
 
 
 def test_within_a_block_the_same_thread_may_be_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
