@@ -1,4 +1,4 @@
-"""Runs one call of a provider's library; a script that imports this and the standard library only.
+"""Runs one call of a provider's library, as a script that does not import dispatchflow.
 
 It makes a single call and writes the results as raw bytes, or runs a block: a warm-up, then calls for a given time or a
 given number of calls. A block is printed in the format of the runtime's benchmark tool. The library is imported in this
@@ -95,7 +95,7 @@ class Torch(Calls):
 
 
 class Onnxruntime:
-    """A library of models. The operands are bound once, and each call writes to the same results."""
+    """A library that runs models. A session's operands and results are bound before the first call."""
 
     def __init__(self, device, threads):
         import ml_dtypes  # noqa: F401 (registers the names of its types with numpy.dtype)

@@ -19,9 +19,9 @@ def call_argv(
 ) -> tuple[str, ...]:
     """Return the command line of one call.
 
-    The program and the inputs of the recipe, one for each tensor, are in the working directory. The call runs in an
-    isolated Python, which sees the library and none of the user's variables. The caller appends an `--output=FILE` for
-    each result, or measures a block (`block_argv`)."""
+    The working directory must contain the library's program, and a file with the inputs of each tensor. The call runs
+    in an isolated Python, which sees the library and none of the user's environment variables. The caller appends an
+    `--output=FILE` for each result, or measures a block (`block_argv`)."""
     return (
         sys.executable,
         "-I",
@@ -39,6 +39,8 @@ def call_argv(
 
 
 def block_argv(call: Sequence[str], protocol: Protocol, iterations: int | None, sets: int | None) -> tuple[str, ...]:
-    """Return the command line of one block of this call; compare `command_lines.block_argv` for a module."""
+    """Return the command line of one block: repeated calls that are timed.
+
+    `command_lines.block_argv` does the same for a module."""
     length = f"{iterations}x" if iterations else f"{protocol.block_s}s"
     return (*call, f"--warmup={protocol.warmup_s}", f"--length={length}", f"--sets={sets or 1}")

@@ -30,11 +30,13 @@ class Installed:
 def library(name: str) -> Installed | None:
     """Return an installed library; None if it is not installed.
 
-    The digest covers the shared libraries of the package and of the packages that it requires (BLAS, cuDNN), as their
-    installer recorded them, because reading gigabytes at each start would be slow. If no BLAS is recorded, as in
-    packages of conda and of Debian, the digest also covers size and time of each BLAS beside Python and in the system,
-    because one of these is loaded. If nothing is recorded for the package itself, the digest covers size and time of
-    the package's own shared libraries."""
+    The digest stands for the library's code. Reading gigabytes at each start would be slow, so it is computed from:
+
+    - the digests that the installer recorded for the shared libraries of the package, and of the packages that it
+      requires (BLAS, cuDNN);
+    - if no BLAS is among them, as in packages of conda and of Debian: size and time of each BLAS beside Python and in
+      the system, because one of these is loaded;
+    - if nothing is recorded for the package itself: size and time of its own shared libraries."""
     try:
         own = distribution(name)
     except PackageNotFoundError:

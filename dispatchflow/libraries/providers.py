@@ -51,7 +51,9 @@ class Library:
         return self.casts.format(value=value, element=element.numpy_name)
 
     def operands(self, signature: Signature, count: int) -> list[str]:
-        """Return `x0`, `x1`, …, cast to the accumulator's type unless the library itself sums in that type."""
+        """Return the expressions of the operands in a program: `x0`, `x1`, …, cast to the accumulator's type.
+
+        There is no cast if the library itself sums in that type."""
         names, elements = [f"x{i}" for i in range(count)], [*signature.operands, signature.accumulator]
         if self._native(signature):
             return names
@@ -62,7 +64,7 @@ class Library:
         ]
 
     def rounded(self, value: str, signature: Signature) -> str:
-        """Return a result that was computed from `operands`, cast to the result's type."""
+        """Return an expression that casts `value`, computed from `operands`, to the result's type."""
         done = self._native(signature) or signature.accumulator is signature.result
         return value if done else self.cast(f"({value})", signature.result)
 

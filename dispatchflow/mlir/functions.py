@@ -44,7 +44,7 @@ class Declaration:
 
     @property
     def demoted(self) -> Declaration:
-        """The declaration after the compiler made f64 f32, also in complex numbers and in types of rank 0."""
+        """The declaration after the compiler demoted f64 to f32, also in complex types and types of rank 0."""
         inputs, results = (tuple(_F64.sub("f32", type) for type in types) for types in (self.inputs, self.results))
         return Declaration(inputs, results)
 
@@ -89,7 +89,7 @@ _STORE = re.compile(rf"\b(?:util\.global\.store|ml_program\.global_store(?:_grap
 
 
 def stored(text: str) -> list[str]:
-    """Return the globals to which functions of a printed module store, apart from initializers."""
+    """Return the names of the globals that functions of a printed module write; initializers do not count."""
     functions = re.sub(r"^  util\.initializer \{.*?^  \}", "", text, flags=re.MULTILINE | re.DOTALL)
     return list(dict.fromkeys(_symbol(match[1]) for match in _STORE.finditer(functions)))
 
@@ -115,7 +115,7 @@ def mentions(text: str, name: str) -> bool:
 
 
 def module_name(text: str) -> str:
-    """Return the name that the compiled module of a printed one has: `module` if it has none."""
+    """Return the name of the compiled module that a printed module gives: its own, or `module`."""
     match = re.search(rf"^module @({_SYMBOL})", text, re.MULTILINE)
     return _symbol(match[1]) if match else "module"
 

@@ -120,9 +120,10 @@ def widened(name: str, of: str, source: ElementType, to: ElementType) -> tuple[l
 
 
 def multiplied(factors: Mapping[str, TensorType], to: ElementType) -> list[str]:
-    """Return the `lines` of a `generic` whose ops add a product to `%so_far`.
+    """Return ops that add the product of two block arguments to `%so_far`.
 
-    `factors` is block argument's name → tensor type, for both factors."""
+    They are in the form of the argument `lines` of `generic`. `factors` is name → tensor type of the two arguments,
+    which are converted to the type `to` first."""
     wide = [widened(f"wide_{name}", name, factor.element, to) for name, factor in factors.items()]
     (a_lines, left), (b_lines, right) = wide
     return [

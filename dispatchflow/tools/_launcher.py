@@ -6,10 +6,14 @@ with the parent's. No tool outlives dispatchflow: when the launcher's stdin clos
 
 Output of a tool goes through pipes, so that a tool that never stops printing fills neither disk nor memory.
 
-Requests are JSON objects on stdin, one a line; so are the replies on stdout.
+Requests are JSON objects on stdin, one a line; the replies on stdout have the same form. A request has the fields of
+`processes.Command`:
 
   {argv, env, cwd, stdin, stdout, stderr, output_limit_bytes, time_limit_s, memory_limit_bytes, cpus, count_waits}
-  {code, timed_out, wall_s, cpu_s, peak_bytes, waited_s}
+
+A reply is one of these:
+
+  {code, timed_out, wall_s, cpu_s, peak_bytes, waited_s}: the tool ended, or was killed at its time limit
   {error}: the tool could not be started
   {error, errno, file}: its output could not be written
 """
@@ -121,9 +125,10 @@ class _Waits:
     def seconds(self, cpu_s):
         """Return the time of the thread that waited longest; None if unknown.
 
-        At most ten times the time that the thread ran counts, because a thread that hardly runs delays nothing. On one
-        CPU, no thread of the tool waits for another one that works. On several CPUs threads do, so at most the time
-        counts that other processes ran on these CPUs. /proc/stat counts the idle time of each CPU in whole ticks."""
+        The time is at most ten times that for which the thread ran, because a thread that hardly runs delays nothing.
+        On several CPUs, threads of the tool also wait for each other. There the time is at most that for which other
+        processes ran on these CPUs: the whole time, without the tool's own and without idle time. /proc/stat counts
+        the idle time of each CPU in whole ticks."""
         idle_s = self._idle_s()
         if not self.threads or self.idle_s is None or idle_s is None:
             return None
@@ -135,7 +140,7 @@ class _Waits:
         return max(0.0, min(waited_s, others_s - tick_s * (1 + count**0.5)))
 
     def _idle_s(self):
-        """Return how long its CPUs were idle, waited for a disk, or were taken by the hypervisor, in total."""
+        """Return how long the tool's CPUs were idle, waited for a disk, or were taken by the hypervisor."""
         try:
             with open("/proc/stat") as stat:
                 lines = {words[0]: words for words in map(str.split, stat) if words[0].startswith("cpu")}

@@ -4,12 +4,13 @@ Both are in the process group of this script, so that one signal ends all. The o
 
   {program, capture, variables, log, facts, grace_s}
 
-`variables` are added to the program's environment, and the file `facts` gets {program, capture, attached}: the exit
-codes, null for what was ended here, and whether the capture found the program.
+`variables` are added to the program's environment. The file `facts` gets {program, capture, attached}: the exit codes
+of both processes, null for a process that this script killed, and whether the capture found the program.
 
-A program whose trace is captured waits at its end until the capture has everything. Therefore a capture that has ended
-with an error would leave it waiting, as would a program that never connects the capture: after `grace_s` the other one
-is ended. A capture that has found the program is not: it may be writing its file.
+At its end the program waits until the capture has read the whole trace. It would wait without end if the capture has
+failed, and the capture would wait without end for a program that never connects to it. Therefore, when one process has
+ended, the other one is killed after `grace_s`. A capture that has found the program is not killed, because it may still
+write its file.
 """
 
 import json
@@ -28,7 +29,7 @@ def _attached(log):
 
 
 def _ended(process, limit):
-    """Return the exit code of a process; None if it had to be ended, at this time."""
+    """Wait for a process and return its exit code; kill it at the time `limit()`, and return None then."""
     while process.poll() is None:
         if time.monotonic() > limit():
             process.kill()

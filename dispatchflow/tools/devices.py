@@ -40,6 +40,7 @@ def of_target(target: Target, threads: int | None, toolchain: Toolchain, store: 
 
     Raises:
         ValueError: `threads` is larger than the number of cores.
+        ToolchainError: the compiler does not report a CPU, as in `host_cpu`.
     """
     if not target.has_threads:
         with store.busy():

@@ -59,7 +59,9 @@ class Limits:
         return hit.reason(outcome.failure) if hit else outcome.failure
 
     def raised(self, recorded: Sequence[Any] | None) -> str | None:
-        """Return why a failure recorded with the limit (name, value) is tried again; None if it is not."""
+        """Return why a failure is tried again, because its limit is higher now; None if it is not.
+
+        `recorded` is the limit that the record has, as (name, value)."""
         if recorded is None:
             return None
         name, value = recorded
@@ -86,7 +88,9 @@ class LimitHit:
     """False if the tool may have failed for another reason."""
 
     def reason(self, otherwise: str | None) -> str:
-        """Return the reason for the failure; `otherwise` is the reason apart from the limit."""
+        """Return the reason for a failure, with the limit.
+
+        `otherwise` is the reason that the tool gave itself."""
         what = "ran out of memory at" if self.name == "memory_limit" else "took longer than"
         what = what if self.certain else f"{otherwise}, under"
         return f"{what} {self.name}={shown(self.name, self.value)}; a higher {self.name} tries again"

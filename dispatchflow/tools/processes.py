@@ -38,7 +38,9 @@ class Command:
     cpus: tuple[int, ...] = ()
     """The CPUs that the process may use; empty for all."""
     count_waits: bool = False
-    """Whether to measure how long its threads wait for a CPU; it is read whenever the process prints."""
+    """Whether to measure how long the process's threads wait for a CPU.
+
+    The time is read whenever the process prints."""
 
 
 class _Local(threading.local):

@@ -136,7 +136,9 @@ def _progress(scratch: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def _fetch_error(requirements: list[str], failure: str, stderr: str) -> ToolchainError:
-    """Return an error for a failed download, without a network too: pip then reports a missing release."""
+    """Return the error for a failed download.
+
+    pip reports a missing release, and reports the same if there is no network; the error tells both apart."""
     facts: dict[str, object] = {"wanted": ", ".join(requirements)}
     lines = [line for line in stderr.splitlines() if line.strip()]
     if broken := [line for line in lines if "connection broken by" in line]:

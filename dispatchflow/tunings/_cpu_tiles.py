@@ -9,7 +9,9 @@ from dispatchflow.tunings.api import Applied, Lowering, Release
 
 
 def configuration(dims: Iterable[str], levels: Mapping[str, Mapping[str, int]]) -> str:
-    """Return `distribution = [64, 64, 0], …` as the compiler prints it; the size of other dims is 0."""
+    """Return tile sizes as the compiler prints them, `distribution = [64, 64, 0], …`.
+
+    `levels` is level → dim → size; a dim without a size gets 0."""
     return ", ".join(
         f"{level} = [{', '.join(str(sizes.get(dim, 0)) for dim in dims)}]" for level, sizes in sorted(levels.items())
     )

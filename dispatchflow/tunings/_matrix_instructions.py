@@ -84,7 +84,7 @@ class MmaTiling(Tuning, ABC):
 
     @classmethod
     def expand(cls, parameters: Mapping[str, Any]) -> tuple[Tuning, ...]:
-        """Return the tuning with these parameters; if only `mma` is given, one for each shipped tile."""
+        """Return the tuning with these parameters; if there are none or only `mma`, one for each shipped tile."""
         name = parameters.get("mma", _FIRST)
         mma = Mma.of(name) if isinstance(name, str) else None
         if mma is None:
@@ -191,7 +191,7 @@ class MmaTiling(Tuning, ABC):
 
     @property
     def unit(self) -> dict[str, int]:
-        """The tile that all subgroups multiply with one instruction each."""
+        """The tile, dim → size, that all subgroups of a workgroup compute with one instruction each."""
         along = {"m": self.subgroups[0], "n": self.subgroups[1]}
         return {dim: along.get(dim, 1) * size for dim, size in self.instruction.items()}
 

@@ -63,7 +63,7 @@ class FileTuning(Tuning, ABC):
 
 
 def check(file: TuningFile) -> None:
-    """Check that a file has a configuration, without which nothing would show whether it was applied.
+    """Check that a file contains a configuration; without one, nothing shows whether the file was applied.
 
     Raises:
         ValueError: the file has no configuration.

@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 GIVEN = "given"
-"""The directory, relative to the compiler's, where a tuning's flags may dump modules.
+"""The directory, relative to the compiler's, to which a tuning's flags may dump modules.
 
-The modules are those before the compiler chooses configurations."""
+These are the modules from before the compiler chooses configurations."""
 
 
 PRODUCTS = (
@@ -57,7 +57,8 @@ class Lowering(msgspec.Struct, frozen=True):
     region: bool = False
     """Whether the main op and the ops after it are emitted inside one dispatch region.
 
-    Otherwise, passes before the forming of dispatches replace some ops with a dim of size 1, without the attribute."""
+    Some ops with a dim of size 1 need it: the compiler replaces them before it forms dispatches, and drops the
+    attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,9 @@ class TuningFile:
 
     @property
     def name(self) -> str:
-        """The file's name where the compiler runs; it contains the digest, and so do flags with the name."""
+        """The file's name in the compiler's directory.
+
+        It contains the digest, so that flags with the name differ if the contents differ."""
         return f"{self.digest}.mlir"
 
 
@@ -128,7 +131,9 @@ class Tuning:
 
     @property
     def annotates(self) -> bool:
-        """Whether the tuning is text in the module; tunings by flags only can be used for users' modules."""
+        """Whether the tuning adds text to the module.
+
+        Only tunings that add none can be used for users' modules."""
         return type(self).lowering is not Tuning.lowering
 
     @property
