@@ -18,6 +18,8 @@ from dispatchflow.reports.sites import Alone
 from dispatchflow.results import parquet
 from dispatchflow.timing.statistics import summary
 
+_ENDS = ("later_low_ns", "later_high_ns")
+
 
 def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
     """Return site → its time by itself.
@@ -60,5 +62,7 @@ def _comparable(row: Mapping[str, Any], workspace: Workspace, chain: CaseState) 
 
 def _alone(row: Mapping[str, Any]) -> Alone:
     found = summary(row["dispatch_blocks_ns"])
+    known = row["later_low_ns"] is not None  # the interval of the whole call, relative to its median
+    low, high = (found.median_ns * row[end] / row["median_ns"] if known else None for end in _ENDS)
     only = row["dispatch_configurations"][0] if len(row["dispatch_configurations"] or ()) == 1 else None
-    return Alone(row["case"], found.median_ns, found.ci_low_ns, found.ci_high_ns, only)
+    return Alone(row["case"], found.median_ns, low, high, only)

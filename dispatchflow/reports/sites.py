@@ -28,14 +28,16 @@ class Alone(NamedTuple):
 
     case: str
     median_ns: float
-    ci_low_ns: float | None
-    ci_high_ns: float | None
+    low_ns: float | None
+    high_ns: float | None
+    """The ends of the interval for a comparison with another session; None if it is unknown."""
     configuration: str | None = None
     """The configuration that the compiler applied to the module's only dispatch; None if it has several."""
 
 
 _HEADER = ["site", "calls", "median", "±", "share", "GFLOP/s", "GB/s", "peak", "kernel", "operations"]
 _RIGHT = [True] * 7 + [False] * 3
+_DEPARTURES = 8
 _DOUBTS = {"data flow": " (by data flow)", "launch": " (by its launch)"}
 PART_COLUMNS = ("case", "part", "sites", "executions", "median_ns", "ci_low_ns", "ci_high_ns", "share")
 """The columns of `part_rows`, which mean the same as those of sites."""
@@ -179,24 +181,26 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line for each site whose times alone and in the program have intervals that do not overlap."""
-    lines = []
+    """Return a line that names the sites whose times alone and in the program differ by more than the noise.
+
+    Their intervals do not overlap. The largest differences are first."""
+    apart: list[tuple[float, str]] = []
     for time in times.sites:
         found, here = alone.get(time.sites[0]), time.summary
         if found is None or len(time.sites) > 1 or not time.executions or not here.median_ns:
             continue
-        ends = (here.ci_low_ns, here.ci_high_ns, found.ci_low_ns, found.ci_high_ns)
+        ends = (here.ci_low_ns, here.ci_high_ns, found.low_ns, found.high_ns)
         if any(end is None for end in ends):
             continue
         low, high, own_low, own_high = (end or 0.0 for end in ends)
         if own_low > high / time.executions or own_high < low / time.executions:
-            ns = units.nanoseconds(here.median_ns / time.executions)
-            more = f"{found.median_ns / (here.median_ns / time.executions) - 1:+.0%}"
-            own = units.nanoseconds(found.median_ns)
-            lines.append(
-                f"site {time.name} takes {ns} here and {own} ({more}) alone in {found.case}: more than the noise"
-            )
-    return lines
+            more = found.median_ns / (here.median_ns / time.executions) - 1
+            apart.append((-abs(more), f"site {time.name} {more:+.0%}"))
+    if not apart:
+        return []
+    named = [words for _, words in sorted(apart)[:_DEPARTURES]]
+    rest = f" and {len(apart) - len(named)} more" if len(apart) > len(named) else ""
+    return [f"the time alone differs from the time here by more than the noise: {', '.join(named)}{rest}"]
 
 
 def reconfigured(program: Program, configurations: Mapping[str, str], alone: Mapping[int, Alone]) -> list[str]:

@@ -61,6 +61,19 @@ def test_a_site_with_another_configuration_alone_is_named() -> None:
     assert sites.reconfigured(PROGRAM, here, {1: sites.Alone("case_1", 1.0, None, None)}) == []
 
 
+def test_one_line_names_the_sites_whose_times_alone_differ_the_largest_difference_first() -> None:
+    timed = times(PROGRAM, ["matmul", "transpose"])
+
+    def line(*own: tuple[float, float, float]) -> list[str]:
+        return sites.departures(timed, {i: sites.Alone(f"case_{i}", *each) for i, each in enumerate(own, 1)})
+
+    assert line((9, 8, 9.5), (15, 14, 16)) == [
+        "the time alone differs from the time here by more than the noise: site 2 +50%, site 1 -10%"
+    ]
+    assert line((9, 8, 10), (15, 9, 20)) == []  # the intervals overlap
+    assert sites.departures(timed, {1: sites.Alone("case", 99.0, None, None)}) == []
+
+
 def test_a_table_names_what_is_guessed_untimed_and_in_no_site(timed: ProgramTimes) -> None:
     text = sites.table(sites.rows("net", PROGRAM, timed))
     _, first, second, third = text.splitlines()
