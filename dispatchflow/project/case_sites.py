@@ -34,7 +34,7 @@ class CaseSites:
     ceilings: Mapping[int, sites.Ceilings]
     """Site → the ceilings that this machine has for the site."""
     configurations: Mapping[str, str]
-    """Executable → the configuration that the compiler applied."""
+    """Kernel → the configuration that the compiler applied."""
     alone: Mapping[int, sites.Alone]
     """Site → its time by itself, as the case of its extracted module."""
 

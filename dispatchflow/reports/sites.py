@@ -59,7 +59,7 @@ def rows(
         program: the sites.
         times: the times of the sites; None if they were not measured.
         ceilings: site's number → the machine's ceilings for its element types.
-        configurations: executable → the configuration that the compiler applied.
+        configurations: kernel → the configuration that the compiler applied.
         alone: site's number → the time of the site by itself.
     """
     sites = {site.number: site for site in program.sites}
@@ -70,7 +70,7 @@ def rows(
     for number, site in sites.items():
         if number in hidden:
             continue
-        row = _row(case, site, program, (configurations or {}).get(site.executable))
+        row = _row(case, site, program, (configurations or {}).get(site.export))
         if (time := timed.get(number)) is not None:
             row |= _times(site, time, (ceilings or {}).get(number, (None, None)))
         by_itself = (alone or {}).get(number)
@@ -207,7 +207,7 @@ def reconfigured(program: Program, configurations: Mapping[str, str], alone: Map
     """Return a line for each site to which the compiler applied another configuration in its own module."""
     lines = []
     for site in program.sites:
-        here, found = configurations.get(site.executable), alone.get(site.number)
+        here, found = configurations.get(site.export), alone.get(site.number)
         if found is not None and None not in (here, found.configuration) and here != found.configuration:
             own = f"applied {found.configuration} alone in {found.case}, and {here} here"
             lines.append(f"site {site.number}: the compiler {own}: the two times are of different code")

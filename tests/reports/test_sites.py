@@ -43,7 +43,7 @@ def timed() -> ProgramTimes:
 
 def test_a_row_has_the_operations_times_and_rates_of_a_site(timed: ProgramTimes) -> None:
     ceilings = {1: (400e9, 160e9), 2: (None, 160e9)}
-    first, second, third = sites.rows("net", PROGRAM, timed, ceilings, {"exe_0": "matmul 8x8"})
+    first, second, third = sites.rows("net", PROGRAM, timed, ceilings, {"matmul": "matmul 8x8"})
     assert set(first) == set(sites.COLUMNS)
     assert first["operations"] == ["up"] and first["evidence"] == "location" and first["configuration"] == "matmul 8x8"
     assert (first["executions"], first["median_ns"], first["flops_per_s"]) == (1, 10, 200e9)
@@ -53,7 +53,7 @@ def test_a_row_has_the_operations_times_and_rates_of_a_site(timed: ProgramTimes)
 
 
 def test_a_site_with_another_configuration_alone_is_named() -> None:
-    here = {"exe_0": "matmul 8x8", "exe_1": "copy"}
+    here = {"matmul": "matmul 8x8", "transpose": "copy"}
     known = {1: ("matmul 4x4",), 2: ("copy",), 3: ("add",)}
     alone = {site: sites.Alone(f"case_{site}", 1.0, None, None, *found) for site, found in known.items()}
     (line,) = sites.reconfigured(PROGRAM, here, alone)

@@ -154,6 +154,7 @@ def test_a_site_that_was_measured_alone_has_that_time_beside_it(loops: Project, 
     assert text.splitlines()[1].split()[:5] == ["site", "calls", "median", "±", "alone"]
     first, second = rows_of(project.doit(*CASE, "sites", "format=csv").out)
     assert first["alone_ns"] == second["alone_ns"]  # one module for both sites
+    assert first["configuration"].startswith("DoubleTilingExpert ")
     assert 0.01 < float(first["alone_ns"]) / (float(first["median_ns"]) / 3) < 100  # a wrong unit or number of calls
     assert "the compiler applied" not in text
 
