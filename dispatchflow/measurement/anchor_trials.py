@@ -24,7 +24,7 @@ from dispatchflow.store.machine_facts import MachineFacts
 from dispatchflow.store.records import Records
 from dispatchflow.store.store import DamagedObject, Store
 from dispatchflow.timing.sensitivity import Felt
-from dispatchflow.timing.statistics import median
+from dispatchflow.timing.statistics import disturbed, median
 
 
 class AnchorTrial(Trial):
@@ -71,8 +71,10 @@ class AnchorSet:
 
         The second result maps each anchor to the times of its blocks in ns, without the blocks before `since`, which is
         an earlier result of `marks`. `key` is the key of the case's measurement, and `blocks_ns` are the times of the
-        case's blocks. The anchors' times in this session so far are added to the history."""
-        whole = {trial.label: trial.blocks_ns for trial in self.trials}
+        case's blocks. The anchors' times in this session so far are added to the history, unless other programs
+        disturbed them: one session on a crowded machine, ten times slower, would widen the intervals of 63 others."""
+        crowded = any(disturbed(trial.disturbed_blocks, len(trial.waits)) for trial in self.trials)
+        whole = {} if crowded else {trial.label: trial.blocks_ns for trial in self.trials}
         own = self.records.remembered(self.name)
 
         def seen(text: str | None) -> str:

@@ -159,6 +159,7 @@ class Session:
                     place.failed(anchor)
             return
         anchor.blocks_ns.append(block.ns)
+        anchor.waits.append(block.waited if self._pauses else None)
         anchor.iterations = anchor.iterations or max(1, round(anchor.protocol.block_s * 1e9 / block.ns))
 
     def _claim(self, trial: Trial) -> bool:

@@ -9,6 +9,7 @@ from dispatchflow.errors import ToolError
 from dispatchflow.iree.benchmark_output import Block
 from dispatchflow.iree.targets import Device
 from dispatchflow.keys import digest_of
+from dispatchflow.measurement import anchor_trials
 from dispatchflow.measurement import session as rounds
 from dispatchflow.measurement.anchor_trials import AnchorTrial
 from dispatchflow.measurement.anchors import PROTOCOL, History
@@ -247,3 +248,22 @@ def test_blocks_count_as_they_are_if_the_kernel_reports_no_waits(session, waitin
     session.measure_until_decided(trial)
     assert trial.outcome == "measured"
     assert session._store.records.measurement(trial.key).conditions["disturbed_blocks"] is None
+
+
+def test_a_session_whose_anchors_waited_for_cpus_does_not_enter_the_history(tmp_path):
+    """Otherwise one session on a crowded machine, ten times slower, makes all intervals too wide."""
+    records, key = Store(tmp_path / "store").records, digest_of(b"case")
+
+    def spread(run, ns, waited):
+        anchors = [AnchorTrial(key, label, {}, (), Device("d", 1, (0,), "d"), {}, PROTOCOL) for label in ("a", "b")]
+        for anchor in anchors:
+            anchor.blocks_ns, anchor.waits = [ns, ns], [waited, waited]
+        moment, found = anchor_trials.AnchorSet("anchors", records, None, {}, run, anchors).moment(key, {}, [ns])
+        assert set(found) == {"a", "b"}  # the row is divided by its own factor all the same
+        return moment
+
+    spread("first", 100.0, 0.0)
+    crowded = spread("crowded", 1000.0, 0.5)
+    assert (crowded.factor, crowded.sessions) == (pytest.approx(10), 1)
+    assert spread("quiet", 101.0, None).sessions == 2
+    assert spread("slow", 1000.0, 0.0).sessions == 3  # slower, but alone on its CPUs
