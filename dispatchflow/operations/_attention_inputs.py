@@ -1,7 +1,9 @@
 """Make inputs of `attention` whose results show which elements are read, and with how many digits.
 
-The inputs are queries, keys, values and masks. A score is the argument of an exponential: the product of a query and a
-key, times the scale, plus the mask. A place is an index along `k1`. All types represent all of the numbers exactly."""
+Each function makes the inputs of a recipe, a set of inputs that shows certain errors (docs/verification.md). The inputs
+are queries, keys, values and masks, in this order. A score is the argument of an exponential: the product of a query
+and a key, times the scale, plus the mask. A place is an index along `k1`. All types represent all of the numbers
+exactly."""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ A key whose score is larger by 8 gets most of the weight even among hundreds of 
 
 
 class Shape(NamedTuple):
-    """The sizes and options of an attention."""
+    """The sizes (`Attention.dims`) and options of an attention."""
 
     b: int
     m: int
@@ -40,7 +42,7 @@ class Shape(NamedTuple):
 
 
 def _split(shape: Shape, score: float) -> tuple[float, float]:
-    """Return powers of two for a query and for a key, whose product adds `score` to a score."""
+    """Return powers of two for (a query, a key); their scaled product adds `score` to a score."""
     exponent = shape.power + int(np.log2(score))
     return 2.0 ** (exponent - exponent // 2), 2.0 ** (exponent // 2)
 
@@ -75,7 +77,7 @@ def balanced(shape: Shape, turned: bool) -> list[Array]:
 
 
 def tail(element: ElementType) -> float:
-    """Return the power of two for which 1 + tail needs one digit more than half of the type's digits."""
+    """Return the power of two for which 1 + tail needs two digits more than half of the type's digits."""
     return 2.0 ** -(element.digits // 2 + 1)
 
 

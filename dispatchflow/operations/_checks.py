@@ -1,4 +1,4 @@
-"""Check the dims and options of all operations; each is a column of rows and a variable."""
+"""Check the dims and options of all operations; each is a column of rows and a command-line variable."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dispatchflow.registry import HINT
 
 
 def options_of(operations: Iterable[type[Operation]]) -> dict[str, Option]:
-    """Return word → option of all operations; if several have the word, the last one's option.
+    """Return word → option for all operations; if several operations have a word, the last one's option.
 
     Raises:
         DispatchflowError: an attribute of an operation has a wrong type, or a word or value cannot be written in a
-            spec. Also if an operation has a word twice, or if the values of a word, which is one column, are numbers in
-            one operation (as the sizes of dims are) and words in another.
+            spec. An operation has a word twice. Or a word has numbers in one operation (as dims have) and words in
+            another, although all operations share its column.
     """
     operations = tuple(operations)
     for operation in operations:
@@ -70,7 +70,12 @@ def _require_words(operation: type[Operation]) -> None:
 
 
 def refuse_taken(operations: Iterable[type[Operation]], taken: Collection[str], by: str) -> None:
-    """Check that no dim or option has a name in `taken`; the error calls it `by`, "a column of every row".
+    """Check that no dim or option has a name that is already taken.
+
+    Args:
+        operations: the operations that are checked.
+        taken: the names that are not available.
+        by: what has these names, for the message: `a column of every row`.
 
     Raises:
         DispatchflowError: a dim or an option has such a name.

@@ -49,13 +49,13 @@ def zero_points(operation: Operation) -> tuple[int, ...]:
 
 
 def library_centered(operation: Operation, names: Sequence[str]) -> list[str]:
-    """Return the expressions of a library's factors: `names` of the operands, minus the zero points."""
+    """Return a library's expressions of the two factors: each operand's name, minus its zero point."""
     points = zip_longest(names, zero_points(operation), fillvalue=0)
     return [f"({name} {'+' if point < 0 else '-'} {abs(point)})" if point else str(name) for name, point in points]
 
 
 def dynamic(*dims: str) -> Option:
-    """Return the option `dynamic` with these values. A value such as `mn` names dims by one letter each."""
+    """Return the option `dynamic` with `no` and these values; `mn` names the dims `m` and `n`."""
     return Option(("no", *dims), "dims whose sizes are unknown at compile time, one letter each: `?` in the module")
 
 
@@ -64,7 +64,7 @@ def _others(dims: str) -> tuple[int, ...]:
 
 
 class Contraction(Summed):
-    """A named op of linalg that sums over `k`.
+    """A matrix or vector product: a named op of linalg that sums over `k`.
 
     The last two dims of a column-major operand are swapped in memory."""
 

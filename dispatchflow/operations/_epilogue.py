@@ -46,7 +46,7 @@ class Summed(Operation):
     @property
     @abstractmethod
     def channel_axis(self) -> int:
-        """The axis of the result that has one element of a bias or scale for each index."""
+        """The axis of the result along which a bias or scale has one element per index."""
 
     @property
     def accumulates(self) -> bool:
@@ -105,7 +105,7 @@ class Summed(Operation):
         return int(self.accumulates) + int(_adds(self.epilogue))
 
     def parameters(self) -> tuple[Operand, ...]:
-        """Return the operand that the epilogue reads, the operation's last; empty if it reads no operand.
+        """Return the operand that the epilogue reads, which is the operation's last; empty if it reads none.
 
         The operand has the result's element type."""
         if self.epilogue in ("none", "cast"):
@@ -144,7 +144,7 @@ class Summed(Operation):
 
     @property
     def library_types(self) -> Signature:
-        """The types for a library's sum, which stays in the accumulator's type for an epilogue's operand."""
+        """The types of a library's sum; the sum is not rounded if the epilogue has an operand."""
         types = self.types
         return Signature(types.operands, types.accumulator, types.accumulator) if self.parameters() else types
 
@@ -171,7 +171,7 @@ class Summed(Operation):
         return value if types.result is types.accumulator else library.cast(f"({value})", types.result)
 
     def applied(self, total: Array, operands: Sequence[Array]) -> Array:
-        """Return the reference's result for the sums `total`: apply the epilogue."""
+        """Apply the epilogue to the reference's sums `total`, and return the reference's result."""
         from dispatchflow.operations import _numeric
 
         if not self.parameters():
@@ -215,7 +215,7 @@ class Summed(Operation):
 
     @property
     def _plain(self) -> Summed:
-        """The same sums without an epilogue."""
+        """The same operation without its epilogue."""
         index = tuple(self.options).index("epilogue")
         return replace(self, chosen=(*self.chosen[:index], "none", *self.chosen[index + 1 :]))
 

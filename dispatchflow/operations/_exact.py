@@ -1,4 +1,8 @@
-"""Choose numbers for the exact recipe, so that the accumulator represents all partial sums exactly."""
+"""Choose inputs of the recipe `exact`: the accumulator represents all their partial sums exactly.
+
+A recipe is a way to make inputs for verification; docs/verification.md describes this one. An operation has one or more
+sets of exact inputs, `exact`, `exact2`, …, which differ in the positions of their zeros.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,9 @@ class Operation(Protocol):
 
 
 class ExactRange(NamedTuple):
-    """The range of exact inputs: |Σ| ≤ safe · r**factors + addends · (r + shift) ≤ 2**digits."""
+    """The range of exact inputs: |Σ| ≤ safe · r**factors + addends · (r + shift) ≤ 2**digits.
+
+    The digits are the accumulator's binary digits: 24 for f32."""
 
     r: int
     """The largest magnitude: values are in -r … r, without 0."""
@@ -59,9 +65,10 @@ class ExactRange(NamedTuple):
 def exact_range(operation: Operation) -> ExactRange:
     """Return the range with the largest r of 3, 2, 1 for which all terms may be nonzero, else with r = 1.
 
-    The density rule is benchdnn's (oneDNN, tests/benchdnn/matmul), with exactly `safe` terms per result. Many nonzero
-    terms are preferred to many different values, because a lost term is noticed only if it is not zero. If the result
-    is narrower than the accumulator, r is so small that the result's type represents most sums exactly."""
+    The rule for the number of nonzero terms is benchdnn's (oneDNN, tests/benchdnn/matmul), with exactly `safe` of them
+    per result. Many nonzero terms are preferred to many different values, because a lost term is noticed only if it is
+    not zero. If the result is narrower than the accumulator, r is smaller where the result's type would otherwise not
+    represent most sums exactly."""
     accumulator, terms = operation.types.accumulator, operation.terms
     room, factors, addends = 2**accumulator.digits, operation.factors, operation.addends
     for r in (3, 2, 1):
@@ -82,7 +89,7 @@ class Thinning(NamedTuple):
     """The positions of the nonzero elements in one set of exact inputs."""
 
     axes: tuple[tuple[int, ...], ...]
-    """The axes along which each operand has zeros; an operand without axes has no zeros."""
+    """The axes along which each operand has zeros; empty for an operand without zeros."""
     share: int = 0
     """The number of nonzero positions along `axes` for each index of the other axes."""
     part: int = 0
@@ -91,11 +98,12 @@ class Thinning(NamedTuple):
     balanced: bool = False
     """Whether the terms of a sum are 1 and -1 and add up to 3 or 4, so that the result shows each of them.
 
-    A random sum of 512 terms is about 22. If the result has three or four digits, rounding hides a lost 1 in it."""
+    A random sum of 512 terms is about 22. If the result's type has three or four digits (f8), rounding hides a lost
+    1."""
 
 
 def thinnings(operation: Operation) -> tuple[Thinning, ...]:
-    """Return the sets of exact inputs; empty if zeros are needed but no operand may have them.
+    """Return a `Thinning` per set of exact inputs; empty if zeros are needed but no operand may have them.
 
     If all terms may be nonzero, one set is enough. Otherwise there are enough sets for each element of each operand to
     contribute to a result in one of them, but at most `_SETS`.
@@ -125,7 +133,7 @@ def thinnings(operation: Operation) -> tuple[Thinning, ...]:
 
 
 def _uses(operation: Operation, operands: Sequence[Operand]) -> int:
-    """Return the number of results that use one element, for the operand where it is smallest."""
+    """Return how many results use one element of an operand: the smallest such number of these operands."""
     products = operation.result().size * operation.terms
     return min((products // operand.type.size for operand in operands if operand.type.size), default=1)
 
@@ -137,7 +145,7 @@ def _factor(operand: Operand) -> bool:
 def _share(operands: Sequence[Operand], axes: Sequence[tuple[int, ...]], safe: int, terms: int) -> int:
     """Return `Thinning.share`, the number of nonzero positions, for at most `safe` terms per result.
 
-    If two operands have zeros, a term is nonzero if it is nonzero in both, so the product of the shares counts."""
+    If two operands have zeros, a term is nonzero if both factors are, so the product of the shares counts."""
     lengths = [
         prod(operand.type.shape[axis] for axis in thin) for operand, thin in zip(operands, axes, strict=True) if thin
     ]

@@ -98,7 +98,8 @@ def far(kind: str, element: ElementType, raw: Array, signs: Array) -> Array:
     """Return arguments spread over a float type's exponents, from the smallest to the largest.
 
     Some are where implementations change their formula or range: 0, subnormal numbers, multiples of ln(2) / 2. None is
-    where an exponential becomes infinite. `raw` are random numbers, `signs` the arguments' signs."""
+    within 2 % of the argument from which an exponential is infinite. `raw` are random numbers, `signs` the arguments'
+    signs."""
     import numpy as np
 
     from dispatchflow.operations._random import below

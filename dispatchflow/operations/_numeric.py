@@ -1,4 +1,4 @@
-"""Functions of the references that need numpy; import this late, as numpy's import outlasts planning."""
+"""Functions for references; import this file inside functions, because importing numpy is slow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IREE does not document these errors."""
 
 
 def product(lhs: Array, rhs: Array) -> Array:
-    """Return `lhs @ rhs`; for integers by BLAS if sums are below 2**53, else by numpy's wrapping loops."""
+    """Return `lhs @ rhs`; integers use BLAS if sums are below 2**53, else numpy's wrapping loops."""
     if lhs.dtype != np.int64:
         result: Array = lhs @ rhs
         return result

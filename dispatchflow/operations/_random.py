@@ -17,13 +17,16 @@ def dtype_of(element: ElementType) -> np.dtype:
 
 
 def stream(index: int, recipe: int, count: int) -> Array:
-    """Return `count` random 64-bit integers; each operand `index` and recipe number has its own stream."""
+    """Return `count` random 64-bit integers; each operand `index` and recipe number has its own stream.
+
+    The recipe numbers are 0 for `exact`, 1 for `random`, 2 for `wide`, 3 for recipes of a single operation, 4 for
+    `verification.power`, and from 6 on for further sets of exact inputs."""
     raw: Array = np.random.Philox(key=np.array([SEED + recipe, index], dtype=np.uint64)).random_raw(count)
     return raw
 
 
 def bits(index: int, shape: tuple[int, ...], of: int = 1) -> Array:
-    """Return random booleans for an operation's own recipe, each true with probability 2**-`of`."""
+    """Return random booleans for recipes of a single operation, each true with probability 2**-`of`."""
     raw: Array = stream(index, 3, prod(shape)).reshape(shape) >> np.uint64(64 - of) == 0
     return raw
 
@@ -43,7 +46,7 @@ def uniform(raw: Array, element: ElementType, low: float = -1.0, high: float = 1
 
 
 def full(raw: Array, digits: int) -> Array:
-    """Return numbers in -2 … 2 that need exactly this number of binary digits.
+    """Return numbers in -2 … 2 whose significands need exactly this number of binary digits.
 
     Their first and last digits are 1. The numbers are also in the range of narrower types."""
     sign = 1.0 - 2.0 * (raw & np.uint64(1)).astype(np.float64)

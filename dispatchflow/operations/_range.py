@@ -1,8 +1,9 @@
-"""Choose exact inputs near the ends of their types' ranges.
+"""Choose inputs of the recipe `exact` (docs/verification.md) near the ends of their types' ranges.
 
 A kernel that reads bf16 as f16, has no infinity, or adds in fewer bits gives right results for small numbers. Therefore
-lines of floating-point operands are multiplied by powers of two, which changes no digit of any partial sum. Integers
-have magnitudes in the upper half of their type's range, and the same sign along each sum.
+lines of floating-point operands are multiplied by powers of two, which changes no digit of any partial sum. A line is
+the elements with one index along the axes `Operand.lines`: in A·B a row of A or a column of B. Integers have magnitudes
+in the upper half of their type's range, and the same sign along each sum.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def _exponents(element: ElementType, times: int, subnormal: bool) -> Span:
 
 
 def spans(operation: Operation) -> list[Span]:
-    """Return the span of each operand in the exact recipe; (0, 0) if lines are not multiplied.
+    """Return the span of each operand in the recipe `exact`; (0, 0) if lines are not multiplied.
 
     All terms of a result come from one line of each operand, so the result is multiplied by these lines' powers of two.
-    With these spans it is normal and finite in the accumulator and in its own type. Lines are not multiplied if the
-    operation adds something to a sum or clips it.
+    With these spans the result is normal and finite in the accumulator and in its own type. Lines are not multiplied if
+    the operation adds something to a sum or clips it.
     """
     operands, types, numbers = operation.operands(), operation.types, exact_range(operation)
     found, scaled = [(0, 0)] * len(operands), [i for i, operand in enumerate(operands) if operand.lines]
@@ -86,8 +87,8 @@ def line_powers(tensor: TensorType, lines: Sequence[int], count: int) -> Array:
 def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
     """Return numbers of a narrow type with all significands and `count` exponents.
 
-    The smallest exponent is the exponent of `line`, a power of two. Too large numbers become the type's largest number;
-    digits below the type's smallest number are lost."""
+    The smallest exponent is the exponent of `line`, a power of two. Numbers that are too large become the type's
+    largest number; digits below the type's smallest number are lost."""
     info: Any = ml_dtypes.finfo(dtype_of(element))  # type: ignore[no-untyped-call]
     significand = 1 + below(raw, 2 ** (element.digits - 1)) * element.unit * 2
     size = line * significand * (2.0 ** np.arange(count))[below(raw << np.uint64(32), count)]
@@ -99,11 +100,13 @@ def codes(raw: Array, element: ElementType, line: Array, count: int) -> Array:
 def one_sided(raw: Array, operand: Operand, operation: Operation) -> Array:
     """Return integers whose magnitudes are in the upper half of the type's range.
 
-    Every second line is negative, from the first line on, or all lines if the epilogue clips negative sums; unsigned
-    integers are never negative. If the result has at least twice the width, the second half of a negative line along
-    the shared axis is the lowest number, so that the sum of two products overflows an integer of twice the width. In a
-    narrower result, a product of two lowest numbers would be 0, and so would other products of even numbers (6 · 8 in
-    i4): there the first operand is odd."""
+    Every second line is negative, from the first line on. If the epilogue clips negative sums, all lines are negative,
+    so that products are positive. Unsigned integers are never negative.
+
+    If the result has at least twice the operand's width, the second half of a negative line along `Operand.shared` is
+    the lowest number: the sum of two products then overflows an integer of twice the width. In a narrower result, a
+    product of two lowest numbers would wrap to 0, and so would other products of even numbers (6 · 8 in i4). Therefore
+    the first operand is odd there."""
     element, shape = operand.type.element, operand.type.shape
     half, doubles = 2 ** (element.digits - 1), 2 * element.bits <= operation.types.result.bits
     odd = operation.multiplies and not doubles and operand == operation.operands()[0]

@@ -11,9 +11,10 @@ from dispatchflow.operations.api import Array, Operation, Option, TensorType
 
 @lru_cache
 def lines_seen(size: int, window: int, steps: int, stride: int, dilation: int, padding: int) -> int:
-    """Return how many of `size` rows (or columns) are read by a window; padding does not count.
+    """Return how many of an image's `size` rows a window of `window` rows reads in `steps` positions.
 
-    Rows are skipped if the stride is larger than the window, or has a common divisor with the dilation."""
+    Padding does not count. The same holds for columns. Rows are skipped if the stride is larger than the window, or has
+    a common divisor with the dilation."""
     seen: set[int] = set()
     for i in range(window):
         first = i * dilation - padding
@@ -122,7 +123,7 @@ class Window(Operation):
         return np.moveaxis(image, range(4), [self.layout.index(letter) for letter in "nhwc"])
 
     def library_seen(self, image: str, border: str) -> str:
-        """Return a numpy expression of each result's window: axes of the image, then `kh` and `kw`."""
+        """Return a numpy expression of each result's window; its axes are the image's, then `kh` and `kw`."""
         stride, dilation, padding = (self.option(word) for word in ("stride", "dilation", "padding"))
         if padding:
             sides = ", ".join(f"({padding}, {padding})" if letter in "hw" else "(0, 0)" for letter in self.layout[:4])

@@ -1,6 +1,6 @@
 """The contract of an operation, and all names that an operation's file may import.
 
-A new operation is one new file beside this one; docs/adding.md shows how."""
+docs/adding.md shows how to add an operation. A recipe is a way to make inputs to verify it: docs/verification.md."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class Operand(msgspec.Struct, frozen=True):
 
     type: TensorType
     summed: tuple[int, ...] = ()
-    """The summed axes along which exact inputs have zeros (`inputs.exact`); empty for other operands."""
+    """The axes of the sum: they give its number of terms, and `exact` inputs may have zeros along them."""
     shared: int | None = None
-    """The axis whose index is the same in both factors of each product (see `inputs.wide`)."""
+    """The axis of the sum along which a product's two factors have the same index; see `inputs.wide`."""
     crossed: tuple[int, ...] = ()
-    """The axes along which this factor may have the zeros instead of the factor with `summed`."""
+    """The axes of the sum in the factor without `summed`; it has the zeros in some sets of `exact` inputs."""
     lines: tuple[int, ...] = ()
-    """The axes that the result has too, without a window; each line may have another power of two.
+    """The axes that the result has too, except those that a window moves along.
 
-    See `_range.spans`."""
+    One index along them selects a line, a row of A in A·B; see `_range`."""
     low: float = -1.0
     high: float = 1.0
     """The end of the range of random floating-point values, which begins at `low`."""
@@ -85,7 +85,7 @@ class Operation(Workload):
     """The values of `options`, in the order of `options`."""
 
     signatures: ClassVar[Mapping[str, Signature]]
-    """Word of a spec → signature; the first is the default. A spec may also have the full spelling."""
+    """Word of a spec → signature; the first is the default. Specs may also spell one out: `f16,f16->f32`."""
     layouts: ClassVar[tuple[str, ...]] = ("t",)
     """The supported layouts; the first is the default.
 
@@ -129,7 +129,7 @@ class Operation(Workload):
     def label(self) -> str:
         """Sizes, types with layouts, and non-default options: `4x4x4_f32t_f32t_f32t_accumulate_yes`.
 
-        The types are those of `signature`, because an option can make `types` of two signatures equal."""
+        The types are those of `signature`, because an option can give two signatures the same `types`."""
         types, lettered = self.signature, set(self.layout) <= _LETTERS
         elements = [element.mlir for element in types.operands]
         if lettered:
@@ -143,7 +143,7 @@ class Operation(Workload):
         return "_".join(words)
 
     def illegal(self, backend: str) -> str | None:
-        """Return why sizes, types and options do not fit together or the backend, as a skip's reason, or None."""
+        """Return why the backend cannot run these sizes, types and options, for a skip; None if it can."""
         return None
 
     @property
@@ -206,17 +206,17 @@ class Operation(Workload):
         return ()
 
     multiplies: ClassVar[bool] = False
-    """Whether the operands with `shared` are multiplied; the digits of both are then tested (`wide`)."""
+    """Whether the operands with `shared` are factors of a product; `wide` then tests the digits of both."""
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes for inputs of the verification; inputs of the last recipe are also used to measure."""
+        """The recipes of the verification, in order; the inputs of the last one are also used to measure."""
         exact = ("exact", *(f"exact{i}" for i in range(2, 10)))[: len(thinnings(self))]
         return (*exact, *(("wide",) if self.has_wide else ()), "random")
 
     @property
     def has_wide(self) -> bool:
-        """Whether the recipe `wide`, in which all digits of the inputs matter, can be used."""
+        """Whether the recipe `wide` is used: inputs that need all binary digits of their type."""
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
@@ -244,7 +244,7 @@ class Operation(Workload):
     def error(self, operands: Sequence[Array]) -> Array:
         """Return a bound on the error of each element before the result is rounded, in float64.
 
-        The default is min(K, 16) · u · Σ|terms| with u = 2**-digits of the accumulator; see `growth`."""
+        The default is min(K, 16) · u · Σ|terms| for K terms and u = 2**-digits of the accumulator; see `growth`."""
         return growth(self.terms) * self.signature.accumulator.unit * self.magnitude(operands)
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
@@ -274,7 +274,7 @@ class Operation(Workload):
 
     @property
     def dispatches(self) -> int | None:
-        """The number of different dispatches that it must become; None if the compiler may choose.
+        """The number of different dispatches that the operation must become; None if the compiler may choose.
 
         Another number is a failure: a time that is reported for one dispatch must be the time of one dispatch."""
         return None
@@ -289,7 +289,7 @@ class Operation(Workload):
         """Return the arithmetic operations of one call; one multiply-add counts as two."""
 
     def read_bytes(self) -> int:
-        """Return how many bytes of operands a call must read; override it if results do not need all."""
+        """Return how many bytes of operands a call must read; override it if some bytes are never read."""
         return sum(operand.type.nbytes for operand in self.operands())
 
     def traffic_bytes(self) -> int:
