@@ -60,11 +60,13 @@ class Attention(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes. For a single query, which has only one sign, `balanced2` has the other sign."""
+        """The recipes (docs/verification.md); `balanced2` is used for a single query.
+
+        It has the signs that `balanced` gives to the second of several queries."""
         return ("counted", "single", "balanced", *(["balanced2"] if self.sizes[1] == 1 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of a recipe; for `single`, `balanced` and `peaked` see `_attention_inputs`.
+        """Return the inputs of a recipe; `_attention_inputs` describes `single`, `balanced` and `peaked`.
 
         `counted`: a query has equal scores for some keys, and for all other keys scores so low that their exponentials
         are zero. The exponentials of the equal scores are ones, their sum is the number of these keys, and a result is
@@ -72,17 +74,18 @@ class Attention(Operation):
         1 / count.
 
         Keys are 1 or -1 at each of `k1` places, times a power of two. Every fourth query, including the last, has equal
-        scores for all keys. Each other query has a sign at some places and equal scores for the keys with the same
-        signs at all these places: about 128 keys, or one or two. The first place is the same in all keys and moves all
-        scores by 128 or -128, so that exponentials overflow or vanish if the maximum is not subtracted. With a causal
-        mask, the query's own key and the next key have its signs. A mask hides one key of eight, but no key from the
-        last query. Values are 1 or -1.
+        scores for all keys. Each other query has 1 or -1 at some places, and equal scores for the keys with the same
+        signs at all these places: about 128 keys, or a few for one query of 16. The first place is the same in all keys
+        and moves all scores by 128 or -128, so that exponentials overflow or vanish if the maximum is not subtracted.
+        With a causal mask, the query's own key and the next key have its signs. A mask hides one key of eight, but no
+        key from the last query. Values are 1 or -1.
 
         If the result is wider than f16, neighbouring values have different signs, and one value of each column is so
-        large that the mean of all is between 4 and 8. The mean shows a key that is lost, also from the sum of the
-        weights only. A kernel that divides the weights first adds up 1 / count, rounded, times the values. Equal terms
-        that are added one by one are all rounded to the same side, by up to count · u in all, which can be more than a
-        lost key changes. The roundings of two neighbours with different signs cancel."""
+        large that the mean of all is between 4 and 8. The mean then shows a lost key, even one that is lost only from
+        the sum of the weights. The signs are for kernels that divide the weights by their sum first, and then add up
+        values times the rounded 1 / count. Equal terms that are added one by one are all rounded to the same side, by
+        up to count · u in all, which can be more than the effect of a lost key. The roundings of two neighbours with
+        different signs cancel."""
         if recipe == "random":
             return None
         import numpy as np
@@ -138,7 +141,7 @@ class Attention(Operation):
         return TensorType((b, m, n), self.signature.result)
 
     def body(self, attribute: str) -> str:
-        """Return the body; the op is in MLIR's generic form, which is the same in all releases."""
+        """Return the body, with the attention in MLIR's generic form, which is the same in all IREE releases."""
         out, scores = self.result(), self.signature.accumulator.mlir
         operands = [operand.type for operand in self.operands()]
         scalar = self.signature.operands[0].mlir
@@ -205,7 +208,7 @@ class Attention(Operation):
         return found
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
+        """Return the bound Σ weight · |v| · (ρ + mean of ρ + δ + (growth + 2) · u + 2 · w).
 
         Here u is the unit roundoff of the accumulator, and w that of the operands, to whose type scaled queries and
         weights may be rounded. An exponential has the relative error ρ: the error of the score, ((growth + 2) · u +
@@ -233,8 +236,9 @@ class Attention(Operation):
 
         `balanced`: (2·growth + 4)·u · Σ|terms| of a score, because all places contribute, and 2·w for the weights.
 
-        `peaked`: the same, times the spread of the values that a query weights, Σ weight · |v - y|. Because the last
-        digits of the query cancel, 4·w / tail times the difference between the values of two keys is added."""
+        `peaked`: the bound of `balanced` for scores, times the spread of the values that a query weights, Σ weight ·
+        |v - y|. Because the last digits of the query cancel, 4·w / tail times the difference between the values of two
+        neighbouring keys is added."""
         if recipe == "random":
             return self.error(operands)
         import numpy as np

@@ -50,11 +50,11 @@ class Chain(Operation):
         return self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the wide recipe: a result is a sum of four products of three numbers.
+        """Return the inputs of the recipe `wide`: a result is a sum of four products of three numbers.
 
-        Each column of the second factor has one number that is not zero, and each column of the third factor has four.
-        In each product one factor uses its full significand, and the other two are 1 or -1. Which factor it is
-        alternates along k."""
+        The recipe shows with how many digits operands are read (docs/verification.md). Each column of the second factor
+        has one number that is not zero, and each column of the third factor has four. In each product one factor uses
+        its full significand, and the other two are 1 or -1. Which factor it is alternates along k."""
         if recipe != "wide":
             return None
         import numpy as np
@@ -80,7 +80,7 @@ class Chain(Operation):
         return text + second + snippets.returned(last, self.result())
 
     def _product(self, name: str, lhs: str, rhs: str, dims: tuple[str, str, str]) -> tuple[str, str]:
-        """Return (ops, name) of a product in the result's type; `dims` are those of factors and product."""
+        """Return (ops, name of the value) of a product; `dims` are those of both factors and of the product."""
         a, b, (total, out) = (
             self._tensor(dims[0]),
             self._tensor(dims[1]),

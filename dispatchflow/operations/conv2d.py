@@ -45,7 +45,7 @@ class Conv2d(Convolution):
     ) -> str:
         """Return ops that define `%sum`; with groups, each channel axis is split into groups and channels.
 
-        For weights in `fchw`, where those of each group are contiguous, linalg has a named op. For `hwcf` the op is a
+        For weights in `fchw`, in which each group is contiguous, linalg has a named op. For `hwcf` the op is a
         `linalg.generic`."""
         if self.groups == 1:
             return Convolution.convolved(self, name, image, weights, accumulator, attribute)

@@ -60,14 +60,16 @@ class Elementwise(Operation):
         return not self._curved and super().compares_bits(recipe)
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipes `exact` and `far`.
+        """Return the inputs of the recipes `exact` and `far` (docs/verification.md).
 
         `exact`: integers of magnitude 1 to 15 with both signs; only negative integers for `max` and only positive
         integers for `relu`, so that a lost element, which is 0, changes the result. Floating-point numbers are
         multiplied by powers of two over the type's range, so that a clamp or a flush to 0 changes the result. Both
         operands of a result get the same power; in a product only one gets it, the first or the second in turn. For
-        sums and products of integers the result is None, and `inputs` makes their operands. `far`, for functions such
-        as `exp`: see `_functions.far`; the signs are the opposite of the signs in the recipe `random`."""
+        sums and products of integers this method returns None, because `verification.inputs` makes their operands.
+
+        `far`: arguments of functions such as `exp`, over all exponents of the type; see `_functions.far`. The signs are
+        opposite to the signs in the recipe `random`."""
         import numpy as np
 
         from dispatchflow.operations._random import below, stream, uniform
@@ -134,7 +136,7 @@ class Elementwise(Operation):
         return _functions.error_of(self._kind, operands[0], y, element) if self._curved else abs(y) * element.unit
 
     def error_on(self, recipe: str, operands: Sequence[Array]) -> Array:
-        """Return the bound `error`; in the recipe `far`, a subnormal result may also be 0."""
+        """Return the bound `error`; for the recipe `far` it is larger, so that a subnormal result may be 0."""
         if recipe != "far":
             return self.error(operands)
         smallest = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[self.signature.result.bits]

@@ -52,12 +52,12 @@ class Norm(Operation):
         return ("counted", "shifted" if self._layer else "few", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of a recipe.
+        """Return the inputs of a recipe (docs/verification.md).
 
         `counted`: all elements of a row have the distance 2**-8 from the row's mean, half of them above and half below.
         The squares of the distances are equal powers of two, so that both sums are exact in any order. If one of n
         squares is lost or doubled, or if n - 1 is used for n, the variance changes by 1 / n of its value, and the
-        result by a third of that. The variance is 2·ε, so that a wrong or missing ε changes the result. The mean of
+        result by 1 / 3n of its value. The variance is 2·ε, so that a wrong or missing ε changes the result. The mean of
         `layer` is 2**-12, a sixteenth of the distance, so that x - mean is exact even if a device's quotient is not. If
         n is odd, one element is twice as far above the mean.
 
@@ -67,8 +67,8 @@ class Norm(Operation):
         `few`: four elements of a row have all digits of their type, and all others are 0, so that no sum is long.
 
         In `shifted` and `few`, three of four rows are scaled to the largest numbers of their type, so that squares
-        overflow narrower types. Every third row of `shifted` has the mean of a row of `counted`, so that after scaling
-        its distances are as large as its numbers."""
+        overflow narrower types. Every third row of `shifted` has the small mean of a row of `counted`: after scaling,
+        the distances from the mean are as large as the numbers themselves."""
         if recipe == "random":
             return None
         import numpy as np
@@ -156,11 +156,11 @@ class Norm(Operation):
         return centered / root * operands[1] + (operands[2] if self._layer else 0)
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return a bound on the error: of each step from the mean to the result, propagated through the next.
+        """Return a bound on the error: each step's error, from mean to result, propagated through the next.
 
-        Mean μ: δμ = (growth + 1) · u · mean|x|. Difference d = x - μ: δd = δμ + u·|d|. Variance v, a sum of positive
-        terms: δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε). With t = δv / (v + ε), the inverse of the root may be
-        1/√(1-t) times as large, and has an error of ULPS itself."""
+        Here u is the accumulator's unit roundoff. Mean μ: δμ = (growth + 1) · u · mean|x|. Difference d = x - μ: δd =
+        δμ + u·|d|. Variance v, a sum of positive terms: δv = mean(2·|d|·δd + δd²) + (drift + 2u) · (v + ε). With t = δv
+        / (v + ε), the inverse of the root may be 1/√(1-t) times as large, and has an error of ULPS itself."""
         from dispatchflow.operations._numeric import ULPS
 
         unit, grown = self.signature.accumulator.unit, growth(self.sizes[1])

@@ -49,12 +49,13 @@ class Pooling(Window):
         return self.option("kind") == "sum" and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:
-        """Return the inputs of the recipes `exact` and `wide`.
+        """Return the inputs of the recipes `exact` and `wide` (docs/verification.md).
 
         `exact`, for `max`: integers in -100 … -1. A kernel that begins a maximum with 0, or pads with 0, gives too
         large results. In every third channel the numbers are near the lowest number of the type, so that beginning with
-        any higher number gives wrong results. `wide`: numbers that use the full significand, in
-        places so far apart that no window has two of them."""
+        any higher number gives wrong results.
+
+        `wide`, for `sum`: numbers that use the full significand. They are so far apart that no window has two."""
         if recipe == "random" or (recipe == "exact" and self.option("kind") == "sum"):
             return None
         import numpy as np

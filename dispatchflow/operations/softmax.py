@@ -32,7 +32,9 @@ class Softmax(Operation):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes; `single` is added for fewer than eight rows, as `counted` then has no such row."""
+        """The recipes (docs/verification.md); `single` is used for fewer than eight rows.
+
+        Only each eighth row of `counted` has a single largest element."""
         return ("counted", *(["single"] if self.sizes[0] < 8 else []), "peaked", "random")
 
     def made(self, recipe: str) -> list[Array] | None:
@@ -112,10 +114,10 @@ class Softmax(Operation):
         return library.rounded(quotient, self.signature)
 
     def error(self, operands: Sequence[Array]) -> Array:
-        """Return y · (ρ + Σ y·ρ + δ + u).
+        """Return the bound y · (ρ + Σ y·ρ + δ + u) for the result y.
 
         ρ = (2·|x - max| + ULPS) · u is the relative error of an exponential, in the dividend and in the sum. δ is the
-        error of the sum's inverse (`inverse_drift`); u is the rounding of the division."""
+        error of the sum's inverse (`inverse_drift`); u, the accumulator's unit roundoff, is that of the division."""
         from dispatchflow.operations._numeric import ULPS
 
         (x,), y = operands, self.reference(operands)

@@ -1,1 +1,1 @@
-"""Inputs by recipe, expected results, and the verdict on a program's results."""
+"""Make inputs and expected results, and judge a program's results; see docs/verification.md."""

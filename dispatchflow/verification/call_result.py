@@ -1,4 +1,4 @@
-"""The result of a call as an array."""
+"""A result of a call of a compiled function, as an array."""
 
 from __future__ import annotations
 

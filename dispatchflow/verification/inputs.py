@@ -1,16 +1,18 @@
-"""Make inputs by recipe: an operation gets the same bytes on every machine and with every numpy.
+"""Make an operation's inputs by a recipe, with the same bytes on every machine and with every numpy.
 
-Numbers are made from Philox's raw stream, which numpy keeps stable (NEP 19), by the conversions below. Each operand has
-its own stream, so that operands differ and all tunings get the same data. There are three recipes, besides the recipes
-that an operation defines itself (`Operation.made`):
+A recipe is a way to make inputs whose results show certain errors (docs/verification.md). Numbers are made from
+Philox's raw stream, which numpy keeps stable (NEP 19), by the conversions of `operations._random`. Each operand has its
+own stream, so that operands differ and all tunings get the same data. There are three recipes, besides the recipes that
+an operation defines itself (`Operation.made`):
 
 - `exact`: small integers, with enough zeros that every partial sum is an integer that the accumulator represents
-  exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. The density rule is
-  benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `safe` terms per result are nonzero, not `safe` on
-  average. Lines are multiplied by powers of two; integers are large, and their sums wrap (see `operations._range`).
-- `wide`: like `exact`, but the operands use their full significand. In each product one factor has all digits and the
-  other is 1 or -1; the two factors alternate along the sum. Few terms are nonzero, and they are adjacent. A kernel with
-  a narrower operand, or a narrower accumulator anywhere in the sum, cannot compute these bits.
+  exactly. All orders of summation give the same bits, so a difference is a bug and not rounding. The rule for the
+  number of zeros is benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `safe` terms per result are
+  nonzero, not `safe` on average. Lines, such as rows of A in A·B, are multiplied by powers of two; integer operands are
+  large, and their sums wrap (see `operations._range`).
+- `wide`: like `exact`, but the operands use their full significand. In each product one factor has all binary digits of
+  its type and the other is 1 or -1; the two factors take turns along the sum. Few terms are nonzero, and they are
+  adjacent. A kernel with a narrower operand, or a narrower accumulator anywhere in the sum, cannot compute these bits.
 - `random`: uniform in [-1, 1) or the operand's own range, rounded to the element type; integers over their full range.
 """
 
@@ -72,7 +74,9 @@ def made(operation: Operation, recipe: str) -> list[Array]:
 
 
 def exact(operation: Operation, which: int = 0) -> list[Array]:
-    """Return the operands of set `which` of the exact inputs, in the shapes of `operation.operands()`."""
+    """Return the operands of the recipe `exact` if `which` is 0, of `exact2` if it is 1, and so on.
+
+    They have the shapes of `operation.operands()`."""
     numbers, thinning = exact_range(operation), thinnings(operation)[which]
     made = []
     for index, (operand, axes, span) in enumerate(
@@ -98,9 +102,9 @@ def exact(operation: Operation, which: int = 0) -> list[Array]:
 
 
 def _balanced(operation: Operation, operand: Operand) -> Array:
-    """Return 1 and -1 for the factor with most elements, and 1 for the other: each sum is 4 or 3.
+    """Return 1 and -1 for the factor with the most elements, and 1 for the other: each sum is 4 or 3.
 
-    It is 3 for an odd number of terms; fewer than four terms are all 1."""
+    The sum is 3 if the number of terms is odd. Fewer than four terms are all 1."""
     shape, terms = operand.type.shape, operation.terms
     if operand != max(filter(_multiplied, operation.operands()), key=lambda each: each.type.size):
         return np.ones(shape, np.int64)
@@ -110,7 +114,7 @@ def _balanced(operation: Operation, operand: Operand) -> Array:
 def wide_digits(operation: Operation) -> tuple[int, int]:
     """Return (digits of the significands, nonzero terms per result) for the wide recipe.
 
-    With these numbers the sum is exact in the accumulator and in the result, in any order of summation."""
+    With these two numbers a sum is exact in the accumulator and in the result, in any order of summation."""
     room = min(operation.types.accumulator.digits, operation.types.result.digits)
     digits = min(max(element.digits for element in operation.signature.operands[:2]), room - 2)
     addends = operation.addends  # they have the result's type, and all its digits
@@ -149,8 +153,8 @@ def wide(operation: Operation) -> list[Array]:
 def _all_codes(operation: Operation) -> int:
     """Return how many exponents the numbers of a line have in the wide recipe; 0 if `codes` is not used.
 
-    Kernels may decode types of 8 bits by tables, so all numbers of these types are used. The number of exponents is
-    small enough for all sums to be exact."""
+    A line is, for example, a row of A in A·B. Kernels may decode types of 8 bits by tables, so all numbers of these
+    types are used. The number of exponents is small enough for all sums to be exact."""
     (digits, terms), types = wide_digits(operation), operation.types
     narrow = all(element.is_float and element.bits == 8 and element.digits <= digits for element in types.operands[:2])
     if not narrow or operation.addends or operation.clips:
@@ -187,9 +191,9 @@ def random(operation: Operation) -> list[Array]:
 
 
 def _held(values: Array, element: ElementType) -> Array:
-    """Return the values that replace these integers in the type.
+    """Return these integers as values that the element type can represent.
 
-    They are the magnitudes for an unsigned type, 1 and 2 for a type of powers of two, else the integers themselves."""
+    An unsigned type gets their magnitudes, a type of powers of two gets 1 and 2, any other the integers themselves."""
     if element is ElementType.F8E8M0FNU:
         return 1.0 + (values > 0)
     return abs(values) if element.is_unsigned else values

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def arguments(program: Module, types: Sequence[str]) -> list[tuple[str, bytes]]:
-    """Return (type in the tools' spelling, bytes) of each argument; `types` are the declared types.
+    """Return (type as the tools spell it, bytes) of each argument; `types` are the declared types.
 
     Raises:
         ToolError: the spec's inputs do not fit the function.
@@ -155,7 +155,7 @@ def _numbers(value: str, element: str, what: str) -> list[int] | list[float]:
 def expected(program: Module, results: Sequence[str]) -> dict[int, tuple[str, bytes]]:
     """Return the user's expected results: index of a result → (type with sizes, bytes).
 
-    The type is empty if the file does not state it. The spec has all results, or all results but the bare numbers.
+    The type is empty if the file does not state it. The spec lists all results, or all except the bare numbers.
 
     Raises:
         ToolError: the number of results, a type or a size differs from the function's.
@@ -217,7 +217,7 @@ def number_type(declared: str, nbytes: int) -> np.dtype[Any]:
 
 
 def number(held: bytes, declared: str) -> Array | None:
-    """Return a bare number as an array of rank 0; None for unsupported types (f16, bf16).
+    """Return a result that is a bare number as an array of rank 0; None for unsupported types (f16, bf16).
 
     `held` are the runtime's bytes, in which a narrow integer is in the low bits."""
     if declared in ("f16", "bf16") or len(held) not in (4, 8):
@@ -249,7 +249,7 @@ def content(file: File) -> bytes:
 
 
 def objects(program: Module, printed: str) -> tuple[dict[str, bytes], str]:
-    """Return (name → content of each file to which a module refers, the module's text with these names).
+    """Return (name → content of the files to which a module refers, the module's text with these names).
 
     A name is the digest of the content with the file's suffix; the compiler finds the file under this name. The digest
     of the text therefore depends on the files' contents, and not on their paths.

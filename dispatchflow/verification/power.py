@@ -1,13 +1,15 @@
-"""Check which errors the recipes of an operation would detect.
+"""Check which errors the recipes of an operation would detect: the power of its verification.
 
-Results within a bound are right. This module checks that results outside of the bound are found, with the same inputs
-that verify a case: each operand is spoilt in four ways, the reference is computed from the spoilt operands, and its
-result is compared like a kernel's result. An operation's recipes together must detect
+A recipe makes inputs that show certain errors (docs/verification.md). If the bound on the results' errors is too large,
+wrong results pass. Therefore errors are tried on the very inputs that verify a case: each operand is spoilt in four
+ways, the reference is computed from the spoilt operands, and its result is compared like a kernel's result. An
+operation's recipes together must detect
 
 - zeros in place of an operand;
-- an operand in which one line along each axis is zero: the last line, and another line;
+- an operand in which one line is zero (all elements with one index along an axis): for each axis, the last line and
+  another line;
 - an operand in which one element is zero, at `_PLACES` places;
-- an operand in half of its digits, as if read in a narrower type.
+- an operand with half of its type's binary digits, as if read in a narrower type.
 
 If no recipe detects one of these errors, the verdict is `mistrusted`, also for operations that a user adds. The spoilt
 operand is used for all results; errors in single results are found by the recipes `random` and `exact`.
@@ -36,11 +38,14 @@ _LARGE = 2**22
 """An operand with more elements is spoilt at `_FEWER` places, because each needs another reference."""
 
 _RESULTS = 32
+"""The size to which parallel dims are reduced for the check; see `excerpt`."""
+
 _STREAM = 4
+"""The number of the random stream that chooses lines and elements; see `_random.stream`."""
 
 
 class Spoilt(NamedTuple):
-    """An error: a function that changes a copy of one operand, in float64 or int64."""
+    """A planted error: a function that returns a changed copy of one operand, in float64 or int64."""
 
     words: str
     operand: int
@@ -79,8 +84,9 @@ def _overlooked(error: Spoilt, recipes: Sequence[_Recipe]) -> bool:
 def excerpt(operation: Operation) -> Operation:
     """Return the operation with parallel dims of at most `_RESULTS`, to save time.
 
-    If there are three or more parallel dims, the first dim is a batch, and its size becomes two. If exact inputs have
-    zeros, enough results are kept for each term to contribute to a result."""
+    Parallel dims are those that can be smaller without changing the terms of a sum (`Operation.parallel`). If there are
+    three or more, the first dim is a batch, and its size becomes two. If exact inputs have zeros, enough results are
+    kept for each term to contribute to a result."""
     windows = -(-operation.terms // max(inputs.exact_range(operation).safe, 1))
     most = max(_RESULTS, windows * (FEW if operation.clips else 1))
     batched = len(operation.parallel) > 2
@@ -93,6 +99,7 @@ def excerpt(operation: Operation) -> Operation:
 
 
 def errors(operation: Operation) -> Iterator[Spoilt]:
+    """Yield the errors that the recipes must detect, operand by operand; the places are random."""
     for index, operand in enumerate(operation.operands()):
         shape, element = operand.type.shape, operand.type.element
         whose = f"operand {index}"
@@ -154,7 +161,7 @@ class _Recipe:
     def sees(self, error: Spoilt) -> bool | None:
         """Return whether the recipe detects an error; None if the error changes no result of this recipe.
 
-        This is so if the spoilt number was 0 already, or is not used."""
+        It changes none if the spoilt number was 0 already, or is not used."""
         operands, right, wanted = self._made
         spoilt = list(operands)
         spoilt[error.operand] = error.spoil(operands[error.operand])

@@ -22,12 +22,13 @@ SMALLEST_NORMAL = {
     ElementType.F8E4M3FN: 2.0**-6,
     ElementType.F8E5M2: 2.0**-14,
 }
+"""Type → its smallest normal number; 2**-126, that of f32, is used for types that are not listed."""
 
 
 def expected(operation: Operation, operands: Sequence[Array]) -> Array:
     """Return the expected result in the result's element type.
 
-    It is exact if every partial sum is an integer below 2**53. Integer results wrap in two's complement."""
+    The result is exact if every partial sum is an integer below 2**53. Integers wrap in two's complement."""
     return unrounded(operation, operands).astype(dtype_of(operation.types.result))
 
 
@@ -39,9 +40,9 @@ def unrounded(operation: Operation, operands: Sequence[Array]) -> Array:
 def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "random") -> tuple[Array, Array]:
     """Return (reference, tolerance) of a floating-point result in float64: |got - reference| ≤ tolerance.
 
-    For the recipe `random`, tolerance = error + u · (|reference| + smallest normal), where `error` is the operation's
-    bound on these inputs and u = 2**-digits of the result's type. The second term is for the final rounding, and for
-    results that underflow.
+    `recipe` is the name of the way in which the inputs were made. For `random`, tolerance = error + u · (|reference| +
+    smallest normal), where `error` is the operation's bound on these inputs and u = 2**-digits of the result's type.
+    The second term is for the final rounding, and for results that underflow.
 
     For other recipes, `error` may be far below the result's last digit, so the final rounding is applied and not
     bounded: the result must lie between reference - error and reference + error, both rounded to the result's type. A
@@ -62,7 +63,7 @@ def bounds(operation: Operation, operands: Sequence[Array], recipe: str = "rando
 
 
 def _asked(operation: Operation, method: str, operands: Sequence[Array], *recipe: str) -> Array:
-    """Return the result of a method of the operation; a fault in the method fails only this case.
+    """Call a method of the operation and return its result; a fault in the method fails only this case.
 
     Raises:
         ToolError: the method raises an exception, or its result has another shape than the operation's result.

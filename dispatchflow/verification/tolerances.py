@@ -12,9 +12,9 @@ are two tolerances:
 - *tight*: the surroundings are four times the typical element of the same line and column (`_typical`), which is more
   than the root mean square of normally distributed numbers. An element within this tolerance is right.
 - *loose*: the surroundings are the root mean square of all elements that may have been terms of this element. An
-  element beyond this tolerance is wrong. Terms of magnitude S leave rounding errors of magnitude u·S (u = 2**-digits),
-  even if the expected result was computed in f64. Therefore elements of 2**60 times the typical magnitude, such as a
-  mask of finfo.min, cannot have been terms.
+  element outside of this tolerance is wrong. Terms of magnitude S leave rounding errors of magnitude u·S (u =
+  2**-digits), even if the expected result was computed in f64. Therefore elements of 2**60 times the typical magnitude,
+  such as a mask of finfo.min, cannot have been terms.
 
 Between the two tolerances, only an analysis of the program could decide: the result is `mistrusted`. If elements have
 similar magnitudes, like results of random inputs, both tolerances are equal. The smallest normal number is added to
@@ -35,11 +35,16 @@ if TYPE_CHECKING:
     from dispatchflow.operations.api import Array
 
 _TYPICAL = 4.0
+"""The multiple of the typical element that the tight tolerance takes for the surroundings."""
+
 _LEAST = 16
 """The smallest number of elements of which a median is computed."""
 
 _SQUARABLE = 1e150
+"""A magnitude whose square is finite in float64; larger elements are scaled before they are squared."""
+
 _NO_TERM = 2.0**60
+"""The multiple of the typical magnitude above which an element cannot have been a term."""
 
 
 def tolerances(expected: Array, element: ElementType, rtol: float) -> tuple[Array, Array]:
@@ -97,9 +102,9 @@ def _length(shape: Sequence[int]) -> int:
 
 
 def _median(lines: Array, otherwise: float) -> Array:
-    """Return the median of each line; of two middle numbers, the lower.
+    """Return the median of each line, NaN left out; of two middle numbers, the lower.
 
-    It is `otherwise` for a line with fewer than `_LEAST` numbers, or without a number if there is only one line."""
+    The median of a line with fewer than `_LEAST` numbers is `otherwise`. A single line needs only one number."""
     ordered = np.sort(lines, axis=1)  # NaN last
     counts = np.isfinite(ordered).sum(axis=1, keepdims=True)
     if not ordered.size:

@@ -29,7 +29,7 @@ class Verdict:
     word: str
     """One of `verdict_words.VERIFICATIONS`."""
     score: float | None = None
-    """The largest error / bound, at most 1 if all elements are within bound; None if bits were compared."""
+    """The largest error / tolerance, at most 1 if no element is wrong; None if bits were compared."""
     worst: Worst | None = None
     wrong: int = 0
     """The number of elements that are not as expected."""
@@ -52,7 +52,7 @@ def compare_bits(got: Array, expected: Array) -> Verdict:
 
 
 def compare_bounded(got: Array, reference: Array, tolerance: Array) -> Verdict:
-    """Compare each element with its bound: |got - reference| ≤ tolerance.
+    """Compare each element with its tolerance: |got - reference| ≤ tolerance.
 
     NaN equals NaN, infinities with the same sign are equal, and an infinity is never within a tolerance of a number.
     The code tests which elements agree, not which elements differ, because every comparison with a NaN is false."""
