@@ -1,12 +1,14 @@
 """Simulate how often the reported intervals hold: `python -m benchmarks.coverage` prints a table.
 
-docs/measurement.md has that table. Sessions of a machine are simulated block by block under models of noise, and the
-project's own statistics compute the intervals, all nominally 95 %. Columns of the table:
+docs/measurement.md has that table. A session is the measurements of one run; a block is one timing of a case. Anchors
+are kernels that never change: their times show how fast the machine is in a session, and a time that is corrected by
+them is anchored. The blocks of sessions are simulated under models of noise, and dispatchflow's own statistics compute
+the intervals, all nominally 95 %. Columns of the table:
 
 - here: the interval within the session contains the true median of the session's blocks
 - ±: the interval for another session contains the next session's median
 - anchored: the interval for another session's anchored median, if there is one, contains the next anchored median
-- first: the same for a machine whose history is a single session
+- first ±, first anchored: the same for a machine whose history is a single session
 """
 
 from __future__ import annotations
@@ -41,10 +43,12 @@ class Model:
     slowed: float = 0.0
     """The fraction of sessions that other processes slow down, by up to 30 %."""
     sensitivity: tuple[float, float] = (1.0, 1.0)
-    """The smallest and largest factor by which a case feels the shared deviation."""
+    """The smallest and the largest factor by which the shared deviation changes a case."""
 
 
 def independent(sd: float) -> Noise:
+    """Return normally distributed noise in which no block depends on another."""
+
     def blocks(lot: random.Random) -> Iterator[float]:
         while True:
             yield lot.gauss(0, sd)
@@ -53,6 +57,8 @@ def independent(sd: float) -> Noise:
 
 
 def correlated(rho: float, sd: float) -> Noise:
+    """Return normally distributed noise; consecutive blocks have the correlation `rho`."""
+
     def blocks(lot: random.Random) -> Iterator[float]:
         value = lot.gauss(0, sd)
         while True:
@@ -63,7 +69,7 @@ def correlated(rho: float, sd: float) -> Noise:
 
 
 def bursts(part: float, most: float) -> Noise:
-    """Return noise in which this part of the blocks takes longer, by up to `most` (a fraction)."""
+    """Return noise in which the fraction `part` of the blocks takes longer, by up to the fraction `most`."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         while True:
@@ -73,7 +79,7 @@ def bursts(part: float, most: float) -> Noise:
 
 
 def two_speeds(part: float, slower: float, stay: int) -> Noise:
-    """Return noise that is slower for this part of the time, in periods of `stay` blocks on average."""
+    """Return noise that is slower for the fraction `part` of the time, in periods of about `stay` blocks."""
 
     def blocks(lot: random.Random) -> Iterator[float]:
         slow = lot.random() < part
@@ -104,7 +110,9 @@ MODELS = (
 def machine(
     model: Model, protocol: Protocol, lot: random.Random
 ) -> Iterator[tuple[History, list[float], dict[str, list[float]]]]:
-    """Yield each session of one machine: history with this session, a case's and the anchors' blocks (ns)."""
+    """Yield (history, a case's blocks, each anchor's blocks) for each session of one machine.
+
+    Blocks are in ns. The history includes the session itself."""
     history, number, sensitivity = History(), 0, lot.uniform(*model.sensitivity)
     while True:
         shared = lot.gauss(0, model.session_sd) + (lot.uniform(0, 0.3) if lot.random() < model.slowed else 0)
@@ -122,7 +130,7 @@ def machine(
 def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, seed: int = 1) -> dict[str, float]:
     """Return column → fraction of intervals that held, and `COLUMN width` → their median half-width.
 
-    Intervals are those of first sessions (`first`), and of sessions after `sessions` others."""
+    The columns `first …` are for the first session of a machine, the others for that after `sessions` others."""
     lot, centred = random.Random(seed), model.session_sd == model.own_sd == 0
     true_ns = 1e5 * exp(_centre(model)) if centred else None
     held: dict[str, list[bool]] = {}
@@ -160,7 +168,7 @@ def coverage(model: Model, protocol: Protocol, machines: int, sessions: int, see
 
 
 def _centre(model: Model) -> float:
-    """Return the median of the first blocks of 40,001 sessions, for the true median of the noise."""
+    """Return the true median of the noise, estimated from the first blocks of 40,001 sessions."""
     lot = random.Random(0)
     return median(sorted(next(model.noise(lot)) for _ in range(40_001)))
 

@@ -1,4 +1,7 @@
-"""The compiles of the digest study: a small module, compiled as usual, and variants with one change."""
+"""The compiles of the study of code digests: a small module, and variants with one change.
+
+A code digest is the digest of all entries of a vmfb: host program, executables, constants (docs/vocabulary.md).
+"""
 
 from __future__ import annotations
 
@@ -105,7 +108,7 @@ class CompileFailed(Exception):
 
 
 class Study:
-    """One toolchain, used as dispatchflow uses it."""
+    """Compiles by one toolchain, with dispatchflow's flags and environment."""
 
     def __init__(self, store: Store, word: str = "current") -> None:
         self.store = store
@@ -118,9 +121,10 @@ class Study:
         return Compilation(module(), flags(backend, self.host))
 
     def staged(self, backend: str) -> Compilation:
-        """Return the base after code generation: workgroup counts are known, executables are not yet bytes.
+        """Return a compilation that begins after code generation, with the base module in that phase.
 
-        In a compile that starts there, a change of the host program leaves the executables unchanged."""
+        There workgroup counts are known, and executables are not yet bytes. A change of the host program in this phase
+        leaves the executables unchanged."""
         if backend not in self._staged:
             base = self.base(backend)
             text = self.compiled(replace(base, flags=(*base.flags, "--compile-to=executable-targets"))).decode()
@@ -141,7 +145,7 @@ class Study:
     def stripped(self, text: str) -> str:
         """Return the text with all locations unknown.
 
-        They are printed, because the parser gives an op without a location its position in the text."""
+        The locations are printed, because the parser gives an op without one its position in the text."""
         program = os.fspath(Path(self.toolchain.compiler).with_name("iree-opt"))
         argv = (program, "-", "--strip-debuginfo", "--mlir-print-debuginfo", "-o", "module.vmfb")
         return self._run(Compilation(text, ()), argv).decode()
@@ -165,11 +169,13 @@ class Study:
 
 @dataclass(frozen=True)
 class Variant:
+    """A change of the module or of its compile, and its effect on the code digest."""
+
     moves: bool | None
     """Whether the digest must change; None if it may."""
     make: Callable[[Study, str], Compilation]
     staged: bool = False
-    """Whether the variant is compared with `Study.staged`."""
+    """Whether the variant is compared with `Study.staged`, not with `Study.base`."""
 
 
 def _with(moves: bool, **words: Any) -> Variant:
@@ -214,7 +220,7 @@ def one_launch_more(text: str) -> str:
 
 
 def located(text: str) -> str:
-    """Return the text with the locations of a user's file."""
+    """Return the text with locations as in a user's file."""
     lines = count(1)
     return re.sub(r"loc\(unknown\)", lambda _: f'loc("/home/someone/a model.mlir":{next(lines)}:5)', text)
 
@@ -248,7 +254,7 @@ SURROUNDINGS: dict[str, dict[str, Any]] = {
 
 _RENAMED = 'hostname another-machine && test "$(uname -n)" = another-machine && exec "$0" "$@"'
 RENAME = ("/usr/bin/unshare", "--map-root-user", "--uts", "/bin/sh", "-c", _RENAMED)
-"""Runs a program under another host name, if users may create name spaces."""
+"""The command that runs a program under another host name, if users may create name spaces."""
 
 
 def _around(**changed: Any) -> Variant:

@@ -1,7 +1,7 @@
 """Study which changes move the code digest: `python -m benchmarks.digests`.
 
-It prints the first table of docs/digest-study.md; with `--against 3.12.0`, the second. tests/system/test_digest.py
-asserts the contents.
+The code digest is the digest of all entries of a vmfb. The command prints the first table of docs/digest-study.md; with
+`--against 3.12.0`, the second. tests/system/test_digest.py asserts the contents.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _kind(entry: str) -> str:
 
 
 def change(before: bytes, after: bytes) -> str:
-    """Return `moved`, or `=` if the digest is the same; they must agree."""
+    """Return what `moved`, or `=` if the code digests are equal; fail if digests and entries do not agree."""
     same = vmfb.inspect(before).code_digest == vmfb.inspect(after).code_digest
     assert same == (not moved(before, after)), "the digest is of the entries, all of them"
     return "=" if same else moved(before, after)

@@ -48,6 +48,7 @@ def pairs(folder: Path, count: int, seed: int = 0) -> Iterator[comparison.Compar
 
 
 def same(folder: Path, count: int) -> Iterator[CommandLine]:
+    """Yield a line with the number of comparisons that wrongly call a side faster or slower."""
     (folder / "same").mkdir()
     words = Counter(found.verdict for found in pairs(folder / "same", count))
     false = words["faster"] + words["slower"]

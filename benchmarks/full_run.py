@@ -1,4 +1,4 @@
-"""Measure runs with something to do: the time spent outside the tools, and the blocks."""
+"""Measure runs that compile and measure: the time spent outside the tools, and the blocks of cases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OBSERVED = (sys.executable, os.fspath(Path(__file__).with_name("traced_doit.py"
 
 
 def _project(root: Path, cases: int) -> Path:
-    """Set up a project of `cases` shapes; its store only has the facts about machine and toolchain."""
+    """Set up a project of `cases` shapes whose store has only the facts about machine and toolchain."""
     (root / "specs").mkdir(parents=True)
     (root / "dodo.py").write_text(DODO)
     sweep = f'operation = "matmul"\nm = "32:{32 * cases}:32"\nn = 128\nk = 128\nthreads = 1\n'
@@ -71,7 +71,7 @@ def cold(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 
 
 def full(folder: Path, cases: int, protocol: str) -> Iterator[CommandLine]:
-    """Run all stages one by one to get our own CPU time, then together to get the shares."""
+    """Run the stages one by one for our own CPU time, then together for the share outside the tools."""
     project = _project(folder / "stages", cases)
     before = _observed(project, folder, "plan")["own_cpu_s"]
     for stage in STAGES:

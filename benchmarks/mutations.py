@@ -1,16 +1,18 @@
 """Find the smallest error that is certain to be detected: `python -m benchmarks.mutations [NAME …]`.
 
 Errors are planted at random places of correct results, and judged as in verification: on each recipe, by the same
-comparison. An error is detected if it is with one recipe. In each operation `--places` errors of each kind are planted,
-distributed over its types, with sizes 1, 1/2, 1/4, …. The table has one line per operation and type:
+comparison. A recipe is a way to make inputs (docs/verification.md); an error is detected if one recipe shows it. In
+each operation `--places` errors of each kind are planted, distributed over its types, with sizes 1, 1/2, 1/4, …. The
+table has one line per operation and type:
 
-- one result: a single element is multiplied by 1 ± size; the smallest size above which no error is missed. An integer
-  is off by 1.
-- one term: an element of an operand counts 1 ± size times, in a single result or in all results that it contributes to;
-  the change of a result, as a fraction of its Σ|terms|, above which no error is missed
-- lost or doubled: the fraction detected of elements that count zero times or twice, in a single result; in all results
-- digits: an operand is rounded to a number of binary digits, for 16 neighbouring results; the largest number with which
-  this is detected at every place
+- one result: a single element is multiplied by 1 ± size, or an integer is off by 1. The column has the smallest size
+  from which on no error is missed.
+- one term: an element of an operand counts 1 ± size times, in a single result or in all results that it contributes to.
+  The column has the change of a result, as a fraction of its Σ|terms|, above which no error is missed.
+- lost or doubled: an element of an operand counts zero times or twice, in a single result or in all results. The
+  columns have the fraction of these errors that is detected.
+- digits: an operand is rounded to a number of binary digits, for 16 neighbouring results. The column has the largest
+  number with which this error is detected at every place.
 
 Correct results are those of the reference, rounded to the result's type; they do not have a kernel's own rounding.
 """
@@ -57,7 +59,7 @@ _BESIDE = 16
 
 
 class Side(NamedTuple):
-    """One recipe of an operation."""
+    """The inputs and expected results of one recipe of an operation."""
 
     recipe: str
     operands: list[Any]
@@ -164,7 +166,7 @@ class Subject:
 
 
 def _rounded(array: Any, digits: int) -> Any:
-    """Round to a number of binary digits, ties to even."""
+    """Return numbers rounded to this number of binary digits, ties to even."""
     fraction, exponent = np.frexp(array)
     return np.ldexp(np.round(np.ldexp(fraction, digits)), exponent - digits)
 
@@ -172,8 +174,9 @@ def _rounded(array: Any, digits: int) -> Any:
 def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
     """Return the smallest size down to which none of these errors is missed; None if some are missed at 1.
 
-    The first `_FIRST` errors are planted at every size. Then all errors are planted, half of them at the smallest
-    remaining size, which is given up if one is missed."""
+    Each error is a function of a size that returns whether the error is found. The first `_FIRST` errors are planted at
+    every size. Then all errors are planted, half of them at the smallest remaining size; if one is missed, the next
+    larger size is tried."""
     first = errors[:_FIRST]
     missed = (at for at in range(_LEVELS) if not all(error(2.0**-at) for error in first))
     level = next(missed, _LEVELS) - 1
@@ -186,7 +189,7 @@ def certain(errors: Sequence[Callable[[float], bool]]) -> float | None:
 
 
 def none_missed_from(planted: Iterable[Planted]) -> float:
-    """Return the power of two above which no error with such a share is missed; 0 if none is missed."""
+    """Return the smallest power of two such that no error with a larger share is missed; 0 if none is."""
     largest = max((each.share for each in planted if not each.found), default=0.0)
     return float(2.0 ** np.ceil(np.log2(largest))) if largest else 0.0
 

@@ -1,9 +1,9 @@
 """Write the graph of a plan as a ninja build in which everything is up to date.
 
-The nodes are the same: a case's module, the two outputs of its compile, the results of verification and measurement, a
-shape's inputs and expected results, the tools. The command lines are the same too; ninja compares them as we compare
-keys. They are equal for all cases, so one small run gives ninja's hash of each, with which the log of a large graph is
-written.
+The nodes are the plan's: a case's module, the two outputs of its compile, the results of verification and measurement,
+a shape's inputs and expected results, the tools. The command lines are the plan's too; ninja compares them as
+dispatchflow compares keys. The command lines are equal for all cases. Therefore one small run gives ninja's hash of
+each, with which the log of a large graph is written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Edge = tuple[tuple[str, ...], str, tuple[str, ...]]
 
 
 def project(root: Path, workspace: Workspace) -> Path:
-    """Write a directory with build.ninja, its log and all files of this plan."""
+    """Write a directory with build.ninja, its log and all files of the workspace's plan; return `root`."""
     root.mkdir()
     for name in _SOURCES:
         _touch(root / name)

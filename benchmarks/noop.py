@@ -10,13 +10,13 @@ from benchmarks.timing import DISPATCHFLOW, DOIT, CommandLine, Cost, pairs, peak
 from dispatchflow.project.workspace import Workspace
 
 RATIO, WALL_S, PEAK_BYTES, ONE_S = 2.5, 0.5, 150e6, 0.3
-"""Bars: ratio to ninja; time and memory for 10,000 cases; time for one of 10,000 cases."""
+"""Limits: ratio to ninja; time and memory for 10,000 cases; time for one of 10,000 cases."""
 ANEW_RATIO = 5
-"""Bar of the ratio to ninja if everything is planned again, with enough cases to hide the start."""
+"""Limit of the ratio to ninja if everything is planned again, from 10,000 cases on."""
 
 
 def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
-    """Compare `profile:*` with nothing to do with ninja."""
+    """Compare `profile:*`, when everything is up to date, with ninja on the same graph."""
     project = synthetic.project(folder / f"{cases}", cases)
     graph = ninja.project(folder / f"{cases}-ninja", Workspace(project, {}))
 
@@ -50,7 +50,7 @@ def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
         "`doit`, the spec has a comment more": anew,
     }
     for when, run_ours in ways.items():
-        for _ in range(2):  # warms the system's caches, and keeps the answer of an idle run
+        for _ in range(2):  # warms the system's caches; dispatchflow also keeps its answer for idle runs
             run_ours(), theirs()
         mine, other, ratio = pairs(run_ours, theirs, count)
         ours_told, theirs_told = (f"{wall_s(side):.3f} s, {peak_bytes(side) / 1e6:.0f} MB" for side in (mine, other))
@@ -63,7 +63,7 @@ def noop(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
 
 
 def looks(folder: Path, cases: int, count: int) -> Iterator[CommandLine]:
-    """Compare other commands that execute nothing with the start of stock doit."""
+    """Compare other commands that execute no tool with the start of stock doit."""
     project = folder / f"{cases}"
     if not project.exists():
         synthetic.project(project, cases)

@@ -1,7 +1,8 @@
 """Measure the `growth` that correct sums of products need: `python -m benchmarks.rounding`.
 
-It prints the largest |error| / (u · Σ|terms|) of `--results` sums for each number of terms, order of summation and
-type. Operands are those of the random recipe.
+`growth` is the factor in the tolerance of sums (docs/verification.md, "What sums need"). The command prints the largest
+|error| / (u · Σ|terms|) of `--results` sums for each number of terms, order of summation and type; u is 2**-digits of
+the type. Operands are those of the recipe `random`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ def fused(exact: Any, dtype: Any) -> Any:
 
 
 def in_parts(size: int) -> Callable[[Any, Any], Any]:
+    """Return a function that sums blocks of `size` adjacent terms, then adds up the blocks."""
+
     def summed(terms: Any, dtype: Any) -> Any:
         parts = terms.reshape(*terms.shape[:-1], -1, min(size, terms.shape[-1]))
         return one_by_one(one_by_one(parts, dtype), dtype)
@@ -55,6 +58,8 @@ def in_parts(size: int) -> Callable[[Any, Any], Any]:
 
 
 def in_lanes(count: int) -> Callable[[Any, Any], Any]:
+    """Return a function that sums `count` interleaved lanes, as vector code does, then adds them up."""
+
     def summed(terms: Any, dtype: Any) -> Any:
         lanes = terms.reshape(*terms.shape[:-1], -1, min(count, terms.shape[-1]))
         return one_by_one(one_by_one(np.moveaxis(lanes, -1, -2), dtype), dtype)
@@ -77,7 +82,7 @@ ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def needed(word: str, count: int, results: int) -> dict[str, float]:
-    """Return order → the largest |error| / (u · Σ|terms|)."""
+    """Return order of summation → the largest |error| / (u · Σ|terms|) of sums of `count` terms."""
     dtype, unit = TYPES[word]
     known = OPERATIONS["matmul"].signatures
     side = max(2, round(results**0.5))

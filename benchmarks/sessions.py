@@ -1,12 +1,12 @@
-"""Repeat runs of the same six cases: does the interval contain the next run's median?
+"""Repeat runs of the same six cases, and count how often an interval contains the next run's median.
 
     python -m benchmarks.sessions --folder sessions           # four times 30 runs, about 35 minutes; can be resumed
     python -m benchmarks.sessions --folder sessions --table   # the results so far
 
-Each run is a new process with a new copy of the store, so that its files are elsewhere in memory. The store is the one
-that the run before it left: what was measured, the anchors' history and the ceilings pass from run to run, as in a
-store that is used day after day. In the condition `busy` another process computes for random times on the first CPU;
-cases run on the last CPU.
+Each run is a new process with a new copy of the store, so that its files are elsewhere in memory. The copy is made of
+the store that the previous run left: measurements, ceilings and the history of the anchors (kernels that show how fast
+the machine is) pass from run to run, as in a store that is used day after day. In the condition `busy` another process
+computes for random times on the first CPU; cases run on the last CPU.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def read(part: Path) -> list[Run]:
 
 
 def measure(folder: Path, protocol: str, condition: str, runs: int) -> None:
-    """Run the cases until there are `runs` results of this protocol and condition."""
+    """Run the cases until `folder` has the rows of `runs` runs with this protocol and condition."""
     part, last = folder / f"{protocol}-{condition}.jsonl", folder / f"{protocol}-{condition}"
     template = _template(folder)
     for number in range(len(read(part)), runs):

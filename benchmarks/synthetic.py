@@ -1,4 +1,4 @@
-"""Fill a store with complete cases in seconds, as an idle run finds it after days of work.
+"""Fill a store with complete cases in seconds, as it would be after days of measuring.
 
 The keys are real and the records are written by the store's own methods, but their outcomes are invented. Therefore
 only idle runs can be timed on it.
@@ -64,7 +64,7 @@ def _factors(count: int) -> tuple[int, int]:
 
 
 class _Bulk(Records):
-    """Records that are added in one transaction, since the time of filling does not matter."""
+    """Records that are all added in one transaction, which is faster than one for each."""
 
     @contextmanager
     def _transaction(self, changes: bool = True) -> Iterator[None]:
@@ -84,6 +84,7 @@ def project(root: Path, cases: int) -> Path:
 
 
 def fill(workspace: Workspace) -> None:
+    """Add records of all stages of all cases of the plan to the workspace's store, and publish their rows."""
     store = workspace.store
     shared = {name: store.put_bytes(name.encode()) for name in ("module", "vmfb", "configurations", "operand")}
     store.records = records = _Bulk(store.root / "records.sqlite")

@@ -14,7 +14,7 @@ from dispatchflow.tools import processes
 
 DOIT = (sys.executable, "-m", "doit")
 DISPATCHFLOW = (str(Path(sys.executable).parent / "dispatchflow"),)
-"""The same command without doit: it does not start doit if nothing changed."""
+"""The command `dispatchflow`, which starts doit only if something changed."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class CommandLine:
 
 
 def environment() -> dict[str, str]:
-    """Return a user's environment: Python keeps bytecode, and the store is the project's.
+    """Return an environment as users have it: Python keeps bytecode, and the store is the project's.
 
     The facts about the machine are kept in the project too, so that each project is like a user's first."""
     left_out = ("PYTHONDONTWRITEBYTECODE", "DISPATCHFLOW_STORE", "PYTHONPATH", "PYTHONUNBUFFERED")
@@ -56,7 +56,7 @@ def environment() -> dict[str, str]:
 def run(argv: Sequence[str], folder: Path, stdin: str | None = None, env: Mapping[str, str] | None = None) -> Cost:
     """Run a command and return its cost; exit if it fails.
 
-    It is started from a small process, because a child's peak memory starts at its parent's."""
+    The command is started from a small process, because a child's peak memory begins at its parent's."""
     with tempfile.TemporaryDirectory(prefix="dispatchflow-output-") as output:
         command = processes.Command(
             tuple(argv), folder, env or environment(), stdin, stdout=f"{output}/stdout", stderr=f"{output}/stderr"
@@ -70,9 +70,9 @@ def run(argv: Sequence[str], folder: Path, stdin: str | None = None, env: Mappin
 
 
 def pairs(ours: Callable[[], Cost], theirs: Callable[[], Cost], count: int) -> tuple[list[Cost], list[Cost], float]:
-    """Run both in turn, each first in half of the pairs.
+    """Run both commands in turn `count` times, each first in half of the pairs.
 
-    Returns the costs of each, and the median of the pairs' ratios of wall time."""
+    Return the costs of each, and the median of the pairs' ratios of wall time, ours / theirs."""
     found: tuple[list[Cost], list[Cost]] = ([], [])
     for number in range(count):
         sides = [(0, ours), (1, theirs)]

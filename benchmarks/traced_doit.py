@@ -1,7 +1,7 @@
 """Run `doit WORDS` and write how it spent its time: `python traced_doit.py NOTE.json WORDS`.
 
-The note has the seconds in which at least one tool (compiler, runtime, benchmark) ran, and the CPU time of this process
-alone.
+NOTE.json gets the wall time, the seconds in which at least one tool (compiler, runtime, benchmark) ran, the CPU time of
+this process alone, and the number of tool runs.
 """
 
 from __future__ import annotations

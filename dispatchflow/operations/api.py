@@ -216,7 +216,7 @@ class Operation(Workload):
 
     @property
     def has_wide(self) -> bool:
-        """Whether the recipe `wide` is used: inputs that need all binary digits of their type."""
+        """Whether the recipe `wide` is used: inputs that show with how many digits operands are read."""
         return self.multiplies and self.signature.accumulator.is_float
 
     def made(self, recipe: str) -> list[Array] | None:

@@ -10,9 +10,10 @@ an operation defines itself (`Operation.made`):
   number of zeros is benchdnn's (oneDNN, tests/benchdnn/matmul), except that exactly `safe` terms per result are
   nonzero, not `safe` on average. Lines, such as rows of A in A·B, are multiplied by powers of two; integer operands are
   large, and their sums wrap (see `operations._range`).
-- `wide`: like `exact`, but the operands use their full significand. In each product one factor has all binary digits of
-  its type and the other is 1 or -1; the two factors take turns along the sum. Few terms are nonzero, and they are
-  adjacent. A kernel with a narrower operand, or a narrower accumulator anywhere in the sum, cannot compute these bits.
+- `wide`: like `exact`, but the operands use their full significand, as far as sums remain exact (22 of f32's 24 binary
+  digits). In each product one factor has all these digits and the other is 1 or -1; the factors take turns in the sum.
+  Few terms are nonzero, and they are adjacent. A kernel with a narrower operand, or a narrower accumulator anywhere in
+  the sum, cannot compute these bits.
 - `random`: uniform in [-1, 1) or the operand's own range, rounded to the element type; integers over their full range.
 """
 
