@@ -1,7 +1,7 @@
 """Choose inputs of the recipe `exact`: the accumulator represents all their partial sums exactly.
 
 A recipe is a way to make inputs for verification; docs/verification.md describes this one. An operation has one or more
-sets of exact inputs, `exact`, `exact2`, …, which differ in the positions of their zeros.
+sets of exact inputs, `exact`, `exact2`, …, which differ in their zeros and numbers.
 """
 
 from __future__ import annotations
