@@ -5,7 +5,7 @@ DispatchflowError           exit 2
 ├── NothingMatched          exit 3, a pattern matches no case or task
 ├── StoreError              the store cannot be used
 │   ├── DiskFull            the disk is full; finished work is recorded
-│   └── UnreadableObject    an object's path is not a file, or the system refuses to read it
+│   └── UnreadableObject    a stored object's path is not a file, or the system refuses to read it
 ├── ToolchainError          no usable compiler or runtime
 └── ToolError               exit 1, one tool of one case failed; never stops the other cases
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 
 # These patterns are strings, compiled on first use, because most runs print no error.
 _STEERING = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
-"""A pattern for terminal sequences: they colour text, move the cursor, or set a title."""
+"""A pattern for terminal sequences: they color text, move the cursor, or set a title."""
 
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 
@@ -100,7 +100,7 @@ def in_one_line(error: Exception) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """Describe an exception that a user's code raised, and its place.
+    """Describe an exception that a user's code raised, and the line that raised it.
 
     For example `ZeroDivisionError: division by zero (matmul.py, line 30)`."""
     import traceback  # only on the way to an error message

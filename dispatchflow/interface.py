@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _COMMAND = "from dispatchflow.cli.main import command; command()"
 _PATIENCE_S = 10.0
-"""The time in which an interrupted command should end; then it is sent another SIGINT."""
+"""The seconds that an interrupted command may take to end, before it is sent another SIGINT."""
 
 
 def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
@@ -73,7 +73,7 @@ def run(*words: str, directory: str | os.PathLike[str] = ".") -> int:
 
 
 def _streams() -> Sequence[int]:
-    """Return the file descriptors of `sys.stdout` and `sys.stderr`; `PIPE` for one that has none."""
+    """Return the descriptors of `sys.stdout` and `sys.stderr`; `subprocess.PIPE` replaces a missing one."""
     found = []
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -86,6 +86,8 @@ def _streams() -> Sequence[int]:
 
 def read(path: str | os.PathLike[str]) -> pa.Table:
     """Return the rows of cases or of sites, oldest first; no project or tool is needed.
+
+    A site is a place of a program that launches a dispatch.
 
     Args:
         path: `build/results`, `build/sites`, or one of the Parquet files in them.
@@ -126,8 +128,8 @@ def cases(spec: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Returns:
         One dict for each case, with values as in the columns of a row: `case`, `operation`, `shape`, `element_types`,
-        `layout`, `file`, `provider`, `tuning`, `flags`, `target`, `cache`, `tags`, each size and option by its name.
-        `threads` is None for one thread per core.
+        `layout`, `file`, `provider`, `tuning`, `flags`, `target`, `cache`, `tags`, and each size and option under its
+        name. `threads` is None for one thread per core.
 
     Raises:
         SpecError: the spec is wrong or cannot be read.

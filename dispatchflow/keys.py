@@ -62,16 +62,17 @@ def key_of(kind: str, ingredients: Mapping[str, Ingredient]) -> Key:
 
 
 _STAND_INS = 30
-"""The largest number of strings in a template; ASCII has 31 control characters besides NUL.
+"""The largest number of strings for which `Form` uses a template.
 
-In the template, each string is represented by another control character, repeated to the string's length in bytes."""
+To find the places of the strings in the encoding, `Form` encodes stand-ins: each is another control character, repeated
+to the length of its string. ASCII has 31 control characters besides NUL."""
 
 
 class Form:
     """Compute many keys of one kind whose ingredients differ only in some strings.
 
     `form.key(x, y)` equals `key_of(kind, ingredients(x, y))`, but the other ingredients, which may be long, are encoded
-    only once."""
+    only once for strings of the same lengths."""
 
     def __init__(self, kind: str, ingredients: Callable[..., Mapping[str, Ingredient]]) -> None:
         self.kind, self.ingredients = kind, ingredients
@@ -92,7 +93,7 @@ class Form:
         return key_of(self.kind, self.ingredients(*strings))
 
     def around(self, first: Sequence[str], last: Sequence[str]) -> Form:
-        """Return the form of keys whose strings begin with `first` and end with `last`."""
+        """Return a form with these first and last strings; its `key` takes only the strings between them."""
         form = Form(self.kind, lambda *middle: self.ingredients(*first, *middle, *last))
 
         def spell(lengths: tuple[int, ...]) -> list[str]:

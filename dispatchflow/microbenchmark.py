@@ -7,8 +7,8 @@
     table = run([Invocation("mm", "mm.vmfb", "main", [a, Input(a, cold=True)], expected=[a @ a])])
     print(table.select(["invocation", "dispatch", "median_ns", "verdict"]).to_pylist())
 
-No project, spec or store is needed. Each invocation runs in separate processes: if it crashes or takes too long, it has
-failed, and the next invocation runs.
+No project, spec or store is needed. Each invocation runs in separate processes: if one of them crashes or takes too
+long, the invocation has failed, and the next one runs.
 """
 
 from __future__ import annotations

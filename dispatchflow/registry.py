@@ -1,4 +1,7 @@
-"""Registries are folders: each public file except `api.py` has one subclass of the folder's base."""
+"""Import the classes of a registry, which is a folder of Python files.
+
+Each public file of the folder, except `api.py`, defines one subclass of the folder's base class.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ T = TypeVar("T")
 
 
 FACE = "api"
-"""The file with the base class, which all members import."""
+"""The name, without `.py`, of the file that defines the base class."""
 
 HINT = "docs/adding.md describes what such a file needs."
 
@@ -23,16 +26,16 @@ def members(package: str, base: Callable[..., T], word: str | None = None, suffi
     """Return the subclasses of `base` that the package's public files define, in the order of file names.
 
     Args:
-        package: the folder's package.
+        package: the name of the folder's package, such as `dispatchflow.cli.commands`.
         base: the base class.
-        word: the class attribute that must equal the file's name; None if there is none.
+        word: the class attribute that must equal the file's name without `.py`; None for no such check.
         suffix: the end of each class's name.
 
     Raises:
         DispatchflowError: a file does not define its class (`matmul.py` must define `Matmul`), or the class is
             incomplete or not named like its file.
     """
-    assert isinstance(base, type)  # a Callable to mypy, which refuses an abstract class as type[T]
+    assert isinstance(base, type)  # declared as a Callable, because mypy refuses an abstract class as type[T]
     found: list[type[T]] = []
     folder = importlib.import_module(package).__file__
     assert folder is not None

@@ -48,7 +48,7 @@ def size(value_bytes: float) -> str:
 
 
 def giga(value: float | None) -> str:
-    """Return a rate in 10^9 per second, without its unit; empty for None."""
+    """Return a rate per second, divided by 10^9, as text without a unit; empty for None."""
     return "" if value is None else _digits(value / 1e9)
 
 

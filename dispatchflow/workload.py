@@ -1,4 +1,4 @@
-"""The base of what a case runs: an operation or a user's module."""
+"""The base class of workloads: a workload is what a case runs, an operation or a user's module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Workload(ABC):
-    """The base of what a case runs: an `Operation`, whose module is generated, or a user's own `Module`."""
+    """The base class of an `Operation`, whose module is generated, and of a user's own `Module`."""
 
     name: ClassVar[str]
     """The word in specs, and the value of the column `operation` in rows."""
@@ -38,7 +38,7 @@ class Workload(ABC):
     @property
     @abstractmethod
     def recipes(self) -> tuple[str, ...]:
-        """The recipes of the inputs for verification; those of the last recipe are also used for timing."""
+        """The recipes (ways to make inputs, such as `random`) for verification; timing uses the last one."""
 
     @property
     @abstractmethod
@@ -48,7 +48,7 @@ class Workload(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """The part of a case's name after the operation: sizes, types and layouts; or file and function."""
+        """The part of a case's name after the operation: sizes, types and layouts, or file and function."""
 
     @cached_property
     def shape_name(self) -> str:

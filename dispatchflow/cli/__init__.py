@@ -1,1 +1,1 @@
-"""The command line: the only room that knows doit, terminals, signals and exit codes."""
+"""The command line: the only package that imports doit, prints, and chooses exit codes."""

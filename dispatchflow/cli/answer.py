@@ -1,4 +1,4 @@
-"""Execute a command line with one of the commands; each file of `commands/` defines one."""
+"""Execute the command that a command line names; each file of `commands/` defines one command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ COMMANDS = members("dispatchflow.cli.commands", Command, "name", "Command")
 
 
 def answer(root: Path, names: Mapping[str, Any], line: CommandLine, recall: Replay | None) -> int:
-    """Execute the command that the command line names, or `run`; return the exit code."""
+    """Execute the command that the command line names, or `run` if it names none; return the exit code.
+
+    `root` is the directory of dodo.py, `names` are the names that this file defines, and `recall` records what is read,
+    for a later replay of the answer."""
     commands = {command.name: command for command in COMMANDS}
     reset_vars()
     for name, value in line.variables.items():

@@ -1,4 +1,4 @@
-"""Cases → doit tasks: `emit:CASE` → `compile:CASE` → `verify:CASE` → `profile:CASE` → `sites:CASE`.
+"""Make doit tasks: `emit:CASE` → `compile:CASE` → `verify:CASE` → `profile:CASE` → `sites:CASE`.
 
 Tasks are ordered by task_dep, never by file_dep or targets: with those, doit would compare files with the task's last
 run, and execute stages whose outputs the store already has (docs/decisions/0003).
@@ -29,9 +29,9 @@ STAGE_DOCS = {
 
 
 def empty_tasks(selection: Selection, made: Sequence[Task]) -> list[Task]:
-    """Return tasks without actions: a group for each stage, and the selected cases that need no execution.
+    """Return tasks without actions: groups for the stages, and tasks for selected cases not in `made`.
 
-    The user's own tasks may depend on them."""
+    They exist because the user's own tasks may depend on them. Cases that need no execution are not in `made`."""
     names = {task.name for task in made}
     rest = [(stage, case.name) for stage, cases in selection.cases.items() for case in cases]
     empty = [Task(f"{stage}:{name}", None, subtask_of=stage) for stage, name in rest if f"{stage}:{name}" not in names]
@@ -53,9 +53,9 @@ def tasks_of(
     for stage in wanted:
         name = f"{stage}:{case.name}"
         key: tuple[Any, ...] = (stage, chain[stage].key)
-        if stage == "compile" and chain[stage].key is None:  # for a module that is not printed yet
+        if stage == "compile" and chain[stage].key is None:  # unknown until `emit` has printed the module
             key = (stage, chain["emit"].key, *stages.workspace.resolver.flags(case))
-        if stage == "verify" and chain[stage].key is None:  # hot and cold are verified once
+        if stage == "verify" and chain[stage].key is None:  # cases that differ only in `cache` share one verification
             key = (stage, replace(case, cache=HOT).name)
         deps = [tasks[-1].name] if tasks else []
         first = twins.setdefault(key, name) if key[1] is not None and stage not in MEASURED else name

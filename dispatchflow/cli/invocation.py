@@ -22,10 +22,10 @@ class Invocation:
 
     Args:
         root: the directory of dodo.py.
-        names: the dodo file's names.
-        variables: the given variables, not parsed.
+        names: the names that the dodo file defines, with their values.
+        variables: the variables of the command line, name → text.
         commands: the names of all commands.
-        recall: records everything that is read; None if the answer must not be replayed later.
+        recall: records everything that is read, for a later replay; None if the answer must not be replayed.
     """
 
     def __init__(

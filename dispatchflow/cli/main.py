@@ -1,4 +1,4 @@
-"""`doit …` in a directory whose dodo.py has `from dispatchflow import main; main()`.
+"""Execute `doit …` in a directory whose dodo.py has `from dispatchflow import main; main()`.
 
 Stock doit loads that file and so calls `main`, which executes one of our commands and ends the process.
 docs/decisions/0001 gives the reasons, and says what stock doit would do instead. `dispatchflow …` loads the file itself
@@ -35,7 +35,7 @@ _STOCK = ("help", "dumpdb", "strace", "tabcompletion")
 """The commands that doit executes without loading a dodo file."""
 
 _BOTH = ("help", "list", "run")
-"""Commands that stock doit has too: it answers `doit help list`, but not `dispatchflow help list`."""
+"""Commands that stock doit has too; it answers `doit help list`, but `dispatchflow help list` is ours."""
 
 _SHOW_CURSOR = b"\x1b[?25h"
 """The terminal's escape sequence that shows the cursor, which a progress bar may have hidden."""
@@ -72,7 +72,7 @@ def command() -> None:
 def _only_loads(words: Sequence[str]) -> bool:
     """Return whether stock doit would only load ./dodo.py.
 
-    True if there is no option, no command of stock doit, and no configuration that may name another dodo file."""
+    This is so if there is no option, no command of stock doit, and no configuration that may name another dodo file."""
     ours = len(words) == 2 and words[0] == "help" and words[1] in _BOTH
     if any(word.startswith("-") or (word in _STOCK and not ours) for word in words) or Path("doit.cfg").exists():
         return False
@@ -86,7 +86,7 @@ def _only_loads(words: Sequence[str]) -> bool:
 def main() -> None:
     """Execute the command line and exit: 0 success, 1 a case failed, 2 wrong input, 3 nothing matched.
 
-    Call it from a dodo.py; specs/, the store and the view are in that file's directory. The file is executed a second
+    Call it from a dodo.py; specs/, the store and build/ are in that file's directory. The file is executed a second
     time to define the user's `task_*` functions: in that execution `main` does nothing and returns.
     """
     global _running
@@ -117,7 +117,7 @@ def _interruptible() -> None:
 def _interrupt(number: int, frame: object) -> None:
     """Raise KeyboardInterrupt at the first signal; end the process at the second.
 
-    The exception runs every `finally` block; the second signal loses no more than `kill -9`."""
+    The exception runs every `finally` block. The second signal loses no more work than `kill -9` would."""
     for each in _INTERRUPTS:
         signal.signal(each, lambda again, frame: _end(again))
     raise KeyboardInterrupt(number)
@@ -153,7 +153,7 @@ def _flush_and_exit(code: int) -> None:
 
 
 def _flush() -> OSError | None:
-    """Write what is left of standard output and return the error; None also for a closed pipe."""
+    """Flush standard output and return the error; None also for a closed pipe or terminal."""
     # A closed pipe (`doit list | head`) is no error. For a closed terminal the exit code is set elsewhere.
     try:
         sys.stdout.flush()
@@ -225,10 +225,9 @@ def _refused_by_doit() -> tuple[type[Exception], ...]:
 
 
 def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay | None:
-    """Return the replay of a command line; None if the answer depends on more than `Replay` records.
+    """Return the replay of a command line; None if its answer depends on more than `Replay` records.
 
-    None for selected tasks of the user, for options other than -n, and for variables that compare the age of
-    measurements or try failures again."""
+    It does if tasks of the user are selected, an option other than -n is given, or `remeasure=` or `retry=`."""
     if not line.plain or {"remeasure", "retry"} & set(line.variables):
         return None
     words, own = line.words or dodo_file.default_words(names), dodo_file.task_names(names)
@@ -238,5 +237,5 @@ def _recall(dodo: Path, line: CommandLine, names: Mapping[str, Any]) -> Replay |
 
 
 def _only_cases(words: Sequence[str]) -> bool:
-    """Return whether the words select only cases, no tasks of the user; no words select all cases."""
+    """Return whether the words select no task of the user; an empty list selects all cases."""
     return all(cases_named(word) for word in (words[1:] if words[:1] == ["run"] and words[1:] else words))

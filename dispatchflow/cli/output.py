@@ -32,7 +32,7 @@ class OutputLost(DispatchflowError):
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Treat every OSError raised within as a failure to write to standard output, not to a file.
+    """Convert each OSError of the `with` block to OutputLost: the block writes to standard output only.
 
     Raises:
         OutputLost: an OSError was raised.

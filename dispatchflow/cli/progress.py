@@ -19,7 +19,7 @@ _SILENCE_S = 10.0
 
 
 class Progress:
-    """Counts and prints the stages of a run that end; may be called from several threads."""
+    """Counts and prints the finished stages of a run; its methods may be called from several threads."""
 
     def __init__(self, totals: dict[str, int]) -> None:
         self._totals, self._lock = totals, threading.RLock()
@@ -91,7 +91,7 @@ class Progress:
                 self._print(line)
 
     def block(self, trial: Trial, undecided: int) -> None:
-        """Report the end of one block of a trial; `undecided` is the number of trials that continue."""
+        """Report the end of one block of a measurement; `undecided` measurements continue."""
         with self._lock:
             number, most = len(trial.blocks_ns), trial.protocol.blocks
             if self._live is not None:

@@ -1,5 +1,7 @@
 """Find the cases, skips and tasks that the words of a command line select.
 
+A skip is a combination that the specs request but that is not possible.
+
 Only selected cases with pending stages become doit tasks later: building a task costs more than checking a case.
 """
 
@@ -42,7 +44,7 @@ class Selection:
 
 
 def select(words: Sequence[str], plan: Plan, foreign: Sequence[str], commands: Sequence[str]) -> Selection:
-    """Return the cases and tasks that these words name; without words, all cases for profile.
+    """Return the cases and tasks that these words name; without words, all cases for the stage `profile`.
 
     A word that matches only skips selects no case.
 

@@ -1,4 +1,7 @@
-"""Print the sites of the cases that were selected for the stage `sites`."""
+"""Print the sites of the cases that were selected for the stage `sites`.
+
+A site is a place of a program that launches a dispatch.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def requested(words: Sequence[str]) -> bool:
 
 
 def failures(chains: Sequence[CaseState]) -> dict[str, str]:
-    """Return case name → reason, for the cases whose sites failed."""
+    """Return case name → reason, for the cases whose stage `sites` failed."""
     return {
         chain.case.name: chain.sites.why
         for chain in chains
@@ -62,7 +65,7 @@ def text(workspace: Workspace, chains: Sequence[CaseState]) -> str:
 
 
 def _missing(state: StageState) -> str:
-    # An object of a finished stage may be damaged: `case_sites.load` has reported it, and its record is dropped.
+    # An object of a finished stage may be damaged: `case_sites.load` has then reported it and dropped its record.
     return "damaged; the next run makes them" if state.state == "made" else f"{state.state}: {state.why}"
 
 

@@ -117,7 +117,7 @@ class StageTasks:
         return None if record.ok else record.reason or "failed"
 
     def prepare(self, cases: Iterable[Case]) -> None:
-        """Add all pending measurements to the session before the first block; rounds interleave them."""
+        """Add all pending measurements to the session before its first block; its rounds interleave them."""
         new = [case for case in cases if case not in self._prepared]
         if not new:
             return
@@ -128,7 +128,7 @@ class StageTasks:
             self._calibrate(target, device, kinds)
 
     def _calibrate(self, target: Target, device: Device, kinds: Sequence[str]) -> None:
-        """Measure the ceilings of these kinds that are unknown; with `remeasure=yes`, all of them."""
+        """Measure the unknown ceilings (highest rates) of these kinds; with `remeasure=yes`, all of them."""
         ceilings, anew = self.workspace.ceilings, self.workspace.settings.remeasure == "yes"
         ceilings.copy_to_store(target, device)
         if wanted := kinds if anew else ceilings.missing(target, device, kinds):
@@ -137,9 +137,9 @@ class StageTasks:
             ceilings.calibrate(target, device, self.session, wanted)
 
     def _places_with_ceilings(self) -> list[tuple[Target, Device, list[str]]]:
-        """Return (target, device, kinds of ceilings that its cases need) for each place.
+        """Return (target, device, kinds of ceilings that its cases need) for each place that is measured.
 
-        Each place has separate ceilings: a number of threads of the CPU, or another target."""
+        A place is a target with a number of threads; each place has ceilings of its own."""
         places: dict[tuple[str, int], tuple[Target, Device, list[str]]] = {}
         ceilings = self.workspace.ceilings
         for case, trial in self.trials.items():
@@ -220,9 +220,9 @@ class StageTasks:
             w.ceilings.calibrate(case.target, chain.device, self.session, kinds, spare=True)
 
     def check_runtime_drift(self, cases: Mapping[Case, str]) -> bool:
-        """Measure controls if selected cases would reuse times that another runtime measured.
+        """Compare runtimes on a few cases (controls), if selected cases would reuse another runtime's times.
 
-        If the runtimes' speeds differ, those cases are measured again. Returns False if there was nothing to judge."""
+        If the runtimes' speeds differ, those cases are measured again. Returns False if there are no such cases."""
         resolver, looked = self.workspace.resolver, False
         while reused := [chain for case, chain in resolver.unjudged.items() if cases.get(case) in MEASURED]:
             looked = True
@@ -243,9 +243,9 @@ class StageTasks:
         return looked
 
     def publish(self, cases: Mapping[Case, str], chains: Sequence[CaseState]) -> list[Row]:
-        """Publish the rows of cases that were selected for `profile`; return one row per case.
+        """Publish the rows of cases that were selected for a stage in `MEASURED`; return one row per case.
 
-        Views, and the keys for `explain`, are written for cases that were touched or have an outdated view."""
+        Views (`build/CASE/`) and the keys for `explain` are written for cases in `touched` or with an outdated view."""
         workspace = self.workspace
         rows = self._rows(chains)
         if any(row.status == "suspect" and row.chain.case in self.trials for row in rows):

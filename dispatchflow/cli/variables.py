@@ -35,7 +35,7 @@ class Variable:
 
 
 class _NoneOf(ValueError):
-    """A value is not among the known words."""
+    """The error for a value that is not among the known words."""
 
     def __init__(self, known: Sequence[str], hint: str, beside: str = "") -> None:
         super().__init__(f"one of {', '.join(known)}{beside}")

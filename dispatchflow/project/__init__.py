@@ -1,1 +1,1 @@
-"""One user directory and one invocation: this room connects all rooms below it."""
+"""Connect all packages below this one, for one command in one user directory (docs/layout.md)."""

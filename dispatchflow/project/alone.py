@@ -1,4 +1,7 @@
-"""Find each site's time by itself, in rows of cases whose modules were extracted from the program."""
+"""Find the time of each site when it runs alone, in the rows of its extracted module.
+
+A site is a place of a program that launches a dispatch.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _ENDS = ("later_low_ns", "later_high_ns")
 
 
 def times(workspace: Workspace, chain: CaseState, program: Program) -> dict[int, Alone]:
-    """Return site → its time by itself.
+    """Return site number → time of the site when it runs alone, for the sites with such a time.
 
     The time is from the newest row of the site's module with the case's target, device, threads and toolchain. Nothing
     is extracted or measured here: without an earlier extraction the result is empty.

@@ -1,4 +1,7 @@
-"""Write a bundle: sites of a case as separate modules, with their operands, a spec and a script."""
+"""Write a bundle: sites of a case as separate modules, with their operands, a spec and a script.
+
+A site is a place of a program that launches a dispatch.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +73,8 @@ def written(workspace: Workspace, case: Case, wanted: Sequence[int] | None, out:
     means all. The files of an earlier bundle in `out` are replaced.
 
     Raises:
-        SpecError: a library computes the case, `out` has other files, the toolchain records no replays, or the program
-            has no such site.
+        SpecError: a library computes the case, `out` has other files, the program has no such site, or `replay=yes` is
+            given and the toolchain cannot record replays.
         ToolError: the case does not compile, or its sites cannot be found.
     """
     check(out)
@@ -107,7 +110,7 @@ def captured_of(workspace: Workspace, case: Case, sites: Sequence[int], recipe: 
     """Return the operands and results of these sites of a case.
 
     They are captured if that was not done before. `missing` has the reason for each site that cannot be captured.
-    `recipe` makes the inputs of the call; None means the first recipe.
+    `recipe` names the way to make the inputs of the call; None means the first recipe.
 
     Raises:
         SpecError: `execution=` is higher than the number of executions of every site.
@@ -154,7 +157,7 @@ def check(out: Path) -> None:
 
 
 def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict[str, Digest]:
-    """Return the files of machine code that the modules name, such as those of custom dispatches."""
+    """Return name → digest of the machine-code files that the modules name, as custom dispatches do."""
     printed = workspace.executor.printed(case.operation) if isinstance(case.operation, Module) else None
     named = printed.objects if printed else {}
     texts = [path.read_bytes() for path in modules] if named else []
@@ -162,7 +165,7 @@ def linked_of(workspace: Workspace, case: Case, modules: Sequence[Path]) -> dict
 
 
 def made_of(workspace: Workspace, case: Case, record: Record | None, what: str) -> Record:
-    """Return the record if it is `ok`.
+    """Return the record if it is `ok`; `what` begins the message of the error.
 
     Raises:
         ToolError: the record is not `ok`, or is None because the case does not compile.

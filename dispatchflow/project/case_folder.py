@@ -1,4 +1,7 @@
-"""The view `build/`: one readable folder per case, with links into the store. Nothing is read from it."""
+"""Write the view `build/`: one readable folder per case, with links into the store.
+
+The files are for users: no command reads them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites:
     They are module.mlir, module.vmfb, configurations.mlir, logs, inputs, expected results, the results of a wrong
     module, case.txt and repro.sh; if the case has sites, also sites.json, flow.mlirbc, and sites.txt with the text
     `sites`."""
-    root = root.resolve()  # it may itself be a link, and the links in it lead to the store by `..`
+    root = root.resolve()  # if it is a link, `..` in the links below it must count from the real folder
     folder = root / chain.case.name
     folder.mkdir(parents=True, exist_ok=True)
     wanted = links(chain, resolver)
@@ -150,7 +153,7 @@ def links(chain: CaseState, resolver: Resolver) -> dict[str, Digest]:
     if data := resolver.supplies.data(chain.case.operation) or resolver.supplies.operands(chain.case.operation):
         for name, digests in data.digests.items():
             if name == "expected_unseen" and digests[0] == digest_of(b""):
-                continue  # no part of the result is unseen
+                continue  # empty: the recipes would detect every kind of error that was tried
             file = f"{name}.txt" if name in ("expected_unseen", "expected_types") else f"{name}.bin"
             found |= {file: digests[0]} if name.startswith("expected") else data.files(name)
     return found
@@ -169,11 +172,11 @@ def link(path: Path, to: Path) -> None:
 
 
 def by_hand(chain: CaseState, resolver: Resolver) -> Mapping[str, tuple[str, ...]]:
-    """Return the command lines that were executed, with the files of the case's folder as inputs.
+    """Return the command lines that were executed, with the files in the case's folder as inputs.
 
     The keys are `compile`, `run` and `benchmark`, and `sites` if the sites have times; a library has no `compile`.
-    The compile writes module.vmfb to the working directory: run it in an empty one, as repro.sh does, or it writes
-    through a link into the store."""
+    Run the compile in an empty directory, as repro.sh does: it writes module.vmfb to the working directory, and in the
+    case's folder that name is a link into the store."""
     case, device, toolchain = chain.case, chain.device, resolver.toolchain
     program = case.operation
     operands = resolver.supplies.operands(program)

@@ -1,4 +1,4 @@
-"""The compiler's phases of a case: the module after each as text, and the files in the view."""
+"""Dump the module of a case after each compiler phase, and link the dumps in the view `build/`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class CasePhases:
-    """A case, compiled with one toolchain."""
+    """The compiler phases of a case, compiled with the toolchain of `workspace`."""
 
     workspace: Workspace
     case: Case
@@ -47,7 +47,7 @@ class CasePhases:
 
     @cached_property
     def dumped(self) -> Record:
-        """The record of the dump; its files are in the view."""
+        """The record of the compile that dumps every phase; its files are linked in the view."""
         return self._kept(made.dump)
 
     def passes(self) -> Record:
@@ -61,7 +61,7 @@ class CasePhases:
 
     @property
     def phases(self) -> dict[Phase, Digest]:
-        """Phase → the object with the module after it."""
+        """Phase → digest of the text of the module after the phase."""
         return {phase: self.dumped.outputs[file] for phase, file in phases.found(self.dumped.outputs).items()}
 
     def sizes(self) -> dict[Phase, int]:

@@ -1,4 +1,7 @@
-"""The sites of a case, read from the store: its program, their times, and its rows."""
+"""Read the sites of a case, and their times, from the store.
+
+A site is a place of a program that launches a dispatch.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CaseSites:
-    """The sites of a case."""
+    """The sites of a case, with all that their rows show."""
 
     case: str
     program: Program
@@ -36,7 +39,7 @@ class CaseSites:
     configurations: Mapping[str, str]
     """Kernel → the configuration that the compiler applied."""
     alone: Mapping[int, sites.Alone]
-    """Site → its time by itself, as the case of its extracted module."""
+    """Site → its time when it runs alone, as a case of its extracted module."""
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -54,7 +57,7 @@ class CaseSites:
 
     @property
     def remarks(self) -> list[str]:
-        """The lines below a table."""
+        """The lines below the table of sites."""
         found = sites.remarks(self.program, self.times, self.doubt)
         if self.times is None:
             return found

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def namespace(dodo: Path) -> dict[str, Any]:
-    """Return the dodo file's names.
+    """Return the names that the dodo file defines, with their values.
 
     The file is executed again, because tasks may be defined below our `main()`, which does nothing this time."""
     return runpy.run_path(str(dodo), run_name="dodo")

@@ -1,4 +1,8 @@
-"""Find the wrong sites of a case: compare each site's captured results with those of a reference."""
+"""Find the wrong sites of a case: compare each site's captured results with those of a reference.
+
+A site is a place of a program that launches a dispatch.
+The reference is the site's module, compiled for another target.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +91,9 @@ def _located(
 
 
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
-    """Verify a case; return why its results are wrong and for which recipe, each None if unknown."""
+    """Verify a case; return (why its results are wrong, the first recipe whose inputs show it).
+
+    Both are None if the results are not known to be wrong."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None
@@ -103,7 +109,7 @@ def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class _Checking:
-    """Compares sites with the reference; `check` may be called from several threads."""
+    """Compares sites with the reference; `check`, called with a site's number, is thread-safe."""
 
     workspace: Workspace
     case: Case

@@ -1,4 +1,4 @@
-"""`doit store` shows what takes the space; `doit store clean` removes what is not needed."""
+"""`doit store` shows what takes space in the store; `doit store clean` removes what is not needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dispatchflow.tools import releases
 
 
 def overview(workspace: Workspace) -> str:
-    """Return the text of `doit store`: objects by kind, and everything else in the store."""
+    """Return the text of `doit store`: the sizes of objects by kind, and of everything else in the store."""
     store = workspace.store
     sizes = store.objects()
     objects = retention.tally(sizes, retention.kinds(sizes, store.records.held()))
@@ -108,8 +108,12 @@ def _keys_to_keep(workspace: Workspace, held: Sequence[retention.StoredRecord]) 
 def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) -> set[Key]:
     """Return the keys that the cases of the plan need with each available toolchain.
 
-    They are the keys of the stages, of inputs and expected results, of rotations, of sites with their times under any
-    protocol, of what other commands made from them, and of calibration kernels."""
+    They are the keys of stages, inputs and expected results, modules that rotate inputs (`cache=cold`), sites with
+    their times under any protocol, and calibration kernels. The records that other commands made from these are included.
+
+    Raises:
+        SpecError: there are no cases.
+    """
     if not workspace.plan.cases:
         raise SpecError("there are no cases", {"given": "keep=referenced"}, "Everything would be removed.")
     keys: set[Key] = set()

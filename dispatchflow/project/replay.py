@@ -1,8 +1,9 @@
 """Replay the output of an earlier run that had nothing to do, as long as no input has changed.
 
 A replay never decides what is built: after any difference everything is planned again, from keys
-(docs/decisions/0010). Answers are separate files, `.dispatchflow/answers/QUESTION`. A replay therefore opens no
-database, and keeping an answer does not change the records, on which the answer depends.
+(docs/decisions/0010). An answer is the exit code and the text that a command line had. Each answer is a file,
+`.dispatchflow/answers/QUESTION`, where QUESTION is a digest of the command line and its environment. A replay therefore
+opens no database, and keeping an answer does not change the records, on which the answer depends.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _file(name: str) -> str:
 
 
 def _database(name: str) -> str:
-    """Return the stamps of a SQLite file and its log; every write changes one of the two.
+    """Return the stamps (size, times, …) of a SQLite file and its log; every write changes one of them.
 
     A reader may leave an empty log, which counts as absent."""
     log = stamp(f"{name}-wal")
@@ -92,7 +93,7 @@ def _machine(_: str) -> str:
 
 
 def _package(name: str) -> str:
-    """Return the stamp of the package that an import would find, without importing it."""
+    """Return the stamp of the file that an import of the package would load, without importing it."""
     found = find_spec(name)
     return stamp(found.origin) if found and found.origin else ABSENT
 

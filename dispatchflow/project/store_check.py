@@ -150,7 +150,7 @@ def _check_compiles(workspace: Workspace, count: int | None, found: report.Findi
 
 
 _ASKED = {"toolchain", "module", "flags", "environment"}
-"""The ingredients of a compile."""
+"""The names of the ingredients of a compile's key."""
 
 
 def _read_by(record: Record) -> list[Digest]:

@@ -31,6 +31,7 @@ class Imported:
     arrays: Path | None
     """Arguments `in0`, … and results `out0`, …; None if numpy does not have the type of one."""
     no_arrays: str | None
+    """The reason why there are no arrays; None if there are."""
     function: str
     types: Declaration
     f64: bool

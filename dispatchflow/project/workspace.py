@@ -70,8 +70,8 @@ class Workspace:
         self.root, self.values, self._seen, self.say = root, values, seen, say
         self.settings: Settings = settings(values, machine.memory_bytes())
         self.began, self.began_monotonic = time.time(), time.monotonic()
-        # The name is partly random, since clocks are set back and containers number processes from 1. Parquet files are
-        # named and ordered by it.
+        # A run's name is partly random, since clocks are set back and containers number processes from 1. Parquet files
+        # are named and ordered by it.
         self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(self.began))}-{os.urandom(4).hex()}"
 
     @property

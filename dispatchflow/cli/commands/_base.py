@@ -1,4 +1,4 @@
-"""The base of commands that execute no stage."""
+"""The base class of all commands except `run`, and functions that several commands use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIMITS = ("compile_limit", "run_limit", "memory_limit")
 
 
 class QueryCommand(Command):  # type: ignore[misc]
-    """A command that executes no stage."""
+    """A command other than `run`."""
 
     # Commands import most modules inside their functions: the most frequent command, a run in which nothing changed,
     # needs none of them.
@@ -41,7 +41,7 @@ def no_words(command: str, args: list[str]) -> None:
 
 
 def join_users(workspace: Workspace) -> None:
-    """Wait for a running clean of the store, then register this process, so that no clean begins."""
+    """Wait for a running `doit store clean`, then register this process, so that no other clean begins."""
     workspace.store.users.join(lambda _: workspace.say("waits until `doit store clean` is done"))
 
 

@@ -1,4 +1,7 @@
-"""`doit annotate` shows which machine instructions of a site take the time."""
+"""`doit annotate` shows which machine instructions of a site take the time.
+
+A site is a place of a program that launches a dispatch.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ class AnnotateCommand(QueryCommand):
 
 
 def _chosen(case: Case, program: Program, word: str | None) -> Site:
-    """Return the site of `site=`, or the only site.
+    """Return the site that `site=` names, or the only site of the program.
 
     Raises:
         SpecError: there is no such site, or none is given and there are several.

@@ -79,7 +79,7 @@ def _explained(workspace: Workspace, chain: CaseState) -> Iterator[str]:
 
 
 def _actions(chain: CaseState, stage: str) -> Iterator[tuple[str, Action]]:
-    """Yield (title of the key, action) for each action of a stage that is known."""
+    """Yield (title of the key, action) for each known action of a stage; `sites` may have two."""
     action, tracing = chain[stage].action, site_states.provenance_of(chain) if stage == SITES else None
     if tracing is not None:
         yield "key of the provenance", tracing

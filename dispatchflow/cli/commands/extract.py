@@ -1,4 +1,7 @@
-"""`doit extract` writes each site of a case as a separate module."""
+"""`doit extract` writes each site of a case as a separate module.
+
+A site is a place of a program that launches a dispatch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doit import` makes a module of a PyTorch program."""
+"""`doit import` converts a PyTorch module to MLIR."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _write(workspace: Workspace, selection: Selection, path: Path) -> str:
 
 
 def _file_of(entry: KnownFailure, root: Path) -> Path:
-    """Return the file of an entry, by its place: `specs/a.toml:3, known_failure[0]`."""
+    """Return the file of an entry, whose place is for example `specs/a.toml:3, known_failure[0]`."""
     return (root / entry.place.rpartition(", ")[0].rpartition(":")[0]).resolve()
 
 

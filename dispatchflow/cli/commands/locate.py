@@ -1,4 +1,7 @@
-"""`doit locate` finds the sites of a case that are wrong."""
+"""`doit locate` finds the sites of a case whose results are wrong.
+
+A site is a place of a program that launches a dispatch.
+"""
 
 from __future__ import annotations
 

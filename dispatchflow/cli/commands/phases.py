@@ -108,9 +108,9 @@ def _within(asked: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _across(asked: CasePhases, other: CasePhases, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which phases of two cases differ, and how.
+    """Yield after which phases the modules of two cases differ, and how.
 
-    The differences are those of the first such phase, or of the phases from `from=` to `to=`."""
+    The text shows the differences after the first such phase, or after each phase from `from=` to `to=`."""
     known = list(_known(asked))
     _known(other)
     names = [each.case.name for each in (asked, other)]

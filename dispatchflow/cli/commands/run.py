@@ -75,7 +75,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
         code, said = _publish_and_report(stages, last, chains, list(selection.skips), failed)
         if stages.refused is not None:
             raise stages.refused
-        bare = workspace.values.keys() & {"format", "out"}  # a replay would print a duration, these do not
+        bare = workspace.values.keys() & {"format", "out"}  # then no duration is printed, but a replay has one
         if app.recall is not None and not (pending or selection.foreign or again or bare):
             app.recall.keep(code, said)
         return code
@@ -148,7 +148,7 @@ def _publish_before_own_task(stages: StageTasks, last: Mapping[Case, str]) -> No
 def _publish_and_report(
     stages: StageTasks, last: Mapping[Case, str], chains: Sequence[CaseState], skips: Sequence[Skip], failed: bool
 ) -> tuple[int, str]:
-    """Publish rows and print the table and summary; return the exit code and the text without duration."""
+    """Publish rows, print table and summary; return the exit code and the text without its duration."""
     workspace = stages.workspace
     if not last and not skips:
         return int(failed), ""

@@ -1,4 +1,4 @@
-"""`doit store` shows what takes the space; `check` and `clean` are its subcommands."""
+"""`doit store` shows what takes space in the store; `check` and `clean` are its subcommands."""
 
 from __future__ import annotations
 
