@@ -1,4 +1,4 @@
-"""Every error that a user sees: problem, facts, hint.
+"""The errors that a user sees; each has a problem, facts and a hint.
 
 DispatchflowError           exit 2
 ├── SpecError               a spec file or a variable has something that is not allowed

@@ -5,7 +5,7 @@ from __future__ import annotations
 STAGES = ("emit", "compile", "verify", "profile")
 """The stages of a case, in order; a row reports these."""
 SITES = "sites"
-"""The stage after `profile`, which shows what each dispatch computes. It runs only if named."""
+"""The stage after `profile`; it shows what each dispatch computes. It runs only if it is named."""
 NAMED = (*STAGES, SITES)
 """All stages that a command line can name."""
 MEASURED = ("profile", SITES)

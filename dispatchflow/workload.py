@@ -52,7 +52,7 @@ class Workload(ABC):
 
     @cached_property
     def shape_name(self) -> str:
-        """The beginning of a case's name, without the tuning: the same for all cases of one computation."""
+        """The name and the label, with which the names of all cases of one computation begin."""
         return f"{self.name}_{self.label}"
 
     @property

@@ -46,8 +46,8 @@ def tasks_of(
 ) -> list[Task]:
     """Return the tasks of the wanted stages of one case, in order.
 
-    `twins` maps (stage, key) to the first task with that key. A second case with the same key depends on that task;
-    otherwise it would occupy a worker while it waits for a lock.
+    `twins` maps (stage, key) to the first task with that key. A second case with the same key depends on that task:
+    without the dependency, it would occupy a worker while it waits for a lock.
     """
     case, tasks = chain.case, list[Task]()
     for stage in wanted:

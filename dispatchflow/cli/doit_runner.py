@@ -1,4 +1,4 @@
-"""A thread runner for doit that runs exclusive tasks alone, after all other tasks that can run."""
+"""Run doit tasks in threads, and exclusive ones (measurements, the user's own) alone after them."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _flush_and_exit(code: int) -> None:
 
 
 def _flush() -> OSError | None:
-    """Flush standard output and return the error; None also for a closed pipe or terminal."""
+    """Write the rest of standard output; return the error, but None for a closed pipe or terminal."""
     # A closed pipe (`doit list | head`) is no error. For a closed terminal the exit code is set elsewhere.
     try:
         sys.stdout.flush()

@@ -1,6 +1,6 @@
 """Find the cases, skips and tasks that the words of a command line select.
 
-A skip is a combination that the specs request but that is not possible.
+A skip is a requested combination that is not possible.
 
 Only selected cases with pending stages become doit tasks later: building a task costs more than checking a case.
 """

@@ -50,10 +50,10 @@ class StageTasks:
         self.touched: set[Case] = set()
         """Cases with a stage for which `run` was called."""
         self.made: set[Case] = set()
-        """Cases with a stage that was executed; the others reused a record of another case or process."""
+        """Cases with a stage that this invocation executed; others reused a record of another case or process."""
         self.stopped: Exception | None = None
         self.broken: set[str] = set()
-        """Names of the cases whose stage ended by an exception in this program."""
+        """Names of the cases whose stage ended by an exception in dispatchflow."""
         self.refused: DispatchflowError | None = None
         """The error for rows that `publish` could not write; it is raised after everything else is reported."""
         self._blind = False

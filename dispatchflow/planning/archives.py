@@ -1,4 +1,4 @@
-"""Members of `.npz` archives: `ref.npz:in*` in a spec."""
+"""Find the members of `.npz` archives that a spec names: `ref.npz:in*`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One swept list of a spec: `64`, `[64, 128]`, `"64:1024:128"`, `"2^4..2^10"`, `"64,128"`."""
+"""Parse the sizes of a dimension: `64`, `[64, 128]`, `"64:1024:128"`, `"2^4..2^10"`, `"64,128"`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINE_FORMS = "64 or 64,128 or 64:1024:64 (ends included) or 2^4..2^10"
 
 
 class AxisError(ValueError):
-    """Sizes that cannot be parsed; the caller adds the file and the place to the error."""
+    """The error for sizes that cannot be parsed; the caller adds the file and the place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class Axis:
 
     parts: tuple[Sequence[int], ...]
     notes: tuple[str, ...] = ()
+    """Remarks for the user, such as that no step of a range reaches its end."""
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))

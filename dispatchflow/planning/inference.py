@@ -39,9 +39,10 @@ _SIZES = re.compile(r"\d+(?:x\d+)*")
 
 
 def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
-    """Return the only operation that has exactly these dims and the options among `words`.
+    """Return the one operation that has these dims and the options among `words`.
 
-    It must also take the values of these options, the element types and the layouts in `words`.
+    If several have them, those are preferred that take all values in `words` (of options, element types and layouts),
+    then those that have no other dims.
 
     Raises:
         SpecError: no operation fits, or several do.
@@ -73,8 +74,8 @@ def by_dims(dims: Collection[str], words: Mapping[str, str]) -> str:
 def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return operation → the words of its sweep, for each operation to which the given words apply.
 
-    A sweep has only the written classes of shapes and the values in `words` that its operation takes. An
-    operation that takes none of the classes, or none of a word's values, is left out.
+    Each sweep has only those classes of shapes in `written`, and those values in `words`, that its operation takes.
+    An operation that takes none of the classes, or none of a word's values, is left out.
 
     Raises:
         SpecError: no operation has a class or a value, or sizes such as `64x80` fit several operations or none.
@@ -106,7 +107,7 @@ def by_shapes(written: str, words: Mapping[str, str]) -> dict[str, dict[str, str
 
 
 def by_field(word: str, place: Location) -> str:
-    """Return `Write operation=norm kind=layer.` for `layer_norm`, another library's name; else empty."""
+    """Return `Write operation=norm kind=layer.` for `layer_norm`, a name in other libraries; else ''."""
     word = word.lower().replace("-", "_")
     found = [meaning.split() for names, meaning in _FIELD.items() if word in names.split()]
     for name, operation in OPERATIONS.items():
@@ -137,7 +138,7 @@ def _operations_with_words(words: Mapping[str, str], facts: Mapping[str, str]) -
 
 
 def _with_options(names: Iterable[str], words: Mapping[str, str]) -> list[str]:
-    """Return the operations with the options in `words`; if some of them take all values, only those."""
+    """Return the operations with the options in `words`; only those that take all values, if any do."""
     options = set(words) & set(OPTIONS)
     written = [(word, value) for word in _NARROWING if word in words for value in sweep_words.values(word, words[word])]
     having = [name for name in names if options <= set(OPERATIONS[name].options)]

@@ -12,12 +12,12 @@ COMMAND_LINE = "command line"
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The place of a sweep."""
+    """The place where a sweep is written; the methods spell words as they are written there."""
 
     sweep: str
     """`specs/matmul.toml:3, sweep[0]`, or `COMMAND_LINE`."""
     replaced: Collection[str] = ()
-    """The words that the command line replaced."""
+    """The words of a spec's sweep that are replaced by variables of the command line."""
 
     def at(self, word: str) -> str:
         return f"{word}= on the {COMMAND_LINE}" if self._on_line(word) else f"{self.sweep}.{word}"

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def objects(name: str, content: bytes, read: Read, importer: str | None) -> tuple[tuple[str, File], ...]:
-    """Return the files that a module names, relative to its own folder.
+    """Return (name in the module, file) for each file that a module names, relative to its own folder.
 
-    A file that cannot be read is left out. If the module needs the file, printing the module fails later, and with it
-    only the module's cases."""
+    `importer` is `onnx` for an ONNX file and None for MLIR. A file that cannot be read is left out. If the module needs
+    that file, the stage `emit` fails later, only for cases of this module."""
     found = []
     named = onnx_file.weight_files(content) if importer else module.objects(content.decode(errors="replace"))
     for written in named:
@@ -43,15 +43,15 @@ def entries(wanted: list[str], content: bytes, name: str, place: Location, impor
     public = [onnx_file.function(content)] if importer else functions(text)
     if not wanted:
         if not public and not is_bytecode(content):
-            return [ENTRY]  # an error in the file is the failure of this one case
+            return [ENTRY]  # the file may have an error, which this one case then reports
         if not public:
             facts = {"spec": place.at("file"), "file": name}
             raise SpecError(
                 "the functions of bytecode cannot be listed", facts, f"Name one: {place.spelt('function', 'main')}."
             )
         return public
-    for entry in wanted if public else ():  # bytecode is not read here
-        if entry not in public and not mentions(text, entry):  # in doubt, the printed module decides
+    for entry in wanted if public else ():  # empty for bytecode, which is not read here
+        if entry not in public and not mentions(text, entry):  # if it is only mentioned, the stage `emit` decides
             facts = {"spec": place.at("function"), "file": name, "functions": ", ".join(public)}
             raise SpecError(f"no public function '{entry}'", facts, suggestion(entry, public))
     return wanted

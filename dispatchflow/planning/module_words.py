@@ -46,7 +46,9 @@ _INPUT_FORMS = "4x8xf32, 4x8xf32=random|integers|0..15|0.5|1 2 3, @file.npy, 4x8
 
 
 def modules(words: Any, against: Target | None, place: Location, read: Read) -> tuple[Module, ...]:
-    """Return one module per function of each file; each module's reference has the target `against`.
+    """Return one module per function of each file, for the typed words of a sweep.
+
+    The results are compared with those of the target `against`, unless it is None.
 
     Raises:
         SpecError: a file cannot be read, an input is not understood, or a function is missing.
@@ -98,6 +100,7 @@ def of_file(
 ) -> list[Module]:
     """Return a module for each named function of one file, or for every public one if none is named.
 
+    `title` is the module's name in the names of cases. Its results are compared with those of `library`, if given.
     `problem` says why the inputs are unknown; None if they are known.
 
     Raises:
@@ -155,7 +158,11 @@ def _unreadable(name: str, word: str, place: Location, error: Exception) -> Spec
 
 
 def weights(written: str, place: Location, read: Read) -> Parameters:
-    """Return the file with weights that is written as `scope=file`, or as `file` if the scope is empty."""
+    """Return the file with weights that is written as `scope=file`, or as `file` if the scope is empty.
+
+    Raises:
+        SpecError: the format of the file is not known, or the file cannot be read.
+    """
     scope, equals, name = written.partition("=")
     scope, name = (scope.strip(), name.strip()) if equals else ("", written.strip())
     ending = PurePath(name).suffix

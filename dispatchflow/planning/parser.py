@@ -1,4 +1,4 @@
-"""Parse TOML to sweeps; every error names file, line, place, the found and the allowed values."""
+"""Parse specs (TOML) to sweeps; every error names file, line, place, the found and the allowed values."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FIELDS: list[tuple[str, Any, Any]] = [
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One `[[sweep]]` table: axes whose product, filtered, is a set of cases.
+    """One `[[sweep]]` table: axes whose product, filtered by `include` and `exclude`, is a set of cases.
 
     `shapes` replaces the product of the dims; `modules` replaces all axes of an operation."""
 
@@ -72,7 +72,7 @@ class Sweep:
     providers: tuple[str, ...]
     caches: tuple[str, ...]
     noisy: float | None
-    """The half-width above which rows are marked as noisy; None for the usual limit."""
+    """The relative half-width of a median's interval above which its row is noisy; None for the default."""
     tags: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
@@ -254,7 +254,7 @@ def _program(name: object, place: str) -> type[Workload]:
 
 
 def _typed(table: Mapping[str, Any], program: type[Workload], place: str, replaced: Collection[str]) -> Any:
-    own = [(dim, Any, None) for dim in program.dims]  # `axis` has better messages on sizes
+    own = [(dim, Any, None) for dim in program.dims]  # `axis` checks sizes, with better messages
     if issubclass(program, Operation):
         own += [*_OPERATION_FIELDS, *[(word, Any, None) for word in program.options]]
     else:

@@ -17,6 +17,6 @@ def matches(name: str, word: str) -> bool:
 
 
 def any_match(names: Iterable[str], words: Iterable[str]) -> bool:
-    """Return whether one of the names matches one of the words, as with tags: `net:bert` matches `net:*`."""
+    """Return whether one of the names matches one of the words; the tag `net:bert` matches `net:*`."""
     known = tuple(names)
     return any(matches(name, word) for word in words for name in known)

@@ -1,4 +1,7 @@
-"""Expand sweeps to a plan: the cases, each once, and the skips with their reasons. Pure."""
+"""Expand sweeps to a plan: the cases, each once, and the skips with their reasons.
+
+This module is pure: it reads no file and starts no tool.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,9 @@ class Plan:
     skips: tuple[Skip, ...]
     notes: tuple[str, ...]
     noisy: dict[Case, float] = field(default_factory=dict)
-    """The half-width above which a case's row is noisy, if a sweep has one; the smallest if several have."""
+    """Case → relative half-width of its median's interval above which its row is noisy.
+
+    Only cases of sweeps with `noisy` are here; if several such sweeps have a case, the smallest value counts."""
 
 
 def expand(sweeps: Iterable[Sweep], tags: Sequence[str] = ()) -> Plan:
@@ -154,7 +159,7 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
     """Return why extra flags conflict with the tuning's flags; None without a conflict.
 
-    The compiler's dump does not always show a conflict."""
+    Such flags are refused because the compiler's dump does not always show which of them applied."""
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 

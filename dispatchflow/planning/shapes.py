@@ -22,13 +22,15 @@ class Shape:
     """The layer or purpose of the shape."""
 
     def chosen(self, words: Sequence[str], values: Sequence[str | int]) -> tuple[str | int, ...]:
-        """Return a value for each of these words: the shape's own if it has one, else the one in `values`."""
+        """Return a value for each of these options: the shape's own if it has one, else that of `values`."""
         own = dict(self.options)
         return tuple(own.get(word, value) for word, value in zip(words, values, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeClass:
+    """A named list of shapes, such as `tiny`, for each operation that has them."""
+
     name: str
     reason: str
     source: str

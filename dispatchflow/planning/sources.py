@@ -1,4 +1,4 @@
-"""Find the requested sweeps: the sweeps of the specs, or one that the command line describes."""
+"""Find the requested sweeps: those of the specs, or those that the command line describes."""
 
 from __future__ import annotations
 
@@ -184,7 +184,9 @@ class _Reader:
     sources: Sources
     folder: Path
     _plainer: dict[str, bool] = field(default_factory=dict)
-    """Path up to its last `..` → whether resolving `folder/..` as text is right; cached for large suites."""
+    """Path up to its last `..` → whether each `folder/..` in it may be removed as text.
+
+    This is wrong after a symbolic link. The answers are kept, because a suite may have many paths."""
 
     def __call__(self, name: str) -> tuple[str, bytes]:
         path = self.folder / name

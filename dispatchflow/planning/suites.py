@@ -26,7 +26,7 @@ FLAGS = "run_module_io_flags.txt"
 _MODELS = (".mlir", ".mlirbc")
 _FLAGS = "flags.txt"
 _BY_FLAGS = ("file", "inputs", "expected", "parameters", "name")
-"""The words of a sweep that a suite replaces."""
+"""The words that a sweep with `suite` may not have, because each folder of the suite decides them."""
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class Lacking:
 
 
 class _NotUnderstood(Exception):
-    """A flag file is wrong: only the cases of its folder fail."""
+    """The error for a wrong flag file, which fails only the cases of its folder."""
 
 
 def modules(
@@ -48,7 +48,7 @@ def modules(
 ) -> tuple[tuple[Module, ...], tuple[Lacking, ...]]:
     """Return the modules of a suite's folders, and the folders that cannot be cases.
 
-    A flag that is not understood is the `problem` of its folder's modules.
+    If a flag is not understood, the folder's modules have the reason as their `problem`, and their cases fail.
 
     Raises:
         SpecError: no folder matches, or a word is given that the flag files decide.
@@ -159,7 +159,7 @@ def _matching(pattern: str, place: Location, read: Read) -> list[str]:
             raise SpecError("a suite cannot be read", facts, place.paths) from error
         parts.append("*")
     found = sorted(_walk(root, parts, read))
-    if "**" in parts or not is_pattern(parts[-1]):  # `found` has folders that do not exist or are no tests
+    if "**" in parts or not is_pattern(parts[-1]):  # then some folders may not exist, or have no test
         found = [folder for folder in found if _is_test(folder, read)]
     if found:
         return found

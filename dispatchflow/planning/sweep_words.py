@@ -1,6 +1,6 @@
-"""Check the values of a sweep's words.
+"""Check and parse the values of a sweep's words.
 
-All functions raise SpecError, with the place, for a value that is not allowed.
+The functions that parse raise SpecError, which names the place, for a value that is not allowed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dispatchflow.units import whole
 
 AXES = ("dtype", "layout", *OPTIONS, "tuning", "target", "threads", "flags", "provider", "cache")
 MODULE = ("file", "suite", "function", "inputs", "parameters", "expected", "reference", "rtol", "name")
-"""The words of a sweep of a user's module; `AXES` are those of an operation, without sizes."""
+"""The words of a sweep of a user's modules. `AXES` has those of a sweep of operations, but no sizes."""
 
 T = TypeVar("T")
 

@@ -43,9 +43,9 @@ class Captured:
     values: Mapping[int, Mapping[str, Value]]
     """Site → name of a value (`in0`, `out0`, …) → its type, and its content if it is a bare number."""
     objects: Mapping[tuple[int, str], Digest]
-    """(site, `in0`) → the bytes of a tensor."""
+    """(site, `in0`) → the digest of a tensor's bytes."""
     undefined: Mapping[tuple[int, str], Digest] = field(default_factory=dict)
-    """(site, `out0`) → a mask: a byte for each element, 1 if the element is undefined."""
+    """(site, `out0`) → the digest of a mask: a byte for each element, 1 if the element is undefined."""
     why: str | None = None
     """The reason why nothing was captured; None if something was."""
     missing: Mapping[int, str] = field(default_factory=dict)

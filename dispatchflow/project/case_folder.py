@@ -39,7 +39,7 @@ _OF_SITES = {"sites": "sites.json", "times": "site_times.json", "flow": "flow.ml
 def write(root: Path, store: Store, resolver: Resolver, chain: CaseState, sites: str | None = None) -> Path:
     """Write `build/CASE/` with the files of a case that are in the store, and return its path.
 
-    They are module.mlir, module.vmfb, configurations.mlir, logs, inputs, expected results, the results of a wrong
+    They are module.mlir, module.vmfb, configurations.mlir, logs, inputs, expected results, the wrong results of a
     module, case.txt and repro.sh; if the case has sites, also sites.json, flow.mlirbc, and sites.txt with the text
     `sites`."""
     root = root.resolve()  # if it is a link, `..` in the links below it must count from the real folder

@@ -83,7 +83,7 @@ class CasePhases:
         return self.workspace.view_path / self.case.name / self.folder
 
     def _kept(self, make: Callable[..., Record]) -> Record:
-        """Make a record and link its objects in the view; damaged objects are made again."""
+        """Make a record and link its outputs in the view; if an output is damaged, make the record again."""
         store = self.workspace.store
         for _ in range(_ATTEMPTS):
             record = make(self.workspace.executor, self.case, self.source)

@@ -35,7 +35,7 @@ class CaseSites:
     doubt: str | None
     """The reason why the sites have no times; None if there are times."""
     ceilings: Mapping[int, sites.Ceilings]
-    """Site → the ceilings that this machine has for the site."""
+    """Site → the highest rates (ceilings) of this machine for the site."""
     configurations: Mapping[str, str]
     """Kernel → the configuration that the compiler applied."""
     alone: Mapping[int, sites.Alone]

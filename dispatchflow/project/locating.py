@@ -93,7 +93,7 @@ def _located(
 def _verified(workspace: Workspace, case: Case) -> tuple[str | None, str | None]:
     """Verify a case; return (why its results are wrong, the first recipe whose inputs show it).
 
-    Both are None if the results are not known to be wrong."""
+    Each is None if it is unknown."""
     device = workspace.device(case.target, case.threads)
     if device.absent is not None or workspace.settings.verify == "off":
         return None, None
@@ -160,7 +160,7 @@ class _Checking:
         )
 
     def _compiled(self, module: int) -> Record:
-        """Return the record of the compile of a site's module for the reference."""
+        """Compile the module of a site for the reference target; return the record."""
         executor, supplies = self.workspace.executor, self.workspace.resolver.supplies
         made = self.modules.outputs
         path = executor.store.checked(made.get(extracting.plain(module), made[f"{module}.mlir"]))

@@ -109,7 +109,8 @@ def _referenced(workspace: Workspace, held: Sequence[retention.StoredRecord]) ->
     """Return the keys that the cases of the plan need with each available toolchain.
 
     They are the keys of stages, inputs and expected results, modules that rotate inputs (`cache=cold`), sites with
-    their times under any protocol, and calibration kernels. The records that other commands made from these are included.
+    their times under any protocol, and calibration kernels. The keys of records that other commands
+    made from these are included.
 
     Raises:
         SpecError: there are no cases.

@@ -84,7 +84,7 @@ class Workspace:
 
     @cached_property
     def view_name(self) -> str:
-        """The name of this directory's view in the store, which several directories may share."""
+        """The name of this directory's view in the store's records; several directories may share a store."""
         return os.fsencode(os.path.relpath(self.view_path, self.store_path)).decode("ascii", "backslashreplace")
 
     @cached_property
@@ -93,7 +93,7 @@ class Workspace:
 
     @cached_property
     def facts(self) -> MachineFacts:
-        """The facts about this machine, from all projects of the user."""
+        """The highest rates of this machine and its history of anchors, shared by the user's projects."""
         return MachineFacts(cache_path(), machine.identity(), self._stamp)
 
     def with_toolchain(self, word: str) -> Workspace:

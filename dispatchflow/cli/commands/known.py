@@ -1,4 +1,4 @@
-"""`doit known` lists the known failures and the states of the cases that they cover."""
+"""`doit known` lists the known (expected) failures, and how the cases that each one covers ended."""
 
 from __future__ import annotations
 

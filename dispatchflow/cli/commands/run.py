@@ -91,7 +91,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
     ) -> bool:
         """Run doit over the pending stages and the user's selected tasks.
 
-        Returns True if one of the user's tasks failed, or if a stage ended by an exception in this program."""
+        Returns True if one of the user's tasks failed, or if a stage ended by an exception in dispatchflow."""
         gc.enable()
         twins: dict[tuple[Any, ...], str] = {}
         made = [task for chain, wanted in pending for task in case_tasks.tasks_of(stages, chain, wanted, twins)]
@@ -114,7 +114,7 @@ class RunCommand(DoitRun):  # type: ignore[misc]
 
 
 class Reporter(ConsoleReporter):  # type: ignore[misc]
-    """doit's reporter for the user's own tasks; ours report through Progress."""
+    """doit's reporter, for the user's own tasks only; the stages of cases report through `Progress`."""
 
     broken = False
     """Whether one of our tasks ended by an exception."""

@@ -76,7 +76,7 @@ def _refuse_zones(workspace: Workspace, tracy: bool, out: str) -> None:
 
 
 def _write_call(workspace: Workspace, case: Case, out: str) -> None:
-    """Write the timeline of one call of a case."""
+    """Write the timeline of one call of a case to the file `out`, for ui.perfetto.dev."""
     device = workspace.device(case.target, case.threads)
     program, calls = SiteTrials(workspace.executor, workspace.bench).one_call(case, device)
     if not calls.launches:
