@@ -65,7 +65,7 @@ def _comparable(row: Mapping[str, Any], workspace: Workspace, chain: CaseState) 
 
 def _alone(row: Mapping[str, Any]) -> Alone:
     found = summary(row["dispatch_blocks_ns"])
-    known = row["later_low_ns"] is not None  # the interval of the whole call, relative to its median
+    known = row["later_low_ns"] is not None  # the whole call's interval is scaled to the dispatch's median
     low, high = (found.median_ns * row[end] / row["median_ns"] if known else None for end in _ENDS)
     only = row["dispatch_configurations"][0] if len(row["dispatch_configurations"] or ()) == 1 else None
     return Alone(row["case"], found.median_ns, low, high, only)

@@ -53,7 +53,8 @@ def _files_and_bytes(paths: Iterator[Path]) -> tuple[int, int]:
 def clean(workspace: Workspace) -> str:
     """Run `doit store clean` and return its report.
 
-    The store is locked for this process alone, because it is unknown which records and objects a run is using.
+    Unless `dry=yes` is given, the clean waits until no other process uses the store, and locks it meanwhile: it is
+    unknown which records and objects a run is using.
 
     Raises:
         StoreError: the clean would wait for the run that started it; or the records are damaged, and objects that they

@@ -74,7 +74,7 @@ def _imported(dodo: str) -> str:
     python, ours = (f"{os.path.dirname(path)}/" for path in (os.__file__, os.path.dirname(__file__)))  # noqa: PTH120
     files = {dodo, *(getattr(module, "__file__", None) or dodo for module in [*sys.modules.values()])}
     return _stamps(
-        file  # without Python's files, which its version identifies, and ours, which are the input `source`
+        file  # without Python's own files (`sys.version` is an input) and without ours (they are the input `source`)
         for file in files
         if not file.startswith(ours) and ("-packages/" in file or not file.startswith(python))
     )
@@ -155,7 +155,7 @@ class Replay:
             "environment": command_lines.device_environment(os.environ),
             "python": [sys.version, *sys.path],
             "own": list(own),
-            "doit": "doit" in sys.modules,  # `dispatchflow` imports less than `doit`
+            "doit": "doit" in sys.modules,  # a start by `doit` imports more modules
         }
         question = digest_of(json.dumps(asked, sort_keys=True).encode())
         self._answer = self._store / "answers" / question

@@ -272,7 +272,7 @@ class Workspace:
         return replace(device, absent=unfit) if unfit else device
 
     def noisy_above(self, case: Case) -> float:
-        """Return the half-width of a median's interval above which this case's row is noisy."""
+        """Return the relative half-width of a median's interval above which this case's row is noisy."""
         if self.settings.noisy is not None:
             return self.settings.noisy
         return (

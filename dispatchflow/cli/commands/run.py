@@ -128,7 +128,7 @@ class Reporter(ConsoleReporter):  # type: ignore[misc]
             super().skip_uptodate(task)
 
     def add_failure(self, task: Task, fail: Any) -> None:
-        # For our tasks doit reports only an exception in this program, not a failed stage.
+        # For our tasks doit reports only an exception in dispatchflow, not a failed stage.
         broken = _is_ours(task) and bool(getattr(fail, "traceback", None))
         self.broken |= broken
         if broken or not _is_ours(task):
