@@ -108,7 +108,7 @@ def parse(
     Args:
         text: the content of the file.
         path: the path of the file, for error messages.
-        overrides: words that replace those of the same name in every sweep that has them.
+        overrides: words that replace those of the same name in each sweep whose operation takes them.
         read: reads the files that the spec names.
         only: if not empty, the operations to which the overrides are limited.
 

@@ -159,7 +159,7 @@ def _combinations(sweep: Sweep) -> Iterator[Case | Skip]:
 def _flag_conflict(tuning: Tuning, extra: flags.Flags) -> str | None:
     """Return why extra flags conflict with the tuning's flags; None without a conflict.
 
-    Such flags are refused because the compiler's dump does not always show which of them applied."""
+    Such flags are refused, because the compiler's dump does not always show the conflict."""
     flag = flags.shared(tuning.flags, extra) if extra else None
     return flag and f"{flag} is set by {tuning.name}; another one after it would override it"
 
