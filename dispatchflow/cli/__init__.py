@@ -1,1 +1,1 @@
-"""The command line: the only package that imports doit, prints, and chooses exit codes."""
+"""The command line: terminal, signals and exit codes. Only this package imports doit or prints."""
