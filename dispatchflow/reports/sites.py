@@ -181,7 +181,7 @@ def parts(program: Program, times: ProgramTimes, by: By, depth: int) -> str:
 
 
 def departures(times: ProgramTimes, alone: Mapping[int, Alone]) -> list[str]:
-    """Return a line that names the sites whose times alone and in the program differ by more than the noise.
+    """Return a line with the sites whose times alone and in the program differ by more than the noise.
 
     Their intervals do not overlap. The largest differences are first."""
     apart: list[tuple[float, str]] = []
