@@ -1,4 +1,6 @@
-"""Turn a case into actions with their keys; docs/caching.md explains what enters each key."""
+"""Build a case's actions (steps such as a compile) and their keys; see docs/caching.md.
+
+A key is a hash of an action's ingredients: everything that its outputs depend on."""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import Workload
 
 CONFIGURATION_CHECK = 5
-"""Version of `configurations.parse` and `Dispatch.missed`. Raise it when they judge differently."""
+"""Version of the check of compiles (`Dispatch.missed`). Raise it when other compiles pass than before."""
 
 PRINTING = 5
 """Version of the facts that are read from a user's module when it is printed."""
@@ -36,14 +38,14 @@ VERIFICATION = 8
 class Data:
     """The inputs of a verification or a measurement, and the results to compare with, as digests of bytes.
 
-    Keys contain the bytes' digests, and not how the bytes were made."""
+    Keys contain these digests; how the bytes were made does not matter."""
 
     digests: Mapping[str, tuple[Digest, ...]]
-    """Name of a set (`exact`, `random`, `given`, `expected_…`) → its objects, one for each tensor."""
+    """Name of a set of tensors (`exact`, `given`, `expected_…`) → the digest of each tensor."""
     arguments: tuple[str, ...]
-    """Each operand's type in the tools' syntax, `4x8xf32`; for a bare number, `=` and the number."""
+    """Each operand's type in the syntax of IREE's tools, `4x8xf32`; for a scalar, `=` and its value."""
     parameters: tuple[tuple[str, Digest], ...] = ()
-    """The files with a module's weights: (value of `--parameters=`, object)."""
+    """The files with a module's weights: (value of `--parameters=`, digest of the file)."""
 
     @cached_property
     def measured(self) -> Data:
@@ -53,19 +55,19 @@ class Data:
 
     @cached_property
     def forms(self) -> dict[Any, Form]:
-        """The key forms (`keys.Form`) of actions on this data.
+        """A cache of the forms (`keys.Form`) that compute the keys of actions on this data.
 
-        They are kept here, because many cases share the data and differ only in their code."""
+        Many cases share the data and differ only in their code, so they also share a form."""
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
-        """Return file name in the tool's working directory → object."""
+        """Return a recipe's tensors and the weights: file name in a tool's working directory → digest."""
         weights = {value.rpartition("=")[2]: digest for value, digest in self.parameters}
         return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])} | weights
 
     @property
     def objects(self) -> tuple[Digest, ...]:
-        """All objects of the data."""
+        """The digests of all tensors and of all files with weights."""
         return (*chain.from_iterable(self.digests.values()), *(digest for _, digest in self.parameters))
 
     def inputs(self, recipe: str) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ class Data:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A function of some code, called on a device."""
+    """The digest of some code, a function in it, and the device that the function is called on."""
 
     code: Digest
     function: str
@@ -85,7 +87,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """One step, fully described: equal ingredients give an equal key, and equal outputs."""
+    """One step of the work, such as a compile; equal ingredients give equal keys and equal outputs."""
 
     stage: str
     key: Key
@@ -102,7 +104,7 @@ def _action(form: Form, *strings: str) -> Action:
 
 
 def single(kind: str, **ingredients: Any) -> Action:
-    """Build an action without a shared form, for kinds of which a plan has few actions."""
+    """Build an action without a `keys.Form`, for kinds of which a plan has few actions."""
     return _action(Form(kind, lambda: ingredients))
 
 
@@ -115,17 +117,17 @@ def emit(case: Case, syntax: Release) -> Action:
 
 
 def emit_program(program: Digest) -> Action:
-    """Return the action that emits a library's program; its key is made from the program's identity alone."""
+    """Return the action that emits a library's program; its key is made from the program's digest alone."""
     return _action(_EMIT, program)
 
 
 def compilations(
     flags: Sequence[str], toolchain: Digest, environment: Mapping[str, str], requested: str | None = None
 ) -> Form:
-    """Return the form of the compile actions that differ only in their module.
+    """Return the form (`keys.Form`) of the compile actions that differ only in their module.
 
-    `requested` is what the dump must show, as returned by `Dispatch.demanded`. A compile that ignored the request is a
-    failure."""
+    `requested` describes the configuration that the compiler's dump must show, as returned by `Dispatch.demanded`. A
+    compile that ignores the request fails."""
     return Form(
         "compile",
         lambda module: {
@@ -144,9 +146,10 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return (text with the source's names and locations, its file's name); None for an operation.
+    """Return (digest of a text with the source's names and locations, file name); None for an operation.
 
-    `emitted` are the outputs of `emit`. The text is the output `labelled` of an import, otherwise the user's file."""
+    `emitted` has the outputs of the module's `emit` action. The text of an imported model is the output `labelled`; the
+    text of another module is the user's file."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -156,8 +159,8 @@ def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
     """Return the action that finds the sites of a compiled module and their source operations.
 
     Args:
-        compiled: the key of the compile: the printed module, flags, toolchain and environment.
-        labels: the module with the source's locations, and its file's name; None if the compiled module has them.
+        compiled: the key of the compile, which covers the printed module, flags, toolchain and environment.
+        labels: what `labels_of` returns; None if the compiled module itself has the source's locations.
     """
     return single("provenance", compile=compiled, labels=labels, source=sources(*_PROVENANCE))
 
@@ -173,7 +176,9 @@ CAPTURE = (*(f"models/{n}.py" for n in ("_capturer", "_dispatches", "_reading", 
 
 
 def inputs(operation: Operation) -> Action:
-    """Return the action that makes the operands of all recipes: outputs `exact_0`, …, `random_0`, …"""
+    """Return the action that generates an operation's operands by each recipe, a rule for their values.
+
+    The outputs are named after the recipe and the index of the operand: `exact_0`, …, `random_0`, …"""
     return _data_action("inputs", operation)
 
 
@@ -206,8 +211,8 @@ def verification(
         call: the code, its function and the device.
         data: inputs and expected results.
         tolerance: the tolerance of a user's module; None for an operation, whose tolerances are part of the data.
-        is_reference: whether this code also computed the expected results; the results' bytes do not show this.
-        runtime: the runtime that repeats another runtime's verification; None for the first verification.
+        is_reference: whether this code also computed the expected results, which their digests in `data` do not show.
+        runtime: the digest of the runtime that repeats another's verification; None for the first verification.
     """
     more: dict[str, Any] = {"is_reference": True} if is_reference else {}
     more |= {"runtime": runtime} if runtime is not None else {}
@@ -217,8 +222,8 @@ def verification(
 def measurement(call: Call, operands: Data, protocol: Protocol, sets: int | None = None) -> Action:
     """Return the action that measures a call.
 
-    `sets` is the number of copies of the operands that calls rotate through; None means one copy, which stays in the
-    caches."""
+    `sets` is the number of copies of the operands. Each call uses the next copy, so that its operands are not in the
+    CPU's caches. None means one copy, which stays in the caches."""
     cold = {} if sets is None else {"rotation": (rotating_inputs.VERSION, sets)}
     return called("profile", call, operands, protocol=protocol.id, **cold)
 
@@ -229,9 +234,9 @@ def site_times(call: Call, operands: Data, protocol: Protocol, traced: Digest, r
     Args:
         call: the code, its function and the device.
         operands: the inputs.
-        protocol: the number of blocks, and their length.
-        traced: the program's sites, an output of `provenance`.
-        runtime: the runtime that records the profiles.
+        protocol: the number of blocks (benchmark processes), and their length.
+        traced: the digest of the program's sites, an output of `provenance`.
+        runtime: the digest of the runtime that records the profiles.
     """
     return called("sites", call, operands, protocol=protocol.id, traced=traced, runtime=runtime, source=_TIMES)
 
@@ -243,8 +248,8 @@ def capture(
 
     Args:
         call: the code, its function and the device.
-        operands: the inputs of the one recipe that is called.
-        flow: the module of phase `flow`, an output of `provenance`.
+        operands: the inputs of one recipe.
+        flow: the digest of the module after the compiler's phase `flow`, an output of `provenance`.
         dispatches: the numbers of the dispatches that are captured.
         sites: the numbers of their sites, in the same order.
         execution: which execution of each site, from 1; None for the last one.

@@ -26,14 +26,14 @@ LINKED = "linked"
 """The kind of the action that builds a case with the system's linker."""
 _FREQUENCY_HZ = 2000
 _BLOCKS = 30
-"""The sampled call takes as long as this many blocks of the protocol."""
+"""The duration of the sampled calls, in blocks (benchmark processes) of the protocol."""
 _SAMPLES, _LIBRARIES = "perf.data", "libraries"
 _OUTPUT_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """The samples of one kernel, and how its machine code relates to the case's own."""
+    """The samples of one kernel, and whether the case's own code has the same instructions."""
 
     function: Annotated
     same_code: bool | None
@@ -54,8 +54,8 @@ def refusal(case: Case, device: Device) -> str | None:
 def annotate(executor: StageExecutor, case: Case, device: Device, kernel: str) -> Annotation:
     """Return samples of a kernel's instructions.
 
-    The case is built once more with the system's linker, and called under `perf record`. The samples are not recorded:
-    each call takes new ones.
+    The case is built once more with the system's linker, and called under `perf record`. The samples are not stored:
+    each call of this function takes new ones.
 
     Raises:
         ToolError: perf is missing or may not take samples, the build fails, or no sample is in the kernel.
@@ -95,7 +95,7 @@ def _recipe(found: Artifacts) -> str:
 
 
 def _built(executor: StageExecutor, case: Case) -> Digest:
-    """Return the case's module, built with symbols by the system's linker."""
+    """Return the digest of the case's module, built with symbols by the system's linker."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         made = scratch / "module.vmfb"
@@ -111,7 +111,7 @@ def _built(executor: StageExecutor, case: Case) -> Digest:
 
 @dataclass(frozen=True, slots=True)
 class _Sampling:
-    """A scratch directory with the module and its operands."""
+    """The runs of perf and objdump in a scratch directory with the module and its operands."""
 
     executor: StageExecutor
     scratch: Path

@@ -27,7 +27,7 @@ from dispatchflow.tools.outcome import Outcome
 _SEARCHED = 100_000  # characters of a tool's stderr, half of them from its end
 
 Result = tuple[bool, str | None, dict[str, Digest], Facts]
-"""The result of executing an action: (ok, reason, outputs, facts)."""
+"""The result of executing an action: (ok, reason of a failure, output's name → digest, facts)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,15 @@ class ModuleCall:
     device: Device
 
     def again(self) -> ModuleCall | None:
-        """Return a call with poisoned memory (`command_lines.poisoned`); None if no second call is made."""
+        """Return the call that repeats this one to check its results; None if there is no second call.
+
+        On the CPU, memory that the second call does not write has other bytes (`command_lines.poisoned`)."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
-        """Call the module and write its results as `outputs` into the scratch directory.
+        """Call the module and write its results into the files `outputs` in the scratch directory.
 
-        Returns the failure; None on success."""
+        Returns None on success, otherwise the failure."""
         missing = {name: digest for name, digest in data.files(recipe).items() if not (self.scratch / name).exists()}
         self.store.place(self.scratch, missing)  # a second call reuses the files of the first
         command = processes.Command(
@@ -62,10 +64,10 @@ class ModuleCall:
         return failed("run", outcome, self.scratch, facts, self.store, self.limits)
 
     def result_types(self, data: Data, function: str) -> dict[int, str] | Result:
-        """Call again and return index → type of a result, with its sizes; or return the failure.
+        """Return index of a result → its type with the sizes at run time; or return the failure.
 
-        The runtime prints sizes only together with all values, and not if it writes the results to files. Its `.npy`
-        files have sizes, but do not support bf16 or types of 8 or 4 bits."""
+        The module is called again, because the runtime prints sizes only if it does not write the results to files.
+        Its `.npy` files have sizes, but do not support bf16 or types of 8 or 4 bits."""
         if (failure := self.call(data, "given", (), function)) is not None:
             ok, reason, outputs, facts = failure
             return ok, f"the call that prints the results' sizes: {reason}", outputs, facts
@@ -80,7 +82,7 @@ class ModuleCall:
 
     @property
     def ran_with(self) -> Facts:
-        """The runtime, as a fact of a failure, because a failed call is tried again with another runtime."""
+        """The fact of a failed call that names the runtime; another runtime then tries the call again."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -104,6 +106,8 @@ class ModuleCall:
 
 @dataclass(frozen=True, slots=True)
 class PoisonedCall(ModuleCall):
+    """A call in which memory that the program does not write has other bytes, if the device supports it."""
+
     @property
     def device_flags(self) -> tuple[str, ...]:
         return command_lines.poisoned(command_lines.device_flags(self.device.uri, self.device.cpus))
@@ -215,8 +219,8 @@ _CALLED = re.compile(r"; (?:; |while |invoking )")
 def _first_error(stderr: str) -> str | None:
     """Return the line of stderr that states the cause; None if stderr is empty.
 
-    This is the first specific line with `error`, else the first line with `error`, without its location; else the
-    runtime's status; else the last line."""
+    It is the first of these that exists: a refused option of the command line; a line with `error` that does not begin
+    with `_UNSPECIFIC`; any line with `error`; the runtime's status; the last line."""
     if match := re.search(r"(Unknown command line argument '.*?'|for the --.* option: .*)", stderr):
         return match[1]  # the next line may be a suggestion
     # Only locations in the user's own file are kept, because the user can fix that file.

@@ -1,4 +1,4 @@
-"""Capture the operands and results of a case's sites, bit by bit, in one call of its program."""
+"""Capture the exact operands and results of a case's sites (dispatch launches) in one call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dispatchflow.store.store import DamagedObject
 from dispatchflow.tools import bindings
 
 LIMIT_BYTES = 2**30
-"""The bytes that a capture may have if no limit is given."""
+"""The largest size of a capture, if the caller gives no limit."""
 
 
 class _Failed(Exception):
@@ -53,17 +53,19 @@ def of_case(
 
     A case whose verification failed is captured too: nothing is compared with expected results.
 
-    Each operand and result is an output, `3.in0` or `3.out1` with the number of the site: the elements of a tensor, or
-    a number in 8 bytes (`index`, `i64`, `f64`) or 4. The facts are the fields of `models.captured.Capture`. Undefined
-    elements are zeros here, and `3.out1.undefined` has a byte for each element of the result: 1 if the element depends
-    on undefined ones.
+    The outputs of the record are operands and results: `3.in0` is the first operand of site 3, and `3.out1` its second
+    result. An output has the elements of a tensor, or a scalar in 8 bytes (`index`, `i64`, `f64`) or 4 bytes. The facts
+    of the record are the fields of `models.captured.Capture`.
 
-    Returns None if the case did not compile or has no data, and the record of the provenance if that failed. A record
-    that is not `ok` has the reason: the program's results are not reproducible, or differ while they are captured.
+    An element is undefined if it depends on memory that the program never wrote. Such memory is filled with zeros here.
+    The output `3.out1.undefined` is a mask, with one byte for each element of `3.out1`: 1 if the element is undefined.
+
+    Returns None if the case did not compile or has no data. If its provenance (`provenance.of_case`) failed, returns
+    that record instead. A record that is not `ok` has the reason, such as results that differ from call to call.
 
     Args:
         executor: executes the actions.
-        case: a case of IREE.
+        case: a case that IREE compiles.
         sites: the numbers of the sites; None for all that a call may launch.
         execution: which execution of each site in the call, from 1; None for the last one.
         limit_bytes: the largest capture; a larger one is refused, before the call if all sizes are static.
@@ -105,9 +107,10 @@ def of_case(
 
 
 def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program | None]:
-    """Return the record of a case's provenance, and its program; None for a provenance that failed.
+    """Return the record of a case's provenance, and the program in it.
 
-    Objects that are damaged are made again."""
+    The record is None if the case did not compile; the program is None if there is no `ok` record. A damaged object is
+    computed again once."""
     for attempt in range(2):
         traced = provenance.of_case(executor, case)
         if traced is None or not traced.ok:
@@ -129,10 +132,10 @@ def capture_of(record: Record) -> Capture:
 def chosen_sites(
     program: Program, function: str, sites: Sequence[int] | None, case: str
 ) -> tuple[list[Site], list[Missing]]:
-    """Return the sites to capture in a call of a function, and the others with the reasons.
+    """Return the sites that a call of `function` can capture, and the others, each with the reason.
 
     Raises:
-        SpecError: the program has no site of this number.
+        SpecError: the program has no site with one of the numbers `sites`.
     """
     launched = {site.number for site in program.called_by(function)}
     chosen, missing = [], []
@@ -148,7 +151,7 @@ def chosen_sites(
 
 @dataclass(frozen=True, slots=True)
 class _Capturing:
-    """A capture in a scratch directory, in which `flow` is the module."""
+    """A capture in a scratch directory; its file `flow` is the module that is instrumented."""
 
     executor: StageExecutor
     case: Case
@@ -164,7 +167,7 @@ class _Capturing:
     limit_bytes: int
 
     def result(self, missing: Sequence[Missing]) -> Result:
-        """Return the result of the action; `missing` are sites that cannot be captured."""
+        """Capture, and return the result of the action; `missing` are sites that cannot be captured."""
         plain = self._plain()
         self._place_files()
         made = self._compiled("first", fill=0)
@@ -204,7 +207,7 @@ class _Capturing:
         return [place.scratch / name for name in names]
 
     def _place_files(self) -> None:
-        """Write the files to which the flags or the module refer where the compiler looks for them."""
+        """Write the files to which the flags or the module refer into the compiler's working directory."""
         for file in self.case.dispatch.tuning.files:
             (self.scratch / file.name).write_text(file.text, encoding="utf-8", newline="")
         self.executor.store.place(self.scratch, self.objects)
@@ -222,7 +225,7 @@ class _Capturing:
             raise _Failed((ok, reason, outputs, facts))
 
     def _compiled(self, name: str, fill: int) -> Capturing:
-        """Compile the module that captures; it is `NAME.vmfb`.
+        """Compile the instrumented module to `NAME.vmfb`; `fill` is the value of memory that is never written.
 
         Raises:
             _Failed: a tool failed, or the tensors are larger than the limit.
@@ -253,7 +256,7 @@ class _Capturing:
             raise _Failed(failed(what, outcome, self.scratch, {}, self.executor.store, self.executor.limits))
 
     def _called(self, name: str, made: Capturing, plain: Sequence[Path]) -> tuple[Capture, dict[str, bytes]]:
-        """Call the module that captures; return the capture and its content by name.
+        """Call the instrumented module; return the capture, and tensor's name → its bytes.
 
         Raises:
             _Failed: the call failed, its results differ from the results of the case's own code, or the tensors are

@@ -45,11 +45,11 @@ class DataResolver:
         self._environment, self._device_of, self._again = environment, device_of, again
         self.installed = installed
         self._known: dict[str | Workload, tuple[Data | None, Data | None]] | None = {} if frozen else None
-        """Known data; operations are keyed by their shape name, which identifies them. None to cache nothing."""
+        """A cache: workload, or an operation's shape name → (operands, data). None if nothing is cached."""
         self._reprints: dict[Module, Action] = {}
 
     def of_snapshot(self, reader: Reader) -> DataResolver:
-        """Return a resolver that reads a snapshot of the records, to which no data is added later."""
+        """Return a resolver for a snapshot of the records; it caches data, as a snapshot never changes."""
         return DataResolver(
             reader, self._toolchain, self._host, self._environment, self._device_of, self._again, self.installed,
             frozen=True,
@@ -60,11 +60,11 @@ class DataResolver:
         return self._made(program)[0]
 
     def data(self, program: Workload) -> Data | None:
-        """Return operands and expected results, all data of a verification; None until all of it exists."""
+        """Return the operands and expected results of a verification; None until all of them exist."""
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
-        """Return (operands, data)."""
+        """Return (`operands`, `data`) of a workload, from the cache if they are known."""
         if self._known is None:
             return self._found(program)
         key = program if type(program) is Module else program.shape_name
@@ -92,7 +92,7 @@ class DataResolver:
             arguments = tuple(inputs.facts["arguments"])
         made, indices = inputs.outputs, range(len(arguments))
         digests = {recipe: tuple([made[f"{recipe}_{i}"] for i in indices]) for recipe in program.recipes}
-        if type(program) is not Module or not program.parameters:  # runs for every case
+        if type(program) is not Module or not program.parameters:  # runs for every case; isinstance is slow
             return Data(digests, arguments)
         weights = zip(program.parameter_values, program.parameter_names, strict=True)
         return Data(digests, arguments, tuple((value, made[name]) for value, name in weights))
@@ -101,7 +101,7 @@ class DataResolver:
         return self._reader.found(action.key) if action else None
 
     def actions(self, program: Workload) -> list[Action]:
-        """Return the actions that make a workload's data, as far as they are known."""
+        """Return the actions that make a workload's data, except those whose ingredients are unknown yet."""
         found = [self.inputs_action(program), self.expected_action(program)]
         if isinstance(program, Module):
             found.append(self._reference_compile(program))
@@ -122,7 +122,7 @@ class DataResolver:
     def expected_action(self, program: Workload) -> Action | None:
         """Return the action that makes the expected results.
 
-        Returns None while the action is unknown, and for a module that is compared with nothing."""
+        Returns None while the action's ingredients are unknown, and for a module that is compared with nothing."""
         if isinstance(program, Operation):
             return actions.expectation(program)
         assert isinstance(program, Module)
@@ -151,7 +151,7 @@ class DataResolver:
         return found
 
     def version(self, package: str) -> str:
-        """Return the version of an installed package. A case without its packages would have been skipped."""
+        """Return the version of a package. It is installed, as planning skips cases with missing packages."""
         found = self.installed(package)
         assert found is not None
         return found.version
@@ -162,7 +162,9 @@ class DataResolver:
         return found if found and found.ok else None
 
     def declaration(self, program: Module) -> Declaration | None:
-        """Return the types of a module's compiled function; None if it is not printed or has no such function."""
+        """Return the types of a module's function; None if the module is not printed or has no such function.
+
+        The types are those of the compiled function: f32 instead of f64 if the flags demote f64."""
         written = self._written(program)
         return written.demoted if written is not None and flags.demotes(program.meaning) else written
 
@@ -175,7 +177,7 @@ class DataResolver:
         return self.flags_like(program.against, program.meaning)
 
     def flags_like(self, target: Target, given: flags.Flags) -> tuple[str, ...]:
-        """Return the flags of a target, and those of a case's flags (`given`) that change results."""
+        """Return the flags of a target, then those flags of a case (`given`) that change results."""
         own = target.resolved_flags(self._host, syntax_of(self._toolchain.version))
         return flags.behind(own, flags.of_meaning(given))
 
@@ -187,7 +189,7 @@ class DataResolver:
     def is_reference(self, case: Case, code: Digest | None) -> bool:
         """Return whether this code also computes the results that it would be compared with."""
         program = case.operation
-        if type(program) is not Module or code is None:  # runs for every case
+        if type(program) is not Module or code is None:  # runs for every case; isinstance is slow
             return False
         if program.against is None:
             return program.against_library == case.provider
@@ -196,7 +198,7 @@ class DataResolver:
 
     def absent(self, program: Workload) -> str | None:
         """Return why this machine cannot compute the results to compare with; None if it can."""
-        if type(program) is not Module or program.against is None:  # runs for every case
+        if type(program) is not Module or program.against is None:  # runs for every case; isinstance is slow
             return None
         lacking = self.reference_device(program).absent
         return None if lacking is None else f"{program.reference_name}: {lacking}"
@@ -227,7 +229,7 @@ class DataResolver:
         return None
 
     def _demotion(self, program: Workload) -> str:
-        """Return a remark for a failure of a module's data: flags changed the types of its function."""
+        """Return a remark for a failure's reason if flags change a module's f64 to f32; otherwise no text."""
         if type(program) is not Module or self._written(program) == self.declaration(program):
             return ""
         return f"; the case's {flags.quoted(program.meaning)} makes f64 f32, also in the function's types"

@@ -98,9 +98,9 @@ class ActionExecutor:
             text: the module.
             flags: flags of the compiler.
             demanded: the requested configuration, which enters the key.
-            missed: returns why the dumped configurations are not as requested; then the action fails.
+            missed: returns why the dumped configurations are not the requested ones, and the action fails; or None.
             files: files to which the flags refer.
-            objects: name → object of each file to which the module's text refers.
+            objects: name → digest of each file to which the module's text refers.
             explain: (the compiler's log, the reason found in the log) → the reason to record for a failure.
         """
 

@@ -22,11 +22,11 @@ SOURCES = tuple(f"models/{name}.py" for name in ("_dispatches", "_extractor", "_
 
 
 def of_flow(executor: StageExecutor, flow: Digest) -> Record:
-    """Return the record of the modules of a program's dispatches.
+    """Write each dispatch of a program as a module, and return the record of this action.
 
-    `flow` is an output of `provenance.of_case`. The outputs are `extracted`, a `models.extraction.Extracted` as JSON,
-    and `0.mlir`, `1.mlir`, …, the modules as text. A module with the configuration of a tuning has another output
-    without the configuration (`plain`).
+    `flow` is the program after the phase `flow`, an output of `provenance.of_case`. The outputs of the record are
+    `extracted`, a `models.extraction.Extracted` as JSON, and the modules as text: `0.mlir`, `1.mlir`, … For a module
+    with the configuration of a tuning, a further output has the text without it; see `plain`.
 
     Raises:
         DamagedObject: `flow` was damaged or missing, and has been dropped with its records.
@@ -62,14 +62,14 @@ def action(flow: Digest, toolchain: Digest) -> Action:
     """Return the action that makes a module of each dispatch of a program.
 
     Args:
-        flow: the module whose dispatches are outlined, an output of `provenance`.
-        toolchain: its bindings print the modules.
+        flow: the digest of the module with outlined dispatches, an output of `provenance`.
+        toolchain: the digest of the toolchain, whose Python bindings print the modules.
     """
     return actions.single("extraction", flow=flow, toolchain=toolchain, source=actions.sources(*SOURCES))
 
 
 def extracted_of(executor: StageExecutor, record: Record) -> Extracted:
-    """Return the facts of a record's modules.
+    """Return the output `extracted` of a record of `of_flow`: facts about its modules.
 
     Raises:
         DamagedObject: the object was damaged or missing, and has been dropped with its records.

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def doubted(found: Difference, why: str, first: Result, second: Result) -> Result:
     """Return the result of a verification whose two calls differ.
 
-    If the difference depends on memory, the result is wrong. If the difference is random, the result is wrong if the
-    result of either call is wrong; otherwise it is mistrusted, or not compared if nothing is expected.
+    The verification fails if the results of either call are wrong, or if they depend on unwritten memory
+    (`Difference.steady`). Otherwise the verdict is `mistrusted`, or `not compared` if nothing is expected.
 
     Args:
         found: the difference.
         why: the difference in words.
-        first: the judgement on the first call.
-        second: the judgement on the second call.
+        first: what `judged` returns for the first call.
+        second: what `judged` returns for the second call.
     """
     ok, reason, outputs, facts = second if first[0] else first
     if not ok:
@@ -54,7 +54,7 @@ def judged(
     Args:
         verdicts: recipe, or index of a module's result → verdict.
         outputs: the outputs to record.
-        untyped: the results that were compared as bytes.
+        untyped: the indices of the results that were compared as bytes.
         why: the reason why the result is mistrusted although nothing is wrong; None if there is none.
     """
     wrong = {recipe: v for recipe, v in verdicts.items() if v.word == "different"}

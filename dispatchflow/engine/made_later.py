@@ -1,4 +1,4 @@
-"""Find the records that commands made from the outputs of stages: captures, extractions, phases, …"""
+"""Find the records that commands made from the outputs of stages, such as captures and extractions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _RECOMPILES = ("phases", "passes", *phases.OUTPUTS, annotate.LINKED)
 
 
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
-    """Return the keys of records that were made from records of stages.
+    """Return the keys of those records in `held` that were made from the records with the keys `stages`.
 
-    These are captures, extractions, compiles of extracted modules, and compiles that dump more. Records that another
-    version of dispatchflow made, and that this one would make again, are left out."""
+    They are captures, extractions, compiles of extracted modules, and second compiles that dump more. Records of other
+    versions of dispatchflow are left out if this version would make them again."""
     versions: dict[str, str | int] = {
         "capture": actions.sources(*actions.CAPTURE),
         "extraction": actions.sources(*extraction.SOURCES),

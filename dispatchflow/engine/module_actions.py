@@ -27,8 +27,8 @@ def reprint(module: Module, toolchain: Digest, importer: str | None = None) -> A
 def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
     """Return the action that makes a module's operands: outputs `given_0`, `given_1`, …
 
-    Each file with weights is an output too; its name is the file's name in a tool's working directory. The sizes of the
-    weights are compared with those in the printed module, so that module's digest is then an ingredient."""
+    Each file with weights is an output too; its name is the file's name in a tool's working directory. If there are
+    weights, the digest `printed` is an ingredient, as their sizes are compared with those in the printed module."""
     weights: dict[str, Any] = {}
     if module.parameters:
         files = tuple(item.file.digest for item in module.parameters)
@@ -55,7 +55,7 @@ def arguments(module: Module, types: Sequence[str], printed: Digest) -> Action:
 def expected_files(module: Module, results: Sequence[str]) -> Action:
     """Return the action that reads a module's expected results from the user's files and values.
 
-    Its outputs are `0`, `1`, …, and `types`."""
+    Its outputs are the results, `0`, `1`, …, and their `types` (`verify_module.put_types`)."""
     files = tuple(item if isinstance(item, str) else item.identity for item in module.expected)
     return single(
         "expected", files=files, results=tuple(results), source=sources("verification/module_data.py", "mlir/types.py")
@@ -65,14 +65,14 @@ def expected_files(module: Module, results: Sequence[str]) -> Action:
 def expected_from(call: Call, operands: Data, results: Sequence[str]) -> Action:
     """Return the action that computes a module's expected results with another target.
 
-    Its outputs are `0`, `1`, …, and `types`."""
+    Its outputs are the results, `0`, `1`, …, and their `types` (`verify_module.put_types`)."""
     return called("expected", call, operands, results=tuple(results), types=True, protocol=VERIFICATION)
 
 
 def expected_from_library(module: Module, version: str, operands: Data, results: Sequence[str]) -> Action:
     """Return the action that computes a model's expected results with a library of this version.
 
-    Its outputs are `0`, `1`, …, and `types`."""
+    Its outputs are the results, `0`, `1`, …, and their `types` (`verify_module.put_types`)."""
     return single(
         "expected",
         library=module.against_library,

@@ -28,14 +28,15 @@ _TOOL, _LISTING = "iree-dump-parameters", "listing"
 def stored(
     program: Module, action: Action, scratch: Path, store: Store, toolchain: Toolchain, limits: Limits
 ) -> dict[str, Digest]:
-    """Copy the files with weights into the store; return name in a tool's working directory → object.
+    """Copy the files with weights into the store; return name in a tool's working directory → digest.
 
     Args:
         program: the module.
         action: the action that makes the module's inputs; the printed module is one of its ingredients.
         scratch: a directory of the store, for the copies.
         store: the store.
-        toolchain: its `iree-dump-parameters` reads the files; without this tool, formats and sizes are not checked.
+        toolchain: the toolchain whose `iree-dump-parameters` reads the files. If it does not have this tool, formats
+            and sizes are not checked.
         limits: the limits of this tool.
 
     Raises:
@@ -75,7 +76,7 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
-    """Write a list of the files' weights to `_LISTING`; return why they cannot be read, None if they can."""
+    """Write a list of the files' weights to `_LISTING`; return why a file cannot be read, or None."""
     command = processes.Command(
         parameters.listing_argv(toolchain.tool(_TOOL), values), scratch, command_lines.environment(os.environ),
         stdout=_LISTING, time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,

@@ -40,9 +40,10 @@ def passes(executor: StageExecutor, case: Case, source: Source) -> Record:
 
 
 def program_text(executor: StageExecutor, case: Case, source: Source, kind: str) -> Record:
-    """Return the record of a compile that writes the host program as text: the output `module.vm-asm`.
+    """Return the record of a compile whose output `module.KIND` is the host program as text.
 
-    The compiler then writes no code that could be compared with the case's code."""
+    `kind` is `vm-asm` or `vm-c` (`phases.OUTPUTS`). The compiler writes no vmfb then, so that it is unknown whether the
+    code is the case's own."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         made = scratch / _TEXT
@@ -52,7 +53,7 @@ def program_text(executor: StageExecutor, case: Case, source: Source, kind: str)
 
 
 def times(executor: StageExecutor, case: Case, source: Source) -> list[pass_times.PassTime]:
-    """Compile now and return the time of each pass, which is not recorded.
+    """Compile a case and return the time of each pass; the times are not recorded.
 
     Raises:
         ToolError: the compile failed, or printed no times.

@@ -25,11 +25,11 @@ from dispatchflow.tools.toolchain import printer_of
 _IMPORTER = Path(__file__).parent.parent / "models" / "_import_onnx.py"
 _RUNNER = Path(__file__).parent.parent / "libraries" / "_onnxruntime.py"
 LABELLED = "labelled"
-"""The output of an import that has the source's names as locations."""
+"""The name of the output of an import whose locations are the source's names."""
 
 
 def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
-    """Return the printed module as the output `module`, and the types of its functions as facts.
+    """Print a module: return its text as the output `module`, and the types of its functions as facts.
 
     A model has the further output `labelled`: the same operations with the source's names, without large constants."""
     from dispatchflow.verification import module_data
@@ -64,7 +64,7 @@ def printed(executor: ActionExecutor, program: Module, scratch: Path) -> Result:
 
 
 def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str) -> Result | None:
-    """Import a model: write its module to `to`, and `labelled.mlir`; return the failure, None on success."""
+    """Import a model into the file `to`, and into `labelled.mlir`; return the failure, None on success."""
     model = _placed(program, scratch)
     argv = (
         sys.executable,
@@ -83,7 +83,7 @@ def _imported(executor: ActionExecutor, program: Module, scratch: Path, to: str)
 
 
 def expected(executor: ActionExecutor, program: Module, scratch: Path, results: int) -> Result:
-    """Compute a model's expected results with a library: the outputs `0`, `1`, …, and `types`."""
+    """Compute a model's expected results with a library: outputs `0`, `1`, …, and their `types`."""
     from dispatchflow.cases import module
     from dispatchflow.engine import verify_module
 

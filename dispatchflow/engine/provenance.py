@@ -1,4 +1,4 @@
-"""Find a compiled case's sites and their source operations by compiling its module with tags."""
+"""Find a case's sites (dispatch launches) and their source operations, by a compile with tags."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHER_CODE = "the tagged module compiles to other code than the case's own, so 
 
 _PHASES = (("tagged", None, "dispatch-creation", "formed"), ("sites", "dispatch-creation", "flow", "flow"),
            ("flow", "flow", "hal", "hal"), ("hal", "hal", None, "module.vmfb"))  # fmt: skip
-"""Input, last phase that it has been through, last phase to run, output: no phase runs twice."""
+"""The runs of the compiler, in order: (input, last phase before, last phase to run, output)."""
 
 _Facts = TypeVar("_Facts")
 
@@ -41,20 +41,21 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Labels:
-    """The module with the source's locations."""
+    """The digest of the text with the source's locations, and the name of the source's file."""
 
     digest: Digest
     title: str
 
 
 def of_case(executor: StageExecutor, case: Case) -> Record | None:
-    """Return the record of a case's provenance; None if the case did not compile.
+    """Return the record of a case's provenance: its sites and the source operations of each.
 
-    A record that is not `ok` has the reason; the case itself is not affected. The outputs of an `ok` record:
+    Returns None if the case did not compile. A record that is not `ok` has the reason; the case itself is not affected.
+    The outputs of an `ok` record:
 
     - `sites`: a `models.site.Program` as JSON.
-    - `flow`: the module of the same compile when its dispatches are outlined, as bytecode with the tags `df.op.N` and
-      `df.site.N`.
+    - `flow`: the module after the phase `flow`, in which dispatches are outlined. It is bytecode whose locations have
+      the tags `df.op.N` (an operation of the printed module) and `df.site.N` (a dispatch).
 
     Its facts:
 
@@ -107,7 +108,7 @@ def _content(executor: StageExecutor, program: Any, labels: _Labels) -> bytes:
 class _Tagging:
     """The compile of a tagged module in a scratch directory.
 
-    `module.mlir` is there, and `labels.mlir` if the module itself does not have the source's locations."""
+    The directory has `module.mlir`, and `labels.mlir` if that module does not have the source's locations."""
 
     executor: StageExecutor
     scratch: Path
@@ -149,7 +150,7 @@ class _Tagging:
         return True, None, outputs, facts
 
     def _compile(self, source: str, begin: str | None, end: str | None, output: str) -> float:
-        """Run some of the compiler's phases; return the seconds."""
+        """Run some of the compiler's phases; return how many seconds they took."""
         compiler = self.executor.resolver.toolchain.compiler
         return self._run(
             "compile", command_lines.phase_argv(compiler, self.flags, begin, end, output, self.dump), source
@@ -172,7 +173,7 @@ class _Tagging:
 
 
 def program_of(executor: StageExecutor, outputs: Mapping[str, Digest]) -> Program:
-    """Return the program of a record's outputs.
+    """Return the sites and source operations in the outputs of a record of `of_case`.
 
     Raises:
         DamagedObject: the object was damaged or missing, and has been dropped with its records.

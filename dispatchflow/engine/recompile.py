@@ -23,7 +23,7 @@ VERSION = 1
 """Version of the outputs. Raise it when they change."""
 
 _STREAM_BYTES = 1 << 42
-"""A limit that is never reached, because the compiler may print the module after each pass."""
+"""The limit of the output, too high to be reached: the compiler may print the module after each pass."""
 
 _CODE = "module.vmfb"
 _OTHER_CODE = "this compile gave other code than the case's own, so what is shown is not about the case's code"
@@ -38,14 +38,14 @@ class Source:
     """Files to which the text refers."""
     compile: Key
     code: Digest | None
-    """The code digest of the case's own compile; None if the compile failed without code."""
+    """The code digest of the case's own compile; None if that compile wrote no code."""
 
 
 def source_of(executor: StageExecutor, case: Case) -> Source:
-    """Compile a case as usual; return its module and the code digest, also if the compile failed.
+    """Compile a case as usual, and return what a second compile needs, even if this one failed.
 
     Raises:
-        ToolError: the compiler cannot read the module, or it has no such function.
+        ToolError: the compiler cannot read the module, or the module does not have the case's function.
     """
     program, objects = case.operation, dict[str, Digest]()
     executor.emit(case)  # store the text that the compile's record names
@@ -74,6 +74,8 @@ class Recompile:
     """Additional variables of the compiler's environment; they enter the key."""
 
     def record(self, kind: str, flags: Sequence[str], take: Callable[[Path], dict[str, Digest]]) -> Record:
+        """Return the record of this compile; `take` stores its outputs from a scratch directory."""
+
         def make(scratch: Path) -> Result:
             outcome = self.run(scratch, flags)
             ok, reason, outputs, facts = self._judged(scratch, outcome)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dispatchflow.store.entries import Tables
 
 _SAME = ("module", "flags", "requested")
-"""The ingredients that are the same if two toolchains compile one case."""
+"""The ingredients that the compiles of one case by two toolchains have in common."""
 
 
 class Regressions:
@@ -29,10 +29,10 @@ class Regressions:
         self._records, self._toolchain = records, toolchain
 
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
-        """Return the state as a regression if the failed stage passed with another toolchain.
+        """Return a failed case's state, as a regression if the failed stage passed with another toolchain.
 
-        Otherwise the state is that of the known failure `entry`, or without `entry` that of an ordinary failure. A pass
-        with a release outside the entry's range does not count."""
+        Otherwise `entry` becomes the state's known failure; None means an ordinary failure. If there is an entry, only
+        passes with releases in the entry's range make a regression."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:

@@ -2,8 +2,8 @@
 
 Memory that a program does not write keeps its old content. In the first call, on the case's own device, the old content
 is zeros or leftovers. The second call runs on `local-sync` with an allocator that fills new memory with 0xCD. A result
-that is not written, or is computed from unwritten memory, differs between the two calls, whatever the reference and the
-tolerance are.
+that is not written, or is computed from unwritten memory, differs between the two calls. This check needs no reference
+and no tolerance.
 
 One call with that allocator would not suffice: `local-task` takes its memory elsewhere (IREE 3.12 and 3.13), a
 reference that is computed from unwritten memory may contain 0xCD too, and 0xCD may be right by chance.
@@ -65,8 +65,8 @@ def difference(
 ) -> Result | Difference | None:
     """Call a module again and return how its results differ from those in the files `names`.
 
-    `arrays` has an array of each result's type and shape. Returns None if all results are equal, and the `Result` of a
-    call that failed."""
+    `arrays` has one array for each result, with its type and shape. Returns None if all results are equal, or the
+    failure if a call failed."""
     if (again := place.again()) is None:
         return None
     second = [f"second_{name}" for name in names]

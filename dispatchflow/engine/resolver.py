@@ -1,7 +1,7 @@
 """Resolve cases: find the state of each case in the records.
 
-Planning, doit's up-to-date check, `doit explain` and rows use the same resolution. The up-to-date check repeats it
-after the upstream stages have run: only then is the code digest known, which early cutoff needs."""
+Planning, doit's up-to-date check, `doit explain` and the rows of results use this module. The up-to-date check resolves
+a case again after its upstream stages ran: later keys contain the code digest, which is known only then."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Resolver:
         self.measured_elsewhere: set[Key] = set()
         """Measurements that another invocation took while this one waited for them; they are not repeated."""
         self.unjudged: dict[Case, CaseState] = {}
-        """Cases that reuse another runtime's measurement without a judgement, or with few controls in it."""
+        """Cases that reuse another runtime's measurement without a judgement, or after one with few controls."""
         self.asked_to_measure: Collection[Case] = ()
         """The cases whose pending measurements run in this invocation."""
         self.asked_for_sites: Collection[Case] = ()
@@ -125,7 +125,7 @@ class Resolver:
         return self._records.found(action.key)
 
     def installed(self, case: Case) -> Installed:
-        """Return the installed library of a case; a case whose library is missing is a skip."""
+        """Return the installed library of a case; planning skips a case whose library is missing."""
         found = self._installed(case.provider)
         assert found is not None
         return found
@@ -198,7 +198,7 @@ class Resolver:
         return None if facts.get("repeatable", True) else f"failed before, but may pass now: {reason}"
 
     def step(self, action: Action, missing: str) -> StageState:
-        """Return the state of an action's stage; `missing` is the reason if it was never executed."""
+        """Return the state of an action's stage; `missing` is the reason if the action was never executed."""
         record = self._records.found(action.key)
         if record is None:
             return StageState(action.stage, "missing", missing, action)

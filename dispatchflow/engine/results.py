@@ -17,8 +17,8 @@ from dispatchflow.verification.call_result import CallResult
 def of_case(executor: StageExecutor, case: Case, device: Device) -> tuple[str, list[CallResult]]:
     """Call a case once with the operands that measurements use; return (their recipe, the results).
 
-    The case is compiled and its inputs are made, if they are missing. The results are not compared, and the call is not
-    recorded.
+    If necessary, the case is compiled and its inputs are generated first. The results are not compared, and the call is
+    not recorded.
 
     Raises:
         ToolError: the case did not compile, its device is absent, or the call failed.

@@ -1,4 +1,7 @@
-"""Decide, by judgements on two runtimes, whether one's measurements also count with the other."""
+"""Decide whether a measurement that another runtime made counts for the present runtime too.
+
+The decision depends on the judgement on the two runtimes (`timing.runtime_drift`), which compares their times for some
+unchanged cases."""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Reuse:
-    """Decides which measurements of other runtimes this machine and runtime reuse; caches judgements."""
+    """Decides which measurements count for this machine and the present runtime; caches judgements."""
 
     def __init__(self, remembered: Callable[[str], str | None], runtime: Digest, machine: str | None) -> None:
         self._remembered, self._runtime, self._machine = remembered, runtime, machine

@@ -1,4 +1,4 @@
-"""Find how the calls of a cold case rotate through copies of its inputs. Pure."""
+"""Find the rotation of a cold case: each call uses a copy of the inputs that is in no cache."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dispatchflow.workload import Workload
 
 
 def of(program: Workload, supplies: DataResolver, cache_bytes: int | None) -> Rotation | None:
-    """Return the rotation of a cold case that is no skip.
+    """Return the rotation of a cold case that planning did not skip.
 
-    Returns None for a user's module while its inputs do not exist, or if none of them can be rotated."""
+    `cache_bytes` is the size of the caches. Returns None for a user's module while its inputs do not exist, or if none
+    of them can be rotated."""
     assert cache_bytes is not None
     if isinstance(program, Operation):
         return rotating_inputs.of_operation(program, cache_bytes)

@@ -1,4 +1,4 @@
-"""Compare the captured results of a site with what a reference computes from its captured operands."""
+"""Compare a site's captured results with what a reference computes from its captured operands."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """A site's captured operands, which a tool reads, and its captured results, which are compared."""
+    """The captured operands of a site, on which the reference runs, and its captured results."""
 
     arguments: tuple[tuple[str, Digest], ...]
-    """(argument, its bytes): the argument is spelt as for the tools, `4x8xf32`, or `=5` for a number."""
+    """(argument as in `Data.arguments`, digest of its bytes); the argument of a scalar is like `=5`."""
     results: tuple[tuple[str, Digest], ...]
-    """(type, bytes) of each captured result."""
+    """(type, digest of the bytes) of each captured result."""
     undefined: Mapping[int, Digest]
-    """Index of a result → a mask: a byte for each element, 1 if the element is undefined."""
+    """Index of a result → digest of its mask, which has a byte for each element: 1 if it is undefined."""
 
     @property
     def data(self) -> Data:
@@ -45,13 +45,13 @@ class Operands:
 
 
 def of_site(executor: StageExecutor, site: int, operands: Operands, compiled: Record, device: Device) -> SiteCheck:
-    """Return the comparison of a site with its reference.
+    """Compare a site's captured results with those of its reference, and return the comparison.
 
     Args:
         executor: executes the actions.
         site: the number of the site.
-        operands: its captured operands and results.
-        compiled: the record of the compile of its module for the reference.
+        operands: the site's captured operands and results.
+        compiled: the record of compiling the site's module for the reference's target.
         device: the device of the reference.
 
     Raises:

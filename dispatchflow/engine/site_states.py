@@ -34,9 +34,10 @@ class Resolver(Protocol):
 
 
 def state(resolver: Resolver, chain: CaseState, run: str) -> StageState:
-    """Return the state of a case's sites; if this run measured the case, it measures them too.
+    """Return the state of a case's stage `sites`; `run` is the name of the present run.
 
-    If times cannot be measured, it is the state of the provenance alone, and `doubt` has the reason."""
+    If this run measured the case itself, it measures the sites again too. If the times of sites cannot be measured, the
+    state is that of finding the sites, and `doubt` has the reason."""
     case, compiled = chain.case, chain["compile"]
     if case.library is not None:
         return StageState(SITES, "off", _unknown(case))

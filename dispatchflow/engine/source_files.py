@@ -1,8 +1,8 @@
 """Find the source files that decide an operation's inputs and expected results.
 
-These are the operation's own file, the files of verification/ that make inputs and expected results, and all files of
-operations/ that these import, also indirectly. Imports are found in the text, so imports inside functions count too,
-and nothing is executed."""
+They are the operation's own file, the files of verification/ that compute inputs and expected results, and all files of
+operations/ that these files import, also indirectly. Imports are found by a search in the text, without executing the
+file, and include imports inside functions."""
 
 from __future__ import annotations
 

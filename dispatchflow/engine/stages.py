@@ -35,7 +35,7 @@ _ATTEMPTS = 3
 
 
 class Artifacts(NamedTuple):
-    """Code and data of a call. `files` maps names in the working directory to objects."""
+    """Code and data of a call. `files`: file name in the working directory → digest."""
 
     code: Digest
     files: dict[str, Digest]
@@ -43,7 +43,7 @@ class Artifacts(NamedTuple):
 
 
 class Reprinted(NamedTuple):
-    """A printed module. `objects` are the files to which its text refers; `record` is the print action's."""
+    """A printed module, file to which its text refers → digest, and the record of the printing."""
 
     text: bytes
     objects: dict[str, Digest]

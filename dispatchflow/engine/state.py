@@ -60,13 +60,15 @@ class StageState(msgspec.Struct, frozen=True):
 
 
 class CaseState(msgspec.Struct, frozen=True):
+    """The state of a case: of each of its stages, and of its failure."""
+
     case: Case
     device: Device
     steps: Mapping[str, StageState]
     known: KnownFailure | None = None
     """The known-failure entry that describes the case's failure; None if there is none."""
     sites: StageState | None = None
-    """The state of the stage `sites`, if requested; not among `steps`, as a row does not depend on it."""
+    """The state of the stage `sites`, if requested; not in `steps`, as a row does not depend on it."""
 
     def __getitem__(self, stage: str) -> StageState:
         if stage != SITES:

@@ -22,7 +22,7 @@ CALLS = 20
 
 @contextmanager
 def traced(executor: StageExecutor, case: Case, device: Device) -> Iterator[Traced]:
-    """Verify a case and yield the trace of a few calls; the trace's file is removed at the end.
+    """Verify a case, trace a few calls and yield the trace; its file is removed when the context ends.
 
     An instrumented runtime takes longer than the usual one, so the times in a trace are not recorded.
 

@@ -1,8 +1,8 @@
-"""Decide whose verdict on code counts: the present runtime's, or the first runtime's that verified it.
+"""Decide which verdict on code counts: that of the present runtime, or of the first runtime.
 
-The first runtime's verdict is looked up by the code alone; if the code passed, the verdict holds for all runtimes.
-Another runtime verifies the code again if the code failed with the first runtime, or if the code is measured now. Each
-runtime that verifies again has its own verdict."""
+The first runtime is the one that first verified the code. If the code passed, this verdict holds for all runtimes; its
+key does not contain the runtime. Another runtime verifies the code again if the code failed, or if it measures the code
+now. The verdict of each further runtime has a key of its own."""
 
 from __future__ import annotations
 
@@ -23,9 +23,13 @@ _NEVER = "this code was never verified on this device"
 def standing(
     step: Callable[[Action, str], StageState], verification: Callable[..., Action], runtime: Digest | None
 ) -> StageState:
-    """Return the state of the verdict that counts with `runtime`; `step` returns an action's state.
+    """Return the state of the verdict that counts for the present runtime.
 
-    `runtime` is None for a library's call, which needs no second verdict."""
+    Args:
+        step: returns the state of an action; its second argument is the reason if the action was never executed.
+        verification: returns the action of the first verification; given `runtime=`, the action that repeats it.
+        runtime: the digest of the present runtime; None for a library's call, which needs no second verdict.
+    """
     first = step(verification(), _NEVER)
     if first.record is None or runtime is None or first.record.runtime == runtime:
         return first
@@ -39,9 +43,10 @@ def standing(
 
 
 def again(verified: StageState, why: str | None) -> StageState:
-    """Return another runtime's verification with the state `missing` for the reason `why`.
+    """Return the state `missing` for a verification that the present runtime must repeat.
 
-    Without a reason it is returned unchanged."""
+    `verified` is the state of another runtime's verification, and `why` the reason to repeat it. If `why` is None,
+    `verified` is returned unchanged."""
     if why is None or verified.state != "made":
         return verified
     return msgspec.structs.replace(verified, state="missing", why=why, action=verified.own)

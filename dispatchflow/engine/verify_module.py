@@ -28,11 +28,11 @@ Types = list[str]
 def verify_module(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
 ) -> Result:
-    """Compare each result of a module with the expected one.
+    """Compare each result of a module with the expected one; `results` are the declared types.
 
     If nothing is expected, or if this code computed the expected results, the verdict is `not compared`; this is no
-    failure. If the same provider computed them, but with other code, the verdict is `mistrusted`. In any case the
-    module is called twice, as `repeatability` describes."""
+    failure. If the same library computed the expected results without optimizations, the verdict is `mistrusted`. The
+    module is always called twice, to check that its results are reproducible (see `repeatability`)."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
@@ -52,7 +52,7 @@ def verify_module(
 
 
 def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence[str]) -> Result:
-    """Return a module's results as expected results: outputs `0`, `1`, …, and `types`.
+    """Return a module's results as expected results: outputs `0`, `1`, …, and `types` (`put_types`).
 
     The result is a failure if a call failed or if a second call gave other results."""
     names = module.output_names(results)
@@ -69,7 +69,7 @@ def results_of(place: ModuleCall, program: Module, data: Data, results: Sequence
 
 
 def put_types(store: Store, types: Sequence[str]) -> dict[str, Digest]:
-    """Store the output `types` of expected results: a line for each result, empty if unknown."""
+    """Store the output `types` of expected results: the type of each result as a line, empty if unknown."""
     return {"types": store.put_bytes("".join(f"{type}\n" for type in types).encode())}
 
 
@@ -78,7 +78,7 @@ def called(
 ) -> Types | Result:
     """Call the module, write the results into the files `names`, and return their types.
 
-    Sizes that are not declared are taken from the call."""
+    Sizes that the types do not declare are those of the call (`ModuleCall.result_types`)."""
     if (failure := place.call(data, "given", names, program.function)) is not None:
         return failure
     types = list(results)
@@ -166,9 +166,9 @@ def _judged(
 def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
     """Compare one result with the expected one; return None if they cannot be compared.
 
-    An element within the tight tolerance (see `tolerances`) is right, one beyond the loose tolerance is wrong, and one
-    in between makes the result `mistrusted`. Types without a tolerance are compared bit by bit. A result without finite
-    numbers is `mistrusted` too."""
+    Types without a tolerance are compared bit by bit. Other types have two tolerances (`verification.tolerances`). An
+    element within the tight one is right, an element beyond the loose one is wrong, and an element between them makes
+    the result `mistrusted`. A result without any finite number is `mistrusted` too."""
     import numpy as np
 
     from dispatchflow.verification import module_data, tolerances
