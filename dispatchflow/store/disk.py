@@ -1,4 +1,4 @@
-"""Make errors for a full disk, and for files that the system does not allow to write."""
+"""Create the errors for a full disk, and for files that cannot be written."""
 
 from __future__ import annotations
 

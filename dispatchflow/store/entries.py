@@ -1,4 +1,4 @@
-"""The contents of records as values. Columns that planning does not need are read on first use."""
+"""Records and measurements as objects; columns that planning does not need are read on first use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Source(Protocol):
 
 
 def named_files(outputs: Mapping[str, Digest]) -> dict[str, Digest]:
-    """Return the outputs that are files which the compiler reads beside the module.
+    """Return those outputs that the compiler reads as files beside the module.
 
     The name of such a file is the digest of its content and a suffix; no other output's name has a dot."""
     return {name: digest for name, digest in outputs.items() if "." in name}
@@ -92,7 +92,9 @@ class RecordHead(msgspec.Struct, frozen=True, dict=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, dict=True):
-    """All blocks of one case under one protocol; other columns than these are read on first use."""
+    """All blocks (timings of benchmark processes) of one case under one protocol.
+
+    The fields are the columns that planning reads; the others are read on first use."""
 
     id: int
     key: Key
@@ -141,7 +143,7 @@ class Measurement(msgspec.Struct, frozen=True, dict=True):
     def noisy_above(self, limit: float) -> bool:
         """Return whether the median's relative uncertainty exceeds `limit`, or too many blocks were disturbed.
 
-        For the default limit the status has the answer, and the blocks are not read."""
+        For the default limit, `status` has the answer already, and the blocks are not read."""
         if limit == NOISY or self.status == "failed":
             return self.status == "noisy"
         return self.disturbed or noisy(self.blocks_ns, limit)
@@ -189,7 +191,7 @@ class Snapshot:
         self._records = records
         self._rows, self._measured = records.everything()
         self._found: dict[Key, RecordHead] = {}
-        """The heads made so far: one object for each key, so that its other columns are read only once."""
+        """The heads returned so far: one object for each key, so that its other columns are read only once."""
 
     def found(self, key: Key) -> RecordHead | None:
         if (found := self._found.get(key)) is None and (row := self._rows.get(key)) is not None:

@@ -11,13 +11,13 @@ from dispatchflow.keys import Digest
 class Facts(TypedDict, total=False):
     """The facts of a record.
 
-    An action has the facts of its stage. A failed one has those that were found before the failure."""
+    An action has the facts of its stage. A failed action has only those that were found before the failure."""
 
     # --- of any failed action
     limit: tuple[str, float]
-    """The name and value of the limit that a tool hit: a higher one tries the action again."""
+    """The name and value of the limit that a tool hit. The action is tried again under a higher limit."""
     repeatable: bool
-    """Whether the action would fail again; if not, the next run tries it again."""
+    """Whether the action would fail in the same way again; if not, the next run tries it again."""
 
     # --- emit, of a user's module
     name: str
@@ -27,7 +27,7 @@ class Facts(TypedDict, total=False):
     asks: Sequence[str]
     """The configurations that the module itself requests (`iree.configurations.requested_by`)."""
     stored: Sequence[str]
-    """The globals to which the module stores, except at load."""
+    """The globals to which the module's functions store, except when the module is loaded."""
     imported: Mapping[str, Any]
     """The opsets, importer and conversions of an imported model."""
 

@@ -1,4 +1,4 @@
-"""File locks, which also exclude threads of one process; the kernel releases them with the process."""
+"""File locks that also exclude threads of one process; the kernel releases them when a process ends."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def locked(
 
 
 def others(descriptor: int) -> list[holders.Holder] | None:
-    """Return the other processes that hold the lock; None if only threads of this process hold it."""
+    """Return the other processes that hold a file's lock; None if only this process holds it."""
     found = holders.of(descriptor)
     rest = [holder for holder in found if holder.process != os.getpid()]
     return None if found and not rest else rest
@@ -84,9 +84,9 @@ _A_KEY = 2**23
 
 
 def _position(key: str) -> int:
-    """Return the offset in the lock file for a key: its first 40 bits, times the bytes of a key.
+    """Return the offset of a key's bytes in the lock file: the key's first 40 bits, times `_A_KEY`.
 
-    Offsets stay below 2**63. Two keys with the same 40 bits only wait for each other."""
+    Offsets stay below 2**63. Keys with the same first 40 bits share a lock, which is safe but may cause a wait."""
     return int(key[:10], 16) * _A_KEY
 
 
@@ -100,7 +100,7 @@ class Users:
         self._descriptor = _opened(path)
 
     def join(self, waiting: Callable[[int], None]) -> None:
-        """Share the lock until this process ends, since its threads may still publish after an interrupt.
+        """Share the lock until this process ends, as threads may still write objects after an interrupt.
 
         `waiting` is called if this method must wait for a `clean`; its argument is always 0."""
         self._take(fcntl.F_RDLCK, os.getpid(), 1, waiting)
@@ -145,10 +145,10 @@ def _opened(path: Path) -> int:
 
 
 class MachineLock:
-    """A reader-writer lock of the machine: blocks are measured alone, other work of any user shares it.
+    """A lock on the machine: a measurement holds it exclusively; other work, of any user, shares it.
 
     Before the lock, a process takes a second lock, the turnstile. A process that waits to measure holds the turnstile,
-    so that no other work begins meanwhile."""
+    so that no other work begins in the meantime."""
 
     def __init__(self, store: Path) -> None:
         shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
@@ -193,7 +193,7 @@ _mine = _Mine()
 
 
 def _holder_in_words(place: Path, waiting: int) -> str | None:
-    """Describe the process for which this process waits; None if only its own threads hold the locks.
+    """Describe the process that this process waits for; None if only its own threads hold the locks.
 
     That process holds the lock of `place`, or it holds the turnstile (`waiting` is its descriptor) and waits for the
     lock of `place`."""

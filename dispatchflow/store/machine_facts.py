@@ -25,12 +25,12 @@ _FORMAT = "1"
 
 
 class MachineFacts:
-    """Facts about one machine; if the directory cannot be read or written, they are just not kept.
+    """Facts about one machine; if the directory cannot be read or written, nothing is kept.
 
     Args:
         root: the directory; None if the user has none.
         machine: the machine's identity.
-        see: a function that is called with each path that is read; see `stamps`.
+        see: a function that is called with each path before it is read; see `stamps.See`.
     """
 
     def __init__(self, root: Path | None, machine: str, see: See = stamp) -> None:

@@ -131,12 +131,12 @@ class Records(Database):
         return int(self._all("select count(distinct name) from latest")[0][0])
 
     def name_of(self, key: Key) -> str | None:
-        """Return the name of a case for which this key is the latest key of a stage; None if none."""
+        """Return the name of a case of which a stage last ran with this key; None if there is no such case."""
         rows = self._all("select min(name) from latest where key = ?", key)
         return rows[0][0] if rows else None
 
     def set_latest(self, name: str, keys: Mapping[str, Key], shown: Mapping[str, str]) -> None:
-        """Set the latest keys of a case's stages; `shown` is view → identity of the row that it shows."""
+        """Set a case's latest keys, stage → key; `shown` is view → identity of the row that the view shows."""
         with self._transaction():
             self._db.executemany("insert or replace into said values (?,?)", shown.items())
             self._db.executemany(
@@ -147,7 +147,7 @@ class Records(Database):
         return dict(self._all("select stage, key from latest where name = ?", name))
 
     def costs(self, protocol: str) -> dict[str, float]:
-        """Return stage → mean seconds of one action; for `profile`, of measurements under this protocol id."""
+        """Return stage → mean seconds of an action; for `profile`, of a measurement under this protocol id."""
         took = "select sum(b.cost_s) / count(distinct m.id) from block b join measurement m on m.id = b.measurement"
         blocks = self._all(f"{took} where json_extract(m.ingredients, '$.protocol') = ?", protocol)[0][0]
         stages = dict(self._all("select stage, avg(cost_s) from record where ok group by stage"))
@@ -241,7 +241,7 @@ class Records(Database):
     # --- rows
 
     def newest_identities(self, names: Iterable[str]) -> dict[str, str]:
-        """Return case's name → identity of its newest row, for the names that have a row."""
+        """Return case's name → identity of its newest row; cases without a row are left out."""
         wanted = list(names)
         if len(wanted) > 500:
             return dict(self._all("select name, identity from said"))
@@ -250,7 +250,7 @@ class Records(Database):
         )
 
     def add_rows(self, rows: Mapping[str, tuple[str, Mapping[str, Any]]], run: str, part: str | None = None) -> int:
-        """Add rows, name → (identity, content), unless equal to the name's newest row; return how many."""
+        """Add those rows (name → (identity, content)) that differ from the name's newest; return how many."""
         added = 0
         with self._transaction():
             for name, (identity, content) in rows.items():

@@ -24,9 +24,9 @@ class StoredRecord:
     """When it was recorded, in seconds since 1970."""
     outputs: Mapping[str, Digest]
     made_from: str | None = None
-    """The module's digest or the compile's key among its ingredients; None if there is neither."""
+    """The ingredient it was made from, a module's digest or a compile's key; None if there is neither."""
     version: str | int | None = None
-    """The version of dispatchflow's code that made it, or the digest of that code's text, or None."""
+    """The ingredient that names dispatchflow's code: a version, or a digest of source files; or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Removal:
     """The records and objects that a clean removes."""
 
     keys: tuple[Key, ...] = ()
-    """The records that refer to one of the `objects`."""
+    """The keys of the records that refer to one of the `objects`."""
     objects: tuple[Digest, ...] = ()
 
 
@@ -79,11 +79,11 @@ def removal(
     """Return the objects and records that a clean removes.
 
     Objects that no record refers to are always removed. If `keep` or `limit_bytes` is given, other objects are removed
-    too, except those that a record in `keep` refers to: all of them if there is no limit, otherwise the oldest, until
-    all remaining objects have at most `limit_bytes`.
+    too, except those that a record in `keep` refers to. Without a limit, all of them are removed; with a limit, the
+    oldest are removed until all remaining objects have at most `limit_bytes`.
 
-    An object is as old as the newest record that refers to it. A record is removed with the first of its objects, and
-    with it the objects that no other record refers to."""
+    An object is as old as the newest record that refers to it. If an object is removed, the records that refer to it
+    are removed too, and then all objects that no record refers to any longer."""
     records: dict[Digest, list[StoredRecord]] = {}
     for record in held:
         for digest in set(record.outputs.values()):

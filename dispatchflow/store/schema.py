@@ -3,7 +3,7 @@
 record        one row for each key: a success, or a failure that would occur again; `code` is a compile's code digest,
               or the digest of a verification's runtime
 output        object → the records that have it as an output
-latest        the key that each stage of a case had when it last ran, for `explain`
+latest        the key that each stage of a case had when it last ran, for `doit explain`
 measurement   append-only; the newest measurement of a key counts
 block         the blocks of each measurement, each recorded when it ends
 row           the rows of the Parquet parts: recorded here first, so that a lost part can be written again

@@ -1,7 +1,7 @@
 """Private directories, each locked by the process that uses it; unlocked directories can be removed.
 
-Unlike a PID in its name, a lock also works for processes in different containers. The kernel releases it when the
-process ends, and tools do not inherit it (close-on-exec)."""
+A lock shows that a directory is in use even if the processes are in different containers; a PID in the directory's name
+would not. The kernel releases the lock when the process ends, and tools do not inherit it (close-on-exec)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 ABSENT = "absent"
 
 See = Callable[[str], str]
-"""A function from a path to its stamp; the caller may remember both."""
+"""A function that returns the stamp of a path, and may record both to find later changes of the file."""
 
 
 def stamp(path: str) -> str:

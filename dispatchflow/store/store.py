@@ -202,7 +202,7 @@ class Store:
 
     @cached_property
     def claims(self) -> Claims:
-        """The claims on keys of measurements, each held from the first block to the last."""
+        """The claims on keys of measurements; an invocation holds a claim from the first block to the last."""
         with self.writing():
             return Claims(self.root / "locks" / "measuring")
 
@@ -233,7 +233,7 @@ class Store:
 
 
 def _maker(lock: int) -> str | None:
-    """Describe the process that holds a key's lock and is waited for; None if it is this process."""
+    """Return a line about the process whose lock on a key is waited for; None if it is this process."""
     if (found := others(lock)) is None:
         return None
     whom = holders.named(found[0].process) if found else holders.UNSEEN
