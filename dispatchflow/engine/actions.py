@@ -25,7 +25,7 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import Workload
 
 CONFIGURATION_CHECK = 5
-"""Version of the check of compiles (`Dispatch.missed`). Raise it when other compiles pass than before."""
+"""Version of `configurations.parse` and `Dispatch.missed`. Raise it when they pass other compiles."""
 
 PRINTING = 5
 """Version of the facts that are read from a user's module when it is printed."""
@@ -176,7 +176,7 @@ CAPTURE = (*(f"models/{n}.py" for n in ("_capturer", "_dispatches", "_reading", 
 
 
 def inputs(operation: Operation) -> Action:
-    """Return the action that generates an operation's operands by each recipe, a rule for their values.
+    """Return the action that generates an operation's operands for each recipe (a rule for their values).
 
     The outputs are named after the recipe and the index of the operand: `exact_0`, …, `random_0`, …"""
     return _data_action("inputs", operation)
@@ -187,7 +187,7 @@ def expectation(operation: Operation) -> Action:
 
     A recipe that is compared bit by bit has one output, with the recipe's name. Other recipes have two, such as
     `random_reference` and `random_tolerance`: a reference and a tolerance of each element. The output `unseen` has one
-    line for each error that no recipe would detect."""
+    line for each tried error, such as an operand read as zeros, that no recipe detects (`verification.power`)."""
     return _data_action("expected", operation)
 
 
@@ -291,9 +291,9 @@ def _call(
 
 @cache
 def sources(*names: str) -> Digest:
-    """Return a digest of the text of source files, which enters the keys of what they compute.
+    """Return a digest of the text of source files, an ingredient of the actions that these files execute.
 
-    After a comment is edited, the actions run again; if their outputs have the same digests as before, everything that
-    was computed from the outputs stays valid."""
+    After any edit of the files, even of a comment, the actions run again. If their outputs have the same digests as
+    before, later actions do not run again."""
     folder = Path(__file__).parent.parent
     return Digest(key_of("source", {name: (folder / name).read_bytes() for name in names}))

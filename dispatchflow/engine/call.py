@@ -44,7 +44,8 @@ class ModuleCall:
     def again(self) -> ModuleCall | None:
         """Return the call that repeats this one to check its results; None if there is no second call.
 
-        On the CPU, memory that the second call does not write has other bytes (`command_lines.poisoned`)."""
+        On the CPU, the second call begins with other bytes in its memory (`command_lines.poisoned`), so that a result
+        that is never written differs."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:

@@ -182,7 +182,7 @@ class DataResolver:
         return flags.behind(own, flags.of_meaning(given))
 
     def reference_device(self, program: Module) -> Device:
-        """Return the device, with one thread, of the target that a module is compared with."""
+        """Return the device, with one thread, of the target that computes a module's expected results."""
         assert program.against is not None
         return self._device_of(program.against, 1)
 
@@ -204,7 +204,7 @@ class DataResolver:
         return None if lacking is None else f"{program.reference_name}: {lacking}"
 
     def _reference_compile(self, program: Module) -> Action | None:
-        """Return the action that compiles a module for the target that it is compared with.
+        """Return the action that compiles a module for the target that computes its expected results.
 
         Returns None if there is no such target, or while the module is not printed."""
         printed = self.printed(program)

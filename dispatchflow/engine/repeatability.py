@@ -42,7 +42,8 @@ class Difference:
     steady: bool
     """Whether the results depend on unwritten memory, not on chance.
 
-    True if the second call had poisoned memory, and a third call, made like the first, had the same results."""
+    True if the second call had memory filled with 0xCD, and a third call, made like the first, had the results of the
+    first."""
     second: Names
     """The files of the second call."""
 

@@ -78,7 +78,7 @@ class Database:
         self._db.execute("pragma synchronous = normal")
 
     def _use_wal(self) -> None:
-        # SQLite's timeout covers a process that has the file open alone, but not one that is just creating it.
+        # SQLite's timeout covers waiting for a process that has the file open alone, but not for one that creates it.
         end = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -136,7 +136,7 @@ class Database:
         """
         try:
             return decode(text)
-        except DecodeError:  # an infinite number, or invalid JSON
+        except DecodeError:  # an infinite number, which `json` reads, or invalid JSON
             pass
         try:
             return json.loads(text)

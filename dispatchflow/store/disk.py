@@ -60,7 +60,7 @@ def unwritable(store: Path, error: OSError) -> StoreError:
 
 
 def check(place: Path, said: str = "") -> None:
-    """Raise DiskFull if the disk is full; call this before a failure is recorded as a case's own.
+    """Raise DiskFull if the disk is full; call this before recording a failure that it may have caused.
 
     Args:
         place: a path on the disk.

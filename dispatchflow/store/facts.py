@@ -87,4 +87,4 @@ class Facts(TypedDict, total=False):
     # --- extract and locate
     modules: int
     results: Sequence[Any]
-    """The comparison of each result (`engine.site_check.ResultCheck`)."""
+    """The comparison of each result (`models.located.ResultCheck`)."""

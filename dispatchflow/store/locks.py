@@ -138,7 +138,7 @@ def _opened(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        os.fchmod(descriptor, 0o666)  # every user must be able to lock a turnstile; os.open applied the umask
+        os.fchmod(descriptor, 0o666)  # users share some of these files (`MachineLock`); os.open applied the umask
         return descriptor
     except (IsADirectoryError, PermissionError):
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -274,7 +274,7 @@ class Records(Database):
         return [part for (part,) in self._all("select distinct part from row where part is not null")]
 
     def rows_of(self, part: str) -> list[dict[str, Any]]:
-        """Return a part's rows in order, each with a `number`, which is higher for newer rows."""
+        """Return the rows of a Parquet part in order, each with a `number` that is higher for newer rows."""
         first = int(self.remembered("first_row") or 0)
         found = self._all("select rowid, content from row where part = ? order by rowid", part)
         return [{**self.value(content), "number": first + number} for number, content in found]

@@ -27,7 +27,7 @@ from dispatchflow.store import disk, holders, scratch
 from dispatchflow.store.locks import Claims, MachineLock, Users, locked, others
 from dispatchflow.store.records import Records
 
-# SQLite's WAL needs shared memory, and flock works within one machine's kernel.
+# File systems that are refused: SQLite's WAL needs shared memory, and flock works within one machine's kernel.
 _NETWORK = {
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "vboxsf",
     "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs",
@@ -134,7 +134,7 @@ class Store:
             if not digests:
                 raise
             self._unlink(digests)
-            with suppress(DiskFull):  # the objects may be too small; their records stay until the next clean
+            with suppress(DiskFull):  # if too little space is free, the records stay until the next clean
                 self.records.forget(keys, digests)
         self._unlink(digests)
 
@@ -144,10 +144,10 @@ class Store:
                 self.path(digest).unlink(missing_ok=True)
 
     def place(self, folder: Path, objects: Mapping[str, Digest]) -> None:
-        """Create links in `folder`, where a tool runs: name → object.
+        """Create links to objects in `folder`, where a tool runs; `objects` is link's name → digest.
 
-        The tool's command line then has no path of the store. A tool may interpret characters of such a path
-        (`--module=` ends a path at an @), and a user can repeat the command line elsewhere."""
+        The tool's command line then has no path of the store. A tool could interpret characters of such a path
+        (`--module=` ends a path at an @), and without one a user can repeat the command line elsewhere."""
         with self.writing():
             for name, digest in objects.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
