@@ -28,7 +28,7 @@ CONFIGURATION_CHECK = 5
 """Version of `configurations.parse` and `Dispatch.missed`. Raise it when they pass other compiles."""
 
 PRINTING = 5
-"""Version of the facts that are read from a user's module when it is printed."""
+"""Version of the facts that printing records about a user's module. Raise it when they change."""
 
 VERIFICATION = 8
 """Version of the verification. Raise it when other results are accepted than before."""

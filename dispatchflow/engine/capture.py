@@ -68,7 +68,7 @@ def of_case(
         case: a case that IREE compiles.
         sites: the numbers of the sites; None for all that a call may launch.
         execution: which execution of each site in the call, from 1; None for the last one.
-        limit_bytes: the largest capture; a larger one is refused, before the call if all sizes are static.
+        limit_bytes: the largest size; a larger capture is refused, before the call if all sizes are static.
         recipe: the recipe of the inputs; None for the first one.
 
     Raises:

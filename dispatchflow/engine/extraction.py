@@ -59,7 +59,7 @@ def plain(module: int) -> str:
 
 
 def action(flow: Digest, toolchain: Digest) -> Action:
-    """Return the action that makes a module of each dispatch of a program.
+    """Return the action that writes each dispatch of a program as a module.
 
     Args:
         flow: the digest of the module with outlined dispatches, an output of `provenance`.

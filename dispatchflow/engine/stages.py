@@ -109,7 +109,7 @@ class StageExecutor(ActionExecutor):
         raise self._too_damaged()
 
     def inputs(self, program: Workload) -> Record | None:
-        """Make the inputs; return None while a module's types are unknown."""
+        """Generate the inputs, and return their record; None while a module's types are unknown."""
         action = self.resolver.supplies.inputs_action(program)
         if action is None and isinstance(program, Module) and self.printed(program) is not None:
             # No stage of a library's case prints the module, but the types are in the printed module.
@@ -132,7 +132,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make) if action else None
 
     def expected(self, program: Workload) -> Record | None:
-        """Make the expected results; return None if there are none, or if they cannot be made."""
+        """Compute the expected results; return their record; None if there are none, or they cannot be made."""
         if not program.compared:
             return None
         if isinstance(program, Module):
@@ -239,7 +239,7 @@ class StageExecutor(ActionExecutor):
         )
 
     def verify(self, case: Case, device: Device) -> Record | None:
-        """Verify a case (docs/verification.md); return None if it did not compile or has no data."""
+        """Verify a case and return the record (docs/verification.md); None if it has no code or no data."""
         found = self._verification(case, device)
         return None if found is None else self.make(*found)
 

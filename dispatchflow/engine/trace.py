@@ -17,7 +17,7 @@ from dispatchflow.tools import processes, tracing
 from dispatchflow.tools.tracing import Traced
 
 CALLS = 20
-"""The number of traced calls: few, because a call has a zone for each workgroup of each dispatch."""
+"""The number of traced calls: few, as each has a zone (timed section) for each workgroup it runs."""
 
 
 @contextmanager

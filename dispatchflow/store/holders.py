@@ -30,7 +30,7 @@ def of(descriptor: int) -> list[Holder]:
     """Return the processes that hold the flock on an open file or directory.
 
     Processes of another PID namespace are not listed. The list is empty if the kernel or the file system does not
-    report holders, as btrfs, which lists its files under another device."""
+    report holders. One such file system is btrfs, whose files are listed under another device."""
     status = os.fstat(descriptor)
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     found = []

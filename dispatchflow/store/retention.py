@@ -39,7 +39,7 @@ class Removal:
 
 
 def kinds(sizes: Mapping[Digest, int], held: Iterable[StoredRecord]) -> dict[Digest, str]:
-    """Return the kind of each object: the stage and output of the first record that refers to it."""
+    """Return object → its kind in words, such as `logs`, from the first record that refers to it."""
     found: dict[Digest, str] = {}
     for record in held:
         for name, digest in record.outputs.items():

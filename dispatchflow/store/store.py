@@ -211,7 +211,7 @@ class Store:
         """The lock that protects objects from `doit store clean`.
 
         A run that makes, verifies or measures shares the lock from before it looks up records until it ends. Meanwhile
-        no object is removed, whether recorded or only published."""
+        no object is removed, even if no record refers to it yet."""
         with self.writing():
             return Users(self.root / "locks" / "users")
 
