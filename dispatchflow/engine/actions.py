@@ -25,7 +25,7 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import Workload
 
 CONFIGURATION_CHECK = 5
-"""Version of `configurations.parse` and `Dispatch.missed`. Raise it when they pass other compiles."""
+"""Version of `configurations.parse` and `Dispatch.missed`. Raise it when they accept other compiles."""
 
 PRINTING = 5
 """Version of the facts that printing records about a user's module. Raise it when they change."""
