@@ -25,13 +25,13 @@ from dispatchflow.timing.protocols import Protocol
 from dispatchflow.workload import Workload
 
 CONFIGURATION_CHECK = 5
-"""Version of `configurations.parse` and `Dispatch.missed`. Raise it when they accept other compiles."""
+"""Version of the check by `configurations.parse` and `Dispatch.missed`. Raise it when that changes."""
 
 PRINTING = 5
 """Version of the facts that printing records about a user's module. Raise it when they change."""
 
 VERIFICATION = 8
-"""Version of the verification. Raise it when other results are accepted than before."""
+"""Version of the verification. Raise it when the verification accepts different results than before."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Data:
         return {}
 
     def files(self, recipe: str) -> dict[str, Digest]:
-        """Return a recipe's tensors and the weights: file name in a tool's working directory → digest."""
+        """Return the tensors of the set `recipe`, and the weights: name in a tool's directory → digest."""
         weights = {value.rpartition("=")[2]: digest for value, digest in self.parameters}
         return {f"{recipe}_{i}.bin": digest for i, digest in enumerate(self.digests[recipe])} | weights
 
@@ -146,10 +146,10 @@ def compilation(module: Digest, form: Form) -> Action:
 
 
 def labels_of(program: Workload, emitted: Mapping[str, Digest]) -> tuple[Digest, str] | None:
-    """Return (digest of a text with the source's names and locations, file name); None for an operation.
+    """Return (digest of the text with the source's names, source's file name); None for an operation.
 
-    `emitted` has the outputs of the module's `emit` action. The text of an imported model is the output `labelled`; the
-    text of another module is the user's file."""
+    The text has the source's locations too. It is the output `labelled` for an imported model, and the user's file for
+    another module. `emitted` has the outputs of the module's `emit` action."""
     if not isinstance(program, Module):
         return None
     return emitted.get("labelled", program.source.digest), PurePath(program.source.path).name
@@ -166,7 +166,7 @@ def provenance(compiled: Key, labels: tuple[Digest, str] | None) -> Action:
 
 
 _TIMES = 2
-"""Version of the times of sites. Raise it when they are computed in another way."""
+"""Version of the computation of the sites' times. Raise it when the computation changes."""
 _PROVENANCE = (
     *(f"models/{n}.py" for n in ("_reading", "_tagger", "def_use", "kinds", "provenance", "site", "tagged", "work")),
     "engine/provenance.py",

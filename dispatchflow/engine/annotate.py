@@ -54,7 +54,7 @@ def refusal(case: Case, device: Device) -> str | None:
 def annotate(executor: StageExecutor, case: Case, device: Device, kernel: str) -> Annotation:
     """Return samples of a kernel's instructions.
 
-    The case is built once more with the system's linker, and called under `perf record`. The samples are not stored:
+    The case is compiled again with the system's linker, and called under `perf record`. The samples are not stored:
     each call of this function takes new ones.
 
     Raises:

@@ -44,8 +44,8 @@ class ModuleCall:
     def again(self) -> ModuleCall | None:
         """Return the call that repeats this one to check its results; None if there is no second call.
 
-        On the CPU, the second call begins with other bytes in its memory (`command_lines.poisoned`), so that a result
-        that is never written differs."""
+        On the CPU, the second call begins with other bytes in its memory (`command_lines.poisoned`). A result that the
+        module never writes then differs between the two calls."""
         return PoisonedCall(self.store, self.toolchain, self.environment, self.limits, self.scratch, self.device)
 
     def call(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> Result | None:
@@ -68,7 +68,7 @@ class ModuleCall:
         """Return index of a result → its type with the sizes at run time; or return the failure.
 
         The module is called again, because the runtime prints sizes only if it does not write the results to files.
-        Its `.npy` files have sizes, but do not support bf16 or types of 8 or 4 bits."""
+        The `.npy` files that the runtime can write have sizes, but do not support bf16 or types of 8 or 4 bits."""
         if (failure := self.call(data, "given", (), function)) is not None:
             ok, reason, outputs, facts = failure
             return ok, f"the call that prints the results' sizes: {reason}", outputs, facts
@@ -76,14 +76,14 @@ class ModuleCall:
 
     @property
     def doubt_as_reference(self) -> str | None:
-        """The reason why results are mistrusted if this provider also computed the expected ones.
+        """The reason to mistrust results if this provider (IREE or a library) also computed the expected ones.
 
-        None if the same code computed both: then nothing is compared."""
+        None if the same code computes both; then the results are not compared."""
         return None
 
     @property
     def ran_with(self) -> Facts:
-        """The fact of a failed call that names the runtime; another runtime then tries the call again."""
+        """The runtime's digest as a fact of a failed call, so that another runtime tries the call again."""
         return {"runtime_digest": self.toolchain.runtime_digest}
 
     def argv(self, data: Data, recipe: str, outputs: Sequence[str], function: str) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class ModuleCall:
 
 @dataclass(frozen=True, slots=True)
 class PoisonedCall(ModuleCall):
-    """A call in which memory that the program does not write has other bytes, if the device supports it."""
+    """A call that fills new memory with 0xCD, if the device supports it (`command_lines.poisoned`)."""
 
     @property
     def device_flags(self) -> tuple[str, ...]:
@@ -169,11 +169,11 @@ def log_of(store: Store, scratch: Path) -> dict[str, Digest]:
 def failed(what: str, outcome: Outcome, scratch: Path, facts: Facts, store: Store, limits: Limits) -> Result:
     """Return the result of a failed tool.
 
-    If the tool hit a limit, or may have hit one, the limit becomes a fact, and the action is tried again when the limit
-    is raised.
+    If the tool hit a limit, or may have hit one, the limit becomes a fact. The action is then tried again under a
+    higher limit.
 
     Args:
-        what: what failed, `compile` or `run`; or the problem in full, `cannot read x.mlir`.
+        what: the step that failed, `compile` or `run`; or a complete phrase, such as `cannot read x.mlir`.
         outcome: how the tool ended.
         scratch: the directory with its stderr.
         facts: facts to record; `repeatable` and the limit are added.

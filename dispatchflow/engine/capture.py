@@ -49,16 +49,16 @@ def of_case(
     limit_bytes: int = LIMIT_BYTES,
     recipe: str | None = None,
 ) -> Record | None:
-    """Return the record of a capture of a case's sites, in a call with the inputs of one recipe.
+    """Return the record that has the operands and results of a case's sites, captured in one call.
 
-    A case whose verification failed is captured too: nothing is compared with expected results.
+    A case whose verification failed can be captured too, because nothing is compared with expected results.
 
     The outputs of the record are operands and results: `3.in0` is the first operand of site 3, and `3.out1` its second
     result. An output has the elements of a tensor, or a scalar in 8 bytes (`index`, `i64`, `f64`) or 4 bytes. The facts
     of the record are the fields of `models.captured.Capture`.
 
-    An element is undefined if it depends on memory that the program never wrote. Such memory is filled with zeros here.
-    The output `3.out1.undefined` is a mask, with one byte for each element of `3.out1`: 1 if the element is undefined.
+    An element is undefined if it depends on memory that the program never wrote. The captured call fills such memory
+    with zeros. The output `3.out1.undefined` has one byte for each element of `3.out1`: 1 if it is undefined, else 0.
 
     Returns None if the case did not compile or has no data. If its provenance (`provenance.of_case`) failed, returns
     that record instead. A record that is not `ok` has the reason, such as results that differ from call to call.
@@ -125,7 +125,7 @@ def _traced(executor: StageExecutor, case: Case) -> tuple[Record | None, Program
 
 
 def capture_of(record: Record) -> Capture:
-    """Return what was captured, from a record of `of_case` that is `ok`."""
+    """Return the description of the captured tensors from a record of `of_case` that is `ok`."""
     return msgspec.convert(record.facts, Capture)
 
 
@@ -225,7 +225,9 @@ class _Capturing:
             raise _Failed((ok, reason, outputs, facts))
 
     def _compiled(self, name: str, fill: int) -> Capturing:
-        """Compile the instrumented module to `NAME.vmfb`; `fill` is the value of memory that is never written.
+        """Compile the instrumented module to `NAME.vmfb`, and return the description of its results.
+
+        `fill` is the value of memory that the program never writes.
 
         Raises:
             _Failed: a tool failed, or the tensors are larger than the limit.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class DataResolver:
     """Finds the inputs and expected results of workloads in the records.
 
-    `again` returns why a failed action is to be tried again; None if its recorded failure still counts."""
+    The argument `again` returns why a failed action is to be tried again; None if its recorded failure still counts."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class DataResolver:
         )  # fmt: skip
 
     def operands(self, program: Workload) -> Data | None:
-        """Return the operands; None until they exist."""
+        """Return a workload's operands; None if the store does not have them."""
         return self._made(program)[0]
 
     def data(self, program: Workload) -> Data | None:
-        """Return the operands and expected results of a verification; None until all of them exist."""
+        """Return a workload's operands and expected results; None if the store lacks any of them."""
         return self._made(program)[1]
 
     def _made(self, program: Workload) -> tuple[Data | None, Data | None]:
@@ -101,14 +101,14 @@ class DataResolver:
         return self._reader.found(action.key) if action else None
 
     def actions(self, program: Workload) -> list[Action]:
-        """Return the actions that make a workload's data, except those whose ingredients are unknown yet."""
+        """Return the actions that make a workload's data. Actions with unknown ingredients are left out."""
         found = [self.inputs_action(program), self.expected_action(program)]
         if isinstance(program, Module):
             found.append(self._reference_compile(program))
         return [action for action in found if action]
 
     def inputs_action(self, program: Workload) -> Action | None:
-        """Return the action that makes the inputs; None while a module's types are unknown."""
+        """Return the action that makes the inputs; None while the types of a user's module are unknown."""
         if isinstance(program, Operation):
             return actions.inputs(program)
         assert isinstance(program, Module)
@@ -122,7 +122,7 @@ class DataResolver:
     def expected_action(self, program: Workload) -> Action | None:
         """Return the action that makes the expected results.
 
-        Returns None while the action's ingredients are unknown, and for a module that is compared with nothing."""
+        Returns None while the action's ingredients are unknown, and for a module without expected results."""
         if isinstance(program, Operation):
             return actions.expectation(program)
         assert isinstance(program, Module)
@@ -177,7 +177,7 @@ class DataResolver:
         return self.flags_like(program.against, program.meaning)
 
     def flags_like(self, target: Target, given: flags.Flags) -> tuple[str, ...]:
-        """Return the flags of a target, then those flags of a case (`given`) that change results."""
+        """Return a target's flags, followed by those of the case's flags (`given`) that change results."""
         own = target.resolved_flags(self._host, syntax_of(self._toolchain.version))
         return flags.behind(own, flags.of_meaning(given))
 

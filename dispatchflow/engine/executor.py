@@ -98,7 +98,8 @@ class ActionExecutor:
             text: the module.
             flags: flags of the compiler.
             demanded: the requested configuration, which enters the key.
-            missed: returns why the dumped configurations are not the requested ones, and the action fails; or None.
+            missed: returns why the configurations in the dump are not the requested ones; None if they are. The action
+                fails with this reason.
             files: files to which the flags refer.
             objects: name → digest of each file to which the module's text refers.
             explain: (the compiler's log, the reason found in the log) → the reason to record for a failure.

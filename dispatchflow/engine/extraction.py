@@ -52,9 +52,9 @@ def of_flow(executor: StageExecutor, flow: Digest) -> Record:
 
 
 def plain(module: int) -> str:
-    """Return the name of the output with this module, but without the configuration of its tuning.
+    """Return the name of the output that has module `module` without the configuration of its tuning.
 
-    The configuration suits one backend only."""
+    Another backend needs this output, because a configuration suits one backend only."""
     return f"{module}.plain.mlir"
 
 

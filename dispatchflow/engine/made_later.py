@@ -15,8 +15,8 @@ _RECOMPILES = ("phases", "passes", *phases.OUTPUTS, annotate.LINKED)
 def keys(held: Sequence[StoredRecord], stages: Set[Key]) -> set[Key]:
     """Return the keys of those records in `held` that were made from the records with the keys `stages`.
 
-    They are captures, extractions, compiles of extracted modules, and further compiles of a case. Records of other
-    versions of dispatchflow are left out if this version would make them again."""
+    They are captures, extractions, compiles of extracted modules, and second compiles of a case (`recompile`). Records
+    of other versions of dispatchflow are left out if this version would make them again."""
     versions: dict[str, str | int] = {
         "capture": actions.sources(*actions.CAPTURE),
         "extraction": actions.sources(*extraction.SOURCES),

@@ -1,4 +1,4 @@
-"""Store the files with a module's weights, after comparing their sizes with the module's."""
+"""Store the files with a module's weights, after comparing the sizes with those in the module."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _check(program: Module, printed: Path, scratch: Path, toolchain: Toolchain, 
 
 
 def _list(values: Sequence[str], scratch: Path, toolchain: Toolchain, limits: Limits) -> str | None:
-    """Write a list of the files' weights to `_LISTING`; return why a file cannot be read, or None."""
+    """Write a list of the weights in the files to `_LISTING`; return why a file cannot be read, or None."""
     command = processes.Command(
         parameters.listing_argv(toolchain.tool(_TOOL), values), scratch, command_lines.environment(os.environ),
         stdout=_LISTING, time_limit_s=limits.run_s, memory_limit_bytes=limits.memory_bytes,

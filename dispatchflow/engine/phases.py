@@ -1,4 +1,4 @@
-"""Compile a case again, and keep its module after each phase or pass, or the time of each pass."""
+"""Compile a case again to get its module after each phase or pass, or the time of each pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def dump(executor: StageExecutor, case: Case, source: Source) -> Record:
     """Return the record of a compile that dumps all phases.
 
     Its outputs are the files of the phases (`phases.Phase.file`). If the compile fails, the record is not `ok`, and
-    has the phases before the failure. The fact `doubt` says why these phases may differ from the case's own."""
+    has the files of the phases before the failure. The fact `doubt` says why the phases may differ from those of the
+    case's own compile."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         folder = scratch / phases.FOLDER
@@ -42,8 +43,8 @@ def passes(executor: StageExecutor, case: Case, source: Source) -> Record:
 def program_text(executor: StageExecutor, case: Case, source: Source, kind: str) -> Record:
     """Return the record of a compile whose output `module.KIND` is the host program as text.
 
-    `kind` is `vm-asm` or `vm-c` (`phases.OUTPUTS`). The compiler writes no vmfb then, so that it is unknown whether the
-    code is the case's own."""
+    `kind` is `vm-asm` or `vm-c` (`phases.OUTPUTS`). The compiler then writes no vmfb, so its code cannot be compared
+    with the case's own."""
 
     def take(scratch: Path) -> dict[str, Digest]:
         made = scratch / _TEXT

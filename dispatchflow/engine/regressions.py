@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dispatchflow.store.entries import Tables
 
 _SAME = ("module", "flags", "requested")
-"""The ingredients that the compiles of one case by two toolchains have in common."""
+"""The ingredients that are equal in the compiles of one case by two toolchains."""
 
 
 class Regressions:
@@ -29,10 +29,11 @@ class Regressions:
         self._records, self._toolchain = records, toolchain
 
     def judged(self, chain: CaseState, failed: StageState, entry: KnownFailure | None) -> CaseState:
-        """Return a failed case's state, as a regression if the failed stage passed with another toolchain.
+        """Return a failed case's state, as a regression if the stage passed with another toolchain.
 
-        Otherwise `entry` becomes the state's known failure; None means an ordinary failure. If there is an entry, only
-        passes with releases in the entry's range make a regression."""
+        `entry` is the known-failure entry that describes the failure, or None. If there is an entry, only toolchains
+        whose release is in the entry's range are considered. Without a regression, `entry` becomes the state's known
+        failure."""
         passed = self._passed_with(chain, failed)
         version = next((v for v in passed if entry is None or entry.holds_for(version_of(v))), None)
         if version is None:
@@ -75,7 +76,7 @@ class Regressions:
 
     @cached_property
     def _compiled(self) -> dict[str, list[tuple[str, str]]]:
-        """Shared ingredients of a case's compiles → version and code of each compile that passed."""
+        """Shared ingredients (`_shared`) → (version, code digest) of each other toolchain's passed compile."""
         versions = {known["digest"]: known["version"] for known in self._toolchains}
         found: dict[str, list[tuple[str, str]]] = {}
         for code, ingredients in self._records.passed_compiles(self._toolchain):
@@ -86,5 +87,5 @@ class Regressions:
 
 
 def _shared(ingredients: Mapping[str, Any]) -> str:
-    """Return the shared ingredients as JSON, because records have lists where ingredients have tuples."""
+    """Return the ingredients `_SAME` as JSON, because records have lists where actions have tuples."""
     return json.dumps([ingredients.get(name) for name in _SAME])

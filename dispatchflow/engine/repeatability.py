@@ -103,7 +103,9 @@ def _size(path: Path) -> int:
 
 
 def _different(first: Path, second: Path, like: Array) -> Verdict:
-    """Compare bit by bit, because a comparison of values would treat all NaNs as equal."""
+    """Compare two files with a result; return the elements that differ in any bit, as a verdict.
+
+    `like` has the result's type and shape. A comparison of values, not bits, would treat all NaNs as equal."""
     import numpy as np
 
     one, other = (inputs.read(path, like.dtype) for path in (first, second))

@@ -70,7 +70,7 @@ class Resolver:
         self.measured_elsewhere: set[Key] = set()
         """Measurements that another invocation took while this one waited for them; they are not repeated."""
         self.unjudged: dict[Case, CaseState] = {}
-        """Cases that reuse another runtime's measurement without a judgement, or after one with few controls."""
+        """Cases that reuse another runtime's measurement without a judgement (see `reuse`) on enough controls."""
         self.asked_to_measure: Collection[Case] = ()
         """The cases whose pending measurements run in this invocation."""
         self.asked_for_sites: Collection[Case] = ()
@@ -137,11 +137,11 @@ class Resolver:
         return providers.code(program.digest, case.library, self.installed(case))
 
     def packs_operands(self, case: Case) -> bool:
-        """Return whether the compiler packs a product's operands by default."""
+        """Return whether the compiler by default packs the operands of matrix products for the case's target."""
         return self.syntax.packs(case.target.backend)
 
     def rotation(self, case: Case) -> Rotation | None:
-        """Return the rotation of a cold case; None for a hot one, and while a module's inputs are unknown."""
+        """Return a cold case's rotation of its inputs; None for a hot case, or while inputs are unknown."""
         return None if case.cache == HOT else rotations.of(case.operation, self.supplies, self._cache_bytes)
 
     def _compile(self, case: Case, emitted: StageState) -> StageState:

@@ -1,7 +1,7 @@
 """Decide whether a measurement that another runtime made counts for the present runtime too.
 
-The decision depends on the judgement on the two runtimes (`timing.runtime_drift`), which compares their times for some
-unchanged cases."""
+The decision depends on the judgement on the two runtimes (`timing.runtime_drift`). A judgement compares the times of
+some cases, the controls, whose code is the same with both runtimes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class Reuse:
     def reason_to_verify_again(self, measured_now: bool, newest: Measurement | None, device: Device) -> str | None:
         """Return why another runtime's verdict on this code does not count; None if it counts.
 
-        `newest` is the newest measurement of the code."""
+        `measured_now` tells whether the present runtime is about to measure the code. `newest` is the newest
+        measurement of the code."""
         if measured_now:
             return "another runtime verified it; the runtime that measures it verifies it too"
         if newest is None or not self.foreign(newest):

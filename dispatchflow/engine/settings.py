@@ -20,5 +20,5 @@ class Settings:
     """Which measurements to repeat: `yes` (all), `noisy`, or those older than a number of days."""
     retry: bool = False
     noisy: float | None = None
-    """The half-width, relative to the median, above which a row is noisy; None for the sweep's value."""
+    """The relative half-width of a median's interval above which a row is noisy; None: as in the sweep."""
     limits: Limits = field(default_factory=Limits)

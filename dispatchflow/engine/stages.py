@@ -35,7 +35,7 @@ _ATTEMPTS = 3
 
 
 class Artifacts(NamedTuple):
-    """Code and data of a call. `files`: file name in the working directory → digest."""
+    """Code and data of a call. `files` is file name in the tool's working directory → digest."""
 
     code: Digest
     files: dict[str, Digest]
@@ -43,7 +43,7 @@ class Artifacts(NamedTuple):
 
 
 class Reprinted(NamedTuple):
-    """A printed module, file to which its text refers → digest, and the record of the printing."""
+    """A printed module: its text, the files to which the text refers (name → digest), and the record."""
 
     text: bytes
     objects: dict[str, Digest]
@@ -132,7 +132,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make) if action else None
 
     def expected(self, program: Workload) -> Record | None:
-        """Compute the expected results; return their record; None if there are none, or they cannot be made."""
+        """Compute the expected results; return their record, or None if there are none or a step failed."""
         if not program.compared:
             return None
         if isinstance(program, Module):
@@ -197,7 +197,7 @@ class StageExecutor(ActionExecutor):
         return self.make(action, make)
 
     def _code(self, case: Case) -> tuple[Digest, dict[str, Digest]] | None:
-        """Return the digest of a case's code, and of each file that its call needs.
+        """Return the digest of a case's code, and the files that its call needs (name → digest).
 
         Returns None if an earlier stage failed, so that the case has no code."""
         if (program := case.library_program) is not None:
@@ -211,8 +211,8 @@ class StageExecutor(ActionExecutor):
     def artifacts(self, case: Case, expected: bool) -> Artifacts | None:
         """Return the code and data of a call; None if the compile failed or the data cannot be made.
 
-        Every object is compared with its digest. A damaged object is dropped with the records that refer to it, and is
-        made again here."""
+        Every object is compared with its digest. A damaged object is dropped with the records that refer to it; this
+        method then makes the object again."""
         program, resolver = case.operation, self.resolver
         for _ in range(_ATTEMPTS):
             try:

@@ -60,7 +60,7 @@ class StageState(msgspec.Struct, frozen=True):
 
 
 class CaseState(msgspec.Struct, frozen=True):
-    """The state of a case: of each of its stages, and of its failure."""
+    """The state of a case: the state of each of its stages, and the known-failure entry of its failure."""
 
     case: Case
     device: Device

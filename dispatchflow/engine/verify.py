@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def verify_operation(place: ModuleCall, operation: Operation, data: Data) -> Result:
     """Verify an operation's results on the inputs of each recipe, and repeat the call on the last inputs.
 
-    Results of exact inputs must equal the expected ones in every bit; those of random inputs must lie within the error
-    bound. The module `repeatability` explains the repeated call."""
+    Results of exact inputs must equal the expected ones in every bit. Results of random inputs must lie within the
+    error bound. The module `repeatability` explains the repeated call."""
     verdicts: dict[str, Verdict] = {}
     result = operation.result()
     dtype, name = inputs.dtype_of(result.element), ""

@@ -28,11 +28,11 @@ Types = list[str]
 def verify_module(
     place: ModuleCall, program: Module, data: Data, results: Sequence[str], is_reference: bool = False
 ) -> Result:
-    """Compare each result of a module with the expected one; `results` are the declared types.
+    """Call a module and compare each result with the expected one; `results` are the declared types.
 
-    If nothing is expected, or if this code computed the expected results, the verdict is `not compared`; this is no
-    failure. If the same library computed the expected results without optimizations, the verdict is `mistrusted`. The
-    module is always called twice, to check that its results are reproducible (see `repeatability`)."""
+    The module is always called twice, to check that its results are reproducible (see `repeatability`). The
+    verification passes with the verdict `not compared` if nothing is expected, or if this code computed the expected
+    results. The verdict is `mistrusted` if the same library computed the expected results without optimizations."""
     own = place.doubt_as_reference if is_reference else None
     is_reference = is_reference and own is None
     data = replace(data, digests={"given": data.digests["given"]}) if is_reference else data
@@ -166,9 +166,9 @@ def _judged(
 def compared(got: bytes, expected: bytes, type: str, rtol: str | None) -> Verdict | None:
     """Compare one result with the expected one; return None if they cannot be compared.
 
-    Types without a tolerance are compared bit by bit. Other types have two tolerances (`verification.tolerances`). An
-    element within the tight one is right, an element beyond the loose one is wrong, and an element between them makes
-    the result `mistrusted`. A result without any finite number is `mistrusted` too."""
+    Results that are not floating-point numbers are compared bit by bit. Floating-point types have two tolerances
+    (`verification.tolerances`). An element within the tight tolerance is right, and an element beyond the loose one is
+    wrong. An element between them makes the result `mistrusted`, as does an expected result without a finite number."""
     import numpy as np
 
     from dispatchflow.verification import module_data, tolerances
