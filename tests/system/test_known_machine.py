@@ -21,6 +21,12 @@ WORDS = ("protocol=fast", "profile")
 CALIBRATION = "measuring this machine's highest compute and memory rates "
 
 
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests load the machine, and a session whose anchors waited for CPUs does not enter the history."""
+    monkeypatch.setenv("DISPATCHFLOW_TESTS_NO_PAUSES", "1")
+
+
 def new(root: Path, m: int = 16) -> Project:
     return Project.make(root, sweep(m=m))
 
